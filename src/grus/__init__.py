@@ -1,0 +1,1 @@
+"""Grus makes one pool out of a team's GPUs."""

@@ -1,0 +1,241 @@
+"""What a user submits (`Spec`) and what becomes of it (`Job`).
+
+A `Job` is a value. It changes only by being replaced in the store, one job at a time, with the event that
+says why. `desired` is what people want, `phase` what is; the control loop brings them together.
+
+    pending → starting → running → (pausing → paused → starting …) → succeeded | failed | stopped
+
+Terminal phases are final. A resize is not a phase: it is a new generation of the running attempt.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, WorkerId
+from grus.model.resources import Range, Request
+
+
+class JobType(StrEnum):
+    TRAIN = "train"
+    DEV = "dev"
+
+
+class Launch(StrEnum):
+    ONCE = "once"
+    """One process sees all the GPUs, which are on one node."""
+    PER_GPU = "per-gpu"
+    PER_NODE = "per-node"
+
+
+class Phase(StrEnum):
+    PENDING = "pending"
+    STARTING = "starting"
+    RUNNING = "running"
+    PAUSING = "pausing"
+    PAUSED = "paused"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+TERMINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.STOPPED})
+HOLDING = frozenset({Phase.STARTING, Phase.RUNNING, Phase.PAUSING})
+"""Phases in which a job may hold GPUs."""
+
+NEXT: dict[Phase, frozenset[Phase]] = {
+    Phase.PENDING: frozenset({Phase.STARTING, Phase.PAUSED, Phase.STOPPED, Phase.FAILED}),
+    Phase.STARTING: frozenset({Phase.RUNNING, Phase.PENDING, Phase.PAUSING, *TERMINAL}),
+    Phase.RUNNING: frozenset({Phase.PENDING, Phase.PAUSING, *TERMINAL}),
+    Phase.PAUSING: frozenset({Phase.PAUSED, *TERMINAL}),
+    Phase.PAUSED: frozenset({Phase.STARTING, Phase.PENDING, Phase.STOPPED, Phase.FAILED}),
+    Phase.SUCCEEDED: frozenset(),
+    Phase.FAILED: frozenset(),
+    Phase.STOPPED: frozenset(),
+}
+"""The legal changes of phase; staying is always legal. Back to pending is a retry or a lost node."""
+
+
+class Desired(StrEnum):
+    """What people want of a job."""
+
+    RUN = "run"
+    PAUSE = "pause"
+    STOP = "stop"
+
+
+class PauseCause(StrEnum):
+    """Who paused a job. A pause by the scheduler ends by itself; the others end by `resume`."""
+
+    SCHEDULER = "scheduler"
+    PERSON = "person"
+    IDLE = "idle"
+
+
+class ExitCause(StrEnum):
+    """Why a worker, or an attempt, ended."""
+
+    DONE = "done"
+    CODE = "exit code"
+    SIGNAL = "signal"
+    MEMORY = "out of memory"
+    """Killed for going beyond its slice or its host memory."""
+    GPU_MEMORY = "CUDA out of memory"
+    START = "could not start"
+    PREEMPTED = "preempted"
+    STOPPED = "stopped"
+    TIME = "ran too long"
+    LOST = "lost"
+    """Its node, device or supervisor is gone; nobody saw it end."""
+
+
+NEVER_CHARGED = frozenset({ExitCause.PREEMPTED, ExitCause.STOPPED, ExitCause.LOST})
+"""Ends that do not count against `retries`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How it ended: the cause, the figure that goes with it, and a sentence for people."""
+
+    cause: ExitCause
+    code: int | None = None
+    """Exit code, or the number of the signal."""
+    text: str = ""
+
+
+NEVER_PREEMPTED = 100
+"""Priorities from here on are never preempted."""
+
+PRIORITIES = {"inference": 125, "dev": 100, "dev-preemptible": 75, "train": 50}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    path: str = ""
+    grace: float = 30.0
+    """Seconds from the request to pause to the kill."""
+    every: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idle:
+    """What to do with a job whose GPUs idle."""
+
+    below: float = 0.10
+    seconds: float = 1800.0
+    action: str = "notify"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Affinity:
+    """Which nodes: labels preferred (softly), and nodes or jobs to stay away from."""
+
+    prefer: tuple[tuple[str, str], ...] = ()
+    avoid_nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """What the user asked for, checked and with defaults filled in. Never changes after submit."""
+
+    name: str
+    queue: QueueName
+    run: tuple[str, ...]
+    """The command as arguments; a command line is ("/bin/sh", "-c", line)."""
+    request: Request
+    type: JobType = JobType.TRAIN
+    launch: Launch = Launch.ONCE
+    setup: tuple[str, ...] = ()
+    priority: int = PRIORITIES["train"]
+    checkpoint: Checkpoint = Checkpoint()
+    idle: Idle | None = None
+    max_runtime: float | None = None
+    retries: int = 0
+    after: tuple[JobId, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    workdir: str = ""
+    snapshot: bool = False
+    node_selector: tuple[tuple[str, str], ...] = ()
+    affinity: Affinity = Affinity()
+
+    @property
+    def never_preempted(self) -> bool:
+        return self.priority >= NEVER_PREEMPTED
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """The place of one replica: a node and, on it, devices or a share of one."""
+
+    role: str
+    index: int
+    """Number of the replica in its role; stable as long as the replica lives."""
+    node: NodeId
+    devices: tuple[DeviceId, ...]
+    share: int
+    """Micro-GPUs held of each of the devices."""
+    born: int = 1
+    """Generation that added it."""
+    leaving: bool = False
+    """Given back, but the death of its processes is not proven yet: still held, soon free."""
+
+    @property
+    def held(self) -> int:
+        """Micro-GPUs that this seat holds."""
+        return self.share * len(self.devices)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job as it stands. `version` counts its writes: a write must name the one that it has seen."""
+
+    id: JobId
+    spec: Spec
+    user: UserName
+    submitted_at: float
+    version: int = 0
+    phase: Phase = Phase.PENDING
+    desired: Desired = Desired.RUN
+    attempt: int = 0
+    """Number of the present or last attempt; 0 before the first."""
+    generation: int = 0
+    """Membership of the present attempt; a resize makes the next one."""
+    seats: tuple[Seat, ...] = ()
+    started_at: float | None = None
+    """Start of the present (or last) attempt."""
+    first_started_at: float | None = None
+    ended_at: float | None = None
+    saved_at: float | None = None
+    """Last checkpoint that the job reported."""
+    paused_by: PauseCause | None = None
+    backfill_until: float | None = None
+    """Set on a job that was let past a reservation: when that reservation is due, it is paused."""
+    not_before: float = 0.0
+    """Back-off: not to be started earlier."""
+    failures: int = 0
+    """Ends charged to the user so far."""
+    size: Range | None = None
+    """Range set by `scale`, in replicas of the elastic role; None for the spec's own."""
+    exit: Exit | None = None
+    reason: str = ""
+    """One sentence: why the job is where it is."""
+    progress: tuple[tuple[str, float], ...] = field(default=())
+    """What the job last reported of itself (step, epoch, total, …)."""
+
+    @property
+    def terminal(self) -> bool:
+        return self.phase in TERMINAL
+
+    @property
+    def staying(self) -> tuple[Seat, ...]:
+        """Seats of the present generation."""
+        return tuple(seat for seat in self.seats if not seat.leaving)
+
+    @property
+    def held(self) -> int:
+        """Micro-GPUs that the job holds, the leaving ones included."""
+        return sum(seat.held for seat in self.seats)
+
+
+def worker_id(job: JobId, attempt: int, seat: Seat) -> WorkerId:
+    """Deterministic, so that a repeated start finds the first one instead of making a second."""
+    return WorkerId(f"{job}.{attempt}.{seat.role}.{seat.index}.{seat.born}")

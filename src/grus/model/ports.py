@@ -1,0 +1,300 @@
+"""The two things that Grus needs from the outside: a Store where facts last, an Engine where workers run.
+
+Each promise in prose here is a test in `tests/contracts/`, which every implementation passes.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from grus.model.cluster import Node
+from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, WorkerId
+from grus.model.jobs import Exit, Job, Phase
+from grus.model.queues import Queue
+
+# ---------------------------------------------------------------------------------------------- store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened. The log of events is append-only; `seq` orders it without gaps or repeats."""
+
+    at: float
+    kind: str
+    """A word for machines: submitted, starting, running, pausing, paused, resized, succeeded, …"""
+    text: str
+    """One sentence for people."""
+    job: JobId | None = None
+    attempt: int = 0
+    seq: int = 0
+    """Given by the store."""
+
+
+class AccessRole(StrEnum):
+    """What a user may do: look; submit to and act on own jobs; everything."""
+
+    VIEWER = "viewer"
+    MEMBER = "member"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    name: UserName
+    role: AccessRole = AccessRole.MEMBER
+    unix_user: str = ""
+    """Whom the user's jobs run as when the server is root; empty for the server's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A secret's record: never the secret itself, only its SHA-256."""
+
+    digest: str
+    user: UserName
+    label: str
+    created_at: float
+    expires_at: float | None = None
+
+
+Change = tuple[Job, Event]
+
+
+class Store(Protocol):
+    """Where jobs, queues, users and events last.
+
+    A Future's result means durable: the write survives kill -9 and power loss from then on. Writes given by
+    one thread take effect in the order given. Writes may share one commit, but stand or fall one by one: a
+    stale one among them never undoes its neighbours. All methods may be called from any thread.
+    Nothing here promises that two jobs change together.
+    """
+
+    def take_over(self) -> int:
+        """Begin a new epoch and return it. `replace` under any earlier epoch is refused from now on."""
+        ...
+
+    def create(self, job: Job, event: Event, key: str | None = None) -> "Future[Job]":
+        """Store a new job with its first event; the result has version 1.
+
+        With a `key` that this user used before, nothing is written and the result is the job stored then, as
+        it is now; if that job's spec differs from this one's, the future raises Conflict.
+        """
+        ...
+
+    def replace(self, job: Job, event: Event | None, epoch: int | None = None) -> "Future[Job]":
+        """Write the job anew, with the event, if its stored version is still `job.version`.
+
+        The result has the next version. Raises StaleVersion if the job changed meanwhile, NotFound if there
+        is none, Fenced if `epoch` is given and a later one has begun.
+        """
+        ...
+
+    def job(self, job: JobId) -> Job:
+        """The job as last committed. Raises NotFound."""
+        ...
+
+    def jobs(
+        self,
+        *,
+        phases: Sequence[Phase] | None = None,
+        queue: QueueName | None = None,
+        user: UserName | None = None,
+        limit: int | None = None,
+        after: tuple[float, JobId] | None = None,
+    ) -> list[Job]:
+        """Jobs that match, newest submitted first (ties by id, descending); `after` continues a listing.
+
+        `after` is (submitted_at, id) of the last job of the page before.
+        """
+        ...
+
+    def count(self) -> dict[Phase, int]:
+        """How many jobs are in each phase (phases without jobs may be missing)."""
+        ...
+
+    def events(self, *, after: int = 0, job: JobId | None = None, limit: int = 1000) -> list[Event]:
+        """Events with `seq` above `after`, ascending."""
+        ...
+
+    def subscribe(self, listener: Callable[[Sequence[tuple[Job, Event | None]]], None]) -> Callable[[], None]:
+        """Call `listener` after each commit with what it wrote, in the order of the log; returns the way out.
+
+        Called from the store's own thread, after the futures' results are visible to readers: be quick. Who
+        starts listening and then reads `jobs` misses nothing.
+        """
+        ...
+
+    def queues(self) -> list[Queue]: ...
+
+    def put_queue(self, queue: Queue) -> "Future[None]": ...
+
+    def delete_queue(self, name: QueueName) -> "Future[None]":
+        """Raises NotFound if there is none. That it has no jobs is the caller's business."""
+        ...
+
+    def users(self) -> list[User]: ...
+
+    def put_user(self, user: User) -> "Future[None]": ...
+
+    def delete_user(self, name: UserName) -> "Future[None]":
+        """Removes the user's tokens with it."""
+        ...
+
+    def tokens(self) -> list[Token]: ...
+
+    def put_token(self, token: Token) -> "Future[None]": ...
+
+    def delete_token(self, digest: str) -> "Future[None]": ...
+
+    def cordoned(self) -> frozenset[NodeId]:
+        """Nodes that a person has taken out of use for new work."""
+        ...
+
+    def set_cordoned(self, node: NodeId, cordoned: bool) -> "Future[None]": ...
+
+    def prune(self, *, events_before: float, jobs_before: float) -> "Future[int]":
+        """Drop events older than that, and ended jobs that ended before that (with their keys); how many rows."""
+        ...
+
+    def close(self) -> None:
+        """Finish what was given, then stop. Idempotent."""
+        ...
+
+
+# --------------------------------------------------------------------------------------------- engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSpec:
+    """One process (tree) to run, and what it is bound to."""
+
+    id: WorkerId
+    job: JobId
+    attempt: int
+    node: NodeId
+    argv: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+    """The whole environment that the job should see, but for what the engine adds (CUDA_VISIBLE_DEVICES)."""
+    workdir: str
+    devices: tuple[DeviceId, ...] = ()
+    share: int = 0
+    """Micro-GPUs held of each device: GPU for whole ones."""
+    gpu_memory: int = 0
+    """Bytes of GPU memory that it may use on each device; 0 for all of it."""
+    memory: int = 0
+    """Bytes of host memory that it may use; 0 for no limit."""
+    cpu: int = 0
+    grace: float = 30.0
+    unix_user: str = ""
+
+
+class WorkerState(StrEnum):
+    STARTING = "starting"
+    RUNNING = "running"
+    ENDED = "ended"
+    """Every process that it ever started is proven dead; its devices are free."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStatus:
+    """What is known of one worker."""
+
+    id: WorkerId
+    job: JobId
+    attempt: int
+    state: WorkerState
+    pid: int | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    exit: Exit | None = None
+    """How its main process ended; set with ENDED."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Measured use of one worker's processes."""
+
+    worker: WorkerId
+    at: float
+    cpu_seconds: float
+    """CPU time used so far by the processes alive now and those already ended."""
+    memory: int
+    """Resident bytes now."""
+    gpu_utilisation: float | None = None
+    """0 to 1 of what it holds; None where it cannot be measured."""
+    gpu_memory: int | None = None
+
+
+class Engine(Protocol):
+    """Where workers run.
+
+    Every effect can be repeated: starting a worker whose id was started before, or stopping one that has
+    ended, changes nothing. An effect under an epoch lower than one seen before raises Fenced. Workers outlive
+    the control plane, and a new engine object on the same state finds them again. All methods may be called
+    from any thread and none blocks for the length of a grace.
+    """
+
+    def open(self, epoch: int) -> None:
+        """Begin to act under this epoch, and re-attach to the workers that are there."""
+        ...
+
+    def nodes(self) -> tuple[Node, ...]:
+        """The pool as it is now: health, and what is in use outside Grus."""
+        ...
+
+    def mechanisms(self) -> dict[str, str]:
+        """How things are enforced here, for people: isolation, memory of slices, telemetry."""
+        ...
+
+    def start(self, worker: WorkerSpec) -> None:
+        """Start it. That it cannot start is told as a status ENDED with cause START, never raised."""
+        ...
+
+    def stop(self, worker: WorkerId, grace: float) -> None:
+        """Ask its main process to end (SIGTERM), and after `grace` seconds kill everything it started.
+
+        A second call can shorten the grace, never lengthen it.
+        """
+        ...
+
+    def publish(self, worker: WorkerId, control: str) -> None:
+        """Replace the text that the worker's SDK watches (membership, request to pause)."""
+        ...
+
+    def workers(self) -> tuple[WorkerStatus, ...]:
+        """All workers that are not forgotten."""
+        ...
+
+    def subscribe(self, listener: Callable[[WorkerStatus], None]) -> Callable[[], None]:
+        """Call `listener` at each change of a worker's state, and from then on only; returns the way out.
+
+        Called from the engine's own thread: be quick. `subscribe`, then `workers`, misses nothing.
+        """
+        ...
+
+    def forget(self, worker: WorkerId) -> None:
+        """Drop what is kept of an ended worker, except its log."""
+        ...
+
+    def usage(self) -> tuple[Usage, ...]:
+        """What the running workers use."""
+        ...
+
+    def log(self, worker: WorkerId, offset: int = 0, limit: int = 65536) -> tuple[bytes, int]:
+        """Bytes of its log from `offset` (counted from the first byte ever written), and the next offset.
+
+        Bytes that rotation removed are skipped. A negative offset counts from the end. Raises NotFound.
+        """
+        ...
+
+    def remove_logs(self, job: JobId) -> None:
+        """Delete the logs of a job whose record is gone."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything; the workers go on."""
+        ...
+
+

@@ -1,0 +1,86 @@
+"""What a job asks for: GPUs whole or in slices, host CPU and memory, in ranges.
+
+Amounts of GPU are integers in micro-GPUs, so that sums are exact and decisions repeat to the byte.
+"""
+
+from dataclasses import dataclass
+
+GPU = 1_000_000
+"""One whole GPU, in micro-GPUs: the unit of every quota, share and holding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Any whole number from `low` to `high`; rigid when both are equal."""
+
+    low: int
+    high: int
+
+    @property
+    def rigid(self) -> bool:
+        return self.low == self.high
+
+    def __str__(self) -> str:
+        return str(self.low) if self.rigid else f"{self.low}..{self.high}"
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """What one replica of a role takes, all of it on one node.
+
+    Exactly one of `gpus`, `share` and `gpu_memory` is above zero, or none for a replica without a GPU.
+    """
+
+    gpus: int = 1
+    """Whole GPUs."""
+    share: int = 0
+    """A fraction of one GPU, in micro-GPUs."""
+    gpu_memory: int = 0
+    """A slice of one GPU by memory, in bytes; it counts as its share of the device that it is on."""
+    types: tuple[str, ...] = ()
+    """GPU types that will do; empty for any."""
+    cpu: int = 0
+    """Host CPU in thousandths of a core, for the whole replica; 0 for whatever is there."""
+    memory: int = 0
+    """Host memory in bytes, for the whole replica; 0 for whatever is there."""
+
+    def share_of(self, device_memory: int) -> int:
+        """What a slice takes of a device with that memory, in micro-GPUs; above GPU when it cannot fit."""
+        if self.gpu_memory:
+            return -(-self.gpu_memory * GPU // device_memory) if device_memory else GPU + 1
+        return self.share
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A template of the gang: how many replicas, what each takes, and what it runs (else the job's own)."""
+
+    name: str
+    replicas: Range
+    replica: Replica
+    run: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a gang asks for: all of its roles at their minima, or nothing. At most one role has a range."""
+
+    roles: tuple[Role, ...]
+    sizes: tuple[int, ...] = ()
+    """The only numbers of replicas that the elastic role can use, ascending; empty for all in its range."""
+    one_node: bool = False
+    """All replicas on one node (a single process sees all the GPUs)."""
+
+    @property
+    def elastic(self) -> Role | None:
+        """The role whose number of replicas may vary."""
+        return next((role for role in self.roles if not role.replicas.rigid), None)
+
+    @property
+    def allowed(self) -> tuple[int, ...]:
+        """Allowed numbers of replicas of the elastic role, ascending; empty for a rigid request."""
+        role = self.elastic
+        if role is None:
+            return ()
+        low, high = role.replicas.low, role.replicas.high
+        return tuple(n for n in self.sizes if low <= n <= high) or tuple(range(low, high + 1))
