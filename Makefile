@@ -1,0 +1,52 @@
+# Everyday commands. `make run` and `make test` are all that a newcomer needs; both set up what they need first.
+PYTHON := .venv/bin/python
+
+.PHONY: help setup run test lint imports types tests system-packages proof bench clean
+.NOTPARALLEL:
+
+help: ## list these commands
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-14s %s\n' "$$name" "$$text"; done
+
+setup: ## make .venv and install everything into it (at once when nothing changed)
+	@tools/bootstrap
+
+run: setup ## set up, then show Grus at work: the demo on pretend GPUs, with real processes
+	@.venv/bin/grus demo
+
+test: setup system-packages lint imports types tests ## set up, then check style, import rules, types and all tests
+
+system-packages:
+	@tools/system-packages
+
+lint:
+	@echo '== style'
+	@$(PYTHON) -m ruff check --quiet .
+	@$(PYTHON) -m ruff format --check --quiet .
+
+imports:
+	@echo '== import rules'
+	@.venv/bin/lint-imports --no-cache
+
+types:
+	@echo '== types'
+	@$(PYTHON) -m mypy
+
+# Tests marked `serial` measure time or load, so they run alone; 5 is pytest's "nothing to run".
+tests:
+	@echo '== tests'
+	@$(PYTHON) -m pytest -n 2 --dist loadfile -m 'not serial'
+	@echo '== tests that need the machine for themselves'
+	@$(PYTHON) -m pytest -m serial || [ $$? -eq 5 ]
+
+proof: setup ## the long proofs in full size; writes their figures into docs/benchmarks.md
+	@$(PYTHON) tools/record.py stops -- $(PYTHON) -m tests.chaos.stops $${GRUS_PROOF_STOPS:-300}
+	@$(PYTHON) tools/record.py server_kills -- $(PYTHON) -m tests.chaos.server_kills $${GRUS_PROOF_KILLS:-300}
+
+bench: setup ## the benchmarks; writes their figures into docs/benchmarks.md
+	@$(PYTHON) tools/record.py submit -- $(PYTHON) -m benchmarks.submit
+	@$(PYTHON) tools/record.py cycle -- $(PYTHON) -m benchmarks.cycle
+	@$(PYTHON) tools/record.py slurm -- $(PYTHON) -m benchmarks.slurm
+
+clean: ## remove everything that these commands made
+	rm -rf .venv .stamps .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,45 @@
+"""Rules for all tests: the marker `serial`, and no skip that goes unnoticed.
+
+Every test that could not run is named at the end with its reason. With REQUIRE_ALL=1 (continuous integration)
+one such test fails the whole run: a proof that did not happen is not a proof.
+"""
+
+import os
+
+import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "serial: needs the machine for itself (measures time or load)")
+
+
+def not_run(config: pytest.Config) -> dict[str, str]:
+    """What was skipped, and why."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    skips = reporter.stats.get("skipped", []) if reporter else []
+    return {report.nodeid or str(report.location): reason(report) for report in skips}
+
+
+def reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ")
+
+
+def required() -> bool:
+    return os.environ.get("REQUIRE_ALL") == "1"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if required() and not_run(session.config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    skips = not_run(config)
+    if not skips:
+        return
+    verdict = "a failure, since REQUIRE_ALL=1" if required() else "REQUIRE_ALL=1 makes this a failure"
+    terminalreporter.section(f"{len(skips)} could not run ({verdict})", sep="!")
+    for name, why in sorted(skips.items()):
+        terminalreporter.line(f"NOT RUN {name}: {why}")
