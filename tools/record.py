@@ -11,6 +11,7 @@ import platform
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,7 +51,7 @@ def run(command: list[str]) -> tuple[str, int]:
     return last, process.returncode
 
 
-def keep(name: str, command: list[str], figures: dict[str, object]) -> None:
+def keep(name: str, command: list[str], figures: Mapping[str, object]) -> None:
     record = {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         "machine": machine(),
@@ -74,14 +75,15 @@ def machine() -> str:
     return ", ".join(facts)
 
 
-def table(record: dict[str, object], figures: dict[str, object]) -> str:
-    head = f"{record['date']} · {record['machine']} · `{record['command']}`\n\n| figure | value |\n| --- | --- |\n"
-    rows = [
-        f"| `{key}` | {shown(value)} |"
-        for key, value in figures.items()
-        if not isinstance(value, dict | list)
+def table(record: Mapping[str, object], figures: Mapping[str, object]) -> str:
+    head = [
+        f"{record['date']} · {record['machine']} · `{record['command']}`",
+        "",
+        "| figure | value |",
+        "| --- | --- |",
     ]
-    return head + "\n".join(rows)
+    plain = {key: value for key, value in figures.items() if not isinstance(value, dict | list)}
+    return "\n".join(head + [f"| `{key}` | {shown(value)} |" for key, value in plain.items()])
 
 
 def shown(value: object) -> str:
