@@ -1,1 +1,44 @@
-"""Grus makes one pool out of a team's GPUs."""
+"""Grus: one pool out of a team's GPUs.
+
+The names below are loaded when first used, so that `import grus` costs a training script nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from grus.sdk.client import Client as Client
+    from grus.sdk.client import Handle as Handle
+    from grus.sdk.jobs import Job as Job
+    from grus.sdk.worker import checkpoint_path as checkpoint_path
+    from grus.sdk.worker import params as params
+    from grus.sdk.worker import report as report
+    from grus.sdk.worker import resuming as resuming
+    from grus.sdk.worker import should_pause as should_pause
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Client": "grus.sdk.client",
+    "Handle": "grus.sdk.client",
+    "Job": "grus.sdk.jobs",
+    "checkpoint_path": "grus.sdk.worker",
+    "params": "grus.sdk.worker",
+    "report": "grus.sdk.worker",
+    "resuming": "grus.sdk.worker",
+    "should_pause": "grus.sdk.worker",
+}
+
+__all__ = ["Client", "Handle", "Job", "checkpoint_path", "params", "report", "resuming", "should_pause"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'grus' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,109 @@
+"""What a script inside a job may ask and tell. Standard library only; every call also works outside Grus.
+
+Grus talks to a worker through its environment and one small file (`GRUS_CONTROL`), which says when to pause.
+A script checks `should_pause()` between two steps, saves to `checkpoint_path()`, and exits with 0; when it is
+started again, `resuming()` is true.
+
+Nothing here may fail a training run: a control file that cannot be read means "go on".
+"""
+
+import json
+import os
+import signal
+import threading
+import time
+import warnings
+from pathlib import Path
+from types import FrameType
+
+_CONTROL = "GRUS_CONTROL"
+_REPORT = "GRUS_REPORT"
+
+
+class _Asked:
+    """Whether this process has been asked to end by SIGTERM; lives as long as the process."""
+
+    def __init__(self) -> None:
+        self.terminate = False
+        self.listening = False
+
+    def listen(self) -> None:
+        """Take over SIGTERM, once, if nobody else has: by default it kills before a checkpoint is saved."""
+        if self.listening or threading.current_thread() is not threading.main_thread():
+            return
+        self.listening = True
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the shape of a handler
+        self.terminate = True
+
+
+_asked = _Asked()
+
+
+def should_pause() -> bool:
+    """Whether to save and exit now. Call it between steps; it costs a few microseconds.
+
+    The first call, from the main thread and inside Grus, takes over SIGTERM: from then on a request to stop
+    or pause no longer kills the script at once, but makes this true. The job's grace runs meanwhile.
+    """
+    path = os.environ.get(_CONTROL)
+    if not path:
+        return False
+    _asked.listen()
+    control = _control(path)
+    return _asked.terminate or bool(control.get("pause") or control.get("leave"))
+
+
+def resuming() -> bool:
+    """Whether this job ran before and was paused: load what `checkpoint_path()` holds."""
+    return os.environ.get("GRUS_RESUME") == "1"
+
+
+def checkpoint_path(default: str | Path = "checkpoint") -> Path:
+    """Where this job keeps its checkpoints; `default` outside Grus, or when the job names no path."""
+    return Path(os.environ.get("GRUS_CHECKPOINT") or default)
+
+
+def params() -> dict[str, object]:
+    """The parameters chosen for this run; empty when nobody chose any."""
+    text = os.environ.get("GRUS_PARAMS", "")
+    found = json.loads(text) if text else {}
+    if not isinstance(found, dict):
+        raise TypeError("GRUS_PARAMS must hold a JSON object")
+    return found
+
+
+def report(**figures: float) -> None:
+    """Tell how far the run is: `report(step=120, loss=0.31)`. Outside Grus it does nothing.
+
+    Every figure must be a number (or turn into one by `float`). One call is one line, written at once.
+    """
+    numbers = {name: _number(name, value) for name, value in figures.items()}
+    path = os.environ.get(_REPORT)
+    if not path or not numbers:
+        return
+    line = json.dumps({"at": time.time(), "figures": numbers}) + "\n"
+    try:
+        # One write to a file opened for appending: lines of several processes never mix.
+        with open(path, "ab", buffering=0) as file:
+            file.write(line.encode())
+    except OSError as error:
+        warnings.warn(f"the report could not be written: {error}", RuntimeWarning, stacklevel=2)
+
+
+def _number(name: str, value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]  # tensors and NumPy scalars turn into floats too
+    except (TypeError, ValueError):
+        raise TypeError(f"report({name}=…) needs a number, not {type(value).__name__}") from None
+
+
+def _control(path: str) -> dict[str, object]:
+    """What the control plane says now; nothing when it cannot be read (it is replaced whole, never torn)."""
+    try:
+        found = json.loads(Path(path).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
