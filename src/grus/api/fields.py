@@ -1,0 +1,258 @@
+"""The kinds of fields that inputs are made of: each knows its rule and says it in one sentence.
+
+A field keeps what the user wrote; turning it into amounts is the business of `job_spec`. Validators refuse
+rather than convert: the text "3" where a number belongs is a mistake worth hearing about.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Annotated, Any
+
+from pydantic import PlainValidator
+
+from grus.api.rules import Broken, clean, failure
+from grus.api.units import parse_bytes, parse_gpu, parse_percent, parse_range, parse_seconds, render_seconds
+from grus.model.jobs import PRIORITIES
+
+Check = Callable[[Any], Any]
+
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
+NAME_RULE = "must be 1 to 63 small letters, digits and hyphens, and start with a letter or digit"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII)
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,252}", re.ASCII)
+
+LONGEST_TEXT = 100_000
+"""Characters of one text; Linux takes at most 128 KiB for one argument or variable."""
+LONGEST_PATH = 4_000
+LONGEST_LABEL = 255
+MOST_ITEMS = 1_000
+MOST_PRIORITY = 125
+
+SET_BY_GRUS = frozenset(
+    {"GRUS_JOB", "GRUS_ATTEMPT", "GRUS_GENERATION", "GRUS_WORKER", "GRUS_CONTROL", "GRUS_CHECKPOINT"}
+    | {"GRUS_RESUME", "GRUS_GPUS", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
+    | {"CUDA_VISIBLE_DEVICES"}
+)
+"""Variables that Grus sets for each worker; a job cannot set them."""
+
+
+def text(longest: int = LONGEST_TEXT, *, empty: bool = False) -> Check:
+    def check(value: Any) -> str:
+        if not isinstance(value, str):
+            raise ValueError("must be text; write it in quotes")
+        if not empty and not value.strip():
+            raise ValueError("must not be empty")
+        if problem := text_problem(value, longest):
+            raise ValueError(problem)
+        return value
+
+    return check
+
+
+def text_problem(value: str, longest: int) -> str:
+    """What makes this text unfit for a process's argument, a path or the log; empty if nothing does."""
+    if len(value) > longest:
+        return f"must be at most {longest} characters, this has {len(value)}"
+    if "\0" in value:
+        return "must not contain a NUL character"
+    if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        return "must be valid Unicode; this has half of a surrogate pair"
+    return ""
+
+
+def name(value: Any) -> str:
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise ValueError(NAME_RULE)
+    return value
+
+
+def whole(low: int, high: int) -> Check:
+    def check(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValueError(f"must be a whole number from {low} to {high}")
+        return value
+
+    return check
+
+
+def number(low: float, high: float) -> Check:
+    def check(value: Any) -> int | float:
+        right = isinstance(value, int | float) and not isinstance(value, bool)
+        if not right or not math.isfinite(value) or not low <= value <= high:
+            raise ValueError(f"must be a number from {low:g} to {high:g}")
+        return value  # type: ignore[no-any-return]
+
+    return check
+
+
+def flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return value
+
+
+def choice(words: Iterable[str], refused: Mapping[str, str] = {}) -> Check:
+    """One of these words; some others are refused with a sentence of their own."""
+    words = tuple(words)
+
+    def check(value: Any) -> str:
+        if isinstance(value, str):
+            if value in words:
+                return str(value)
+            if value in refused:
+                raise ValueError(refused[value])
+            plain = value.lower().replace("_", "-")
+            if close := get_close_matches(plain[:60], words, n=1):
+                raise ValueError(f"must be one of {', '.join(words)}; did you mean {close[0]}?")
+        raise ValueError(f"must be one of {', '.join(words)}")
+
+    return check
+
+
+def optional(check: Check) -> Check:
+    """None stands for a field that was left out."""
+    return lambda value: None if value is None else check(value)
+
+
+def seconds(low: float, high: float) -> Check:
+    def check(value: Any) -> Any:
+        if not low <= parse_seconds(_simple(value)) <= high:
+            raise ValueError(f"must be from {render_seconds(low)} to {render_seconds(high)}")
+        return value
+
+    return check
+
+
+def parsed(parse: Callable[[object], object]) -> Check:
+    """Whatever this parser of `units` takes; kept as written."""
+
+    def check(value: Any) -> Any:
+        parse(_simple(value))
+        return value
+
+    return check
+
+
+def _simple(value: Any) -> Any:
+    """Containers cannot be amounts (nor keys of a cache); a text beyond all sense is cut."""
+    if isinstance(value, str):
+        return value[:200]
+    return value if isinstance(value, int | float) else None
+
+
+def host_memory(value: Any) -> Any:
+    if parse_bytes(_simple(value)) < 1_000_000:
+        raise ValueError("must be at least 1MB")
+    return value
+
+
+def priority(value: Any) -> str | int:
+    if isinstance(value, str):
+        return str(choice(PRIORITIES)(value))
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_PRIORITY:
+        words = ", ".join(f"{word} ({level})" for word, level in PRIORITIES.items())
+        raise ValueError(f"must be one of {words}, or a whole number from 0 to {MOST_PRIORITY}")
+    return value
+
+
+def items(check: Check, *, most: int = MOST_ITEMS, least: int = 0) -> Check:
+    """A list in which every item passes `check`; all bad items are told."""
+
+    def check_all(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list | tuple):
+            raise ValueError("must be a list")
+        if not least <= len(value) <= most:
+            raise ValueError("must not be empty" if len(value) < least else f"must have at most {most} items")
+        broken = []
+        for at, item in enumerate(value):
+            try:
+                check(item)
+            except ValueError as error:
+                broken.append(Broken((at,), str(error), item))
+        if broken:
+            raise failure(broken)
+        return tuple(value)
+
+    return check_all
+
+
+def one_or_more(check: Check) -> Check:
+    """A text, or a list of texts that is not empty."""
+    many = items(check, least=1)
+
+    def check_any(value: Any) -> str | tuple[str, ...]:
+        if isinstance(value, str):
+            return str(check(value))
+        if not isinstance(value, list | tuple):
+            raise ValueError("must be text or a list of texts")
+        return tuple(many(value))
+
+    return check_any
+
+
+def table(key_rule: Callable[[str], str], *, most: int = MOST_ITEMS, longest: int = LONGEST_TEXT) -> Check:
+    """A mapping from keys to texts. Whole numbers are taken as their digits; what else is not text is refused."""
+
+    def check(value: Any) -> dict[str, str]:
+        if not isinstance(value, Mapping):
+            raise ValueError("must be a mapping (key: value)")
+        if len(value) > most:
+            raise ValueError(f"must have at most {most} entries")
+        broken = []
+        result = {}
+        for key, item in value.items():
+            problem = key_rule(key) if isinstance(key, str) else "must have a text as its key"
+            if isinstance(item, int) and not isinstance(item, bool) and abs(item) < 10**18:
+                item = str(item)
+            if not problem:
+                problem = text_problem(item, longest) if isinstance(item, str) else "must be text; write it in quotes"
+            if problem:
+                broken.append(Broken((clean(str(key)) if not isinstance(key, str) else key,), problem, item))
+            result[key] = item
+        if broken:
+            raise failure(broken)
+        return result
+
+    return check
+
+
+def variable_rule(key: str) -> str:
+    if key in SET_BY_GRUS:
+        return "is set by Grus itself; choose another name"
+    if not _VARIABLE.fullmatch(key):
+        return "must be named with letters, digits and _, and not start with a digit"
+    return ""
+
+
+def label_rule(key: str) -> str:
+    return "" if _LABEL.fullmatch(key) else "must be a label: letters, digits and . _ / -, starting with one of the former"
+
+
+_command = one_or_more(text())
+_amount = str | int | float
+
+Name = Annotated[str, PlainValidator(name, json_schema_input_type=str)]
+MaybeName = Annotated[str | None, PlainValidator(optional(name), json_schema_input_type=str | None)]
+Names = Annotated[tuple[str, ...], PlainValidator(items(name), json_schema_input_type=list[str])]
+Flag = Annotated[bool, PlainValidator(flag, json_schema_input_type=bool)]
+Command = Annotated[
+    str | tuple[str, ...] | None,
+    PlainValidator(optional(_command), json_schema_input_type=str | list[str] | None),
+]
+Gpu = Annotated[_amount, PlainValidator(parsed(parse_gpu), json_schema_input_type=_amount)]
+Replicas = Annotated[str | int, PlainValidator(parsed(parse_range), json_schema_input_type=str | int)]
+Percent = Annotated[str, PlainValidator(parsed(parse_percent), json_schema_input_type=str)]
+HostMemory = Annotated[str | None, PlainValidator(optional(host_memory), json_schema_input_type=str | None)]
+Priority = Annotated[
+    str | int | None, PlainValidator(optional(priority), json_schema_input_type=str | int | None)
+]
+Path = Annotated[str, PlainValidator(text(LONGEST_PATH, empty=True), json_schema_input_type=str)]
+Variables = Annotated[
+    dict[str, str], PlainValidator(table(variable_rule), json_schema_input_type=dict[str, str])
+]
+Labels = Annotated[
+    dict[str, str],
+    PlainValidator(table(label_rule, most=64, longest=LONGEST_LABEL), json_schema_input_type=dict[str, str]),
+]

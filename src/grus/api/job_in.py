@@ -1,0 +1,259 @@
+"""What a user submits, as written: the body of POST /v1/jobs and one document of a job file.
+
+A JobIn that exists keeps every rule; `docs/job-reference.md` says the same for people. It holds what the user
+wrote (`2..8`, `30m`), so that it can be sent on unchanged; `job_spec.to_spec` makes the core's value of it.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, Field, PlainValidator
+
+from grus.api import fields as f
+from grus.api.rules import Broken, Sound, Strict
+from grus.api.units import GpuAsk, parse_gpu, parse_range
+from grus.model.queues import DEFAULT_QUEUE
+
+MOST_ROLES = 16
+DAY = 86400.0
+
+_LATER = "is not available yet: use train or dev"
+_TYPES = f.choice(("train", "dev"), {"sweep": f"sweep {_LATER}", "serve": f"serve {_LATER}"})
+_LAUNCH = f.optional(f.choice(("once", "per-gpu", "per-node")))
+_SIZES = f.items(f.whole(1, 16_384), least=1, most=256)
+
+
+def _image(value: Any) -> None:
+    if value is not None:
+        raise ValueError("is only for a pool on Kubernetes; here jobs run in their workdir, with their own PATH")
+
+
+class ResourcesIn(Strict):
+    """What the job takes: GPUs in all, host CPU and memory per GPU."""
+
+    synonyms: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("gpus", "num_gpus", "ngpus", "gpu_count"), "gpu"),
+        **dict.fromkeys(("mem", "ram", "host_memory"), "memory"),
+        **dict.fromkeys(("cpus", "cores"), "cpu"),
+        **dict.fromkeys(("gpu_memory", "vram"), "write a slice by memory as gpu: 12GB"),
+        **dict.fromkeys(("type", "gpu_type"), "write the GPU type before the number, as gpu: A100:4"),
+        "replicas": "it belongs to a role, beside its resources",
+    }
+
+    gpu: f.Gpu = 1
+    """GPUs: 4, 2..8, 0.5, 12GB, A100:2..8; 0 for none."""
+    sizes: Annotated[
+        tuple[int, ...] | None,
+        PlainValidator(f.optional(_SIZES), json_schema_input_type=list[int] | None),
+    ] = None
+    """The only sizes that an elastic job can use."""
+    cpu: Annotated[
+        float | None,
+        PlainValidator(f.optional(f.number(0.01, 4096)), json_schema_input_type=float | None),
+    ] = None
+    """Host cores per GPU (per replica where gpu is 0 or a slice)."""
+    memory: f.HostMemory = None
+    """Host memory per GPU likewise: 32GB."""
+
+
+class CheckpointIn(Strict):
+    """Where the job saves itself, and how long it may take when it is paused."""
+
+    path: f.Path = ""
+    """Folder or file, relative to workdir."""
+    grace: Annotated[
+        str | int | float,
+        PlainValidator(f.seconds(0, 3600), json_schema_input_type=str | int | float),
+    ] = 30
+    """From the request to pause to the kill."""
+    every: Annotated[
+        str | int | float | None,
+        PlainValidator(f.optional(f.seconds(1, 30 * DAY)), json_schema_input_type=str | int | float | None),
+    ] = None
+    """How often the job means to save."""
+
+
+class IdleIn(Strict):
+    """What to do with a job whose GPUs idle."""
+
+    below: f.Percent = "10%"
+    """Idle means: GPU utilisation below this."""
+    for_: Annotated[
+        str | int | float,
+        PlainValidator(f.seconds(1, 30 * DAY), json_schema_input_type=str | int | float),
+    ] = Field("30m", alias="for")
+    """… for this long."""
+    action: Annotated[
+        str, PlainValidator(f.choice(("pause", "notify")), json_schema_input_type=str)
+    ] = "notify"
+
+
+class AffinityIn(Strict):
+    """Which nodes are liked and which are not."""
+
+    prefer: f.Labels = Field(default_factory=dict)
+    """Labels of nodes to take first where there is a choice."""
+    avoid_nodes: Annotated[
+        tuple[str, ...],
+        PlainValidator(f.items(f.text(f.LONGEST_LABEL), most=256), json_schema_input_type=list[str]),
+    ] = ()
+    """Nodes never to be used."""
+
+
+class RoleIn(Strict):
+    """One template of a gang: what it runs, what each replica takes, how many there are."""
+
+    synonyms: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("command", "cmd", "script"), "run"),
+        **dict.fromkeys(("count", "num", "workers", "instances"), "replicas"),
+        **dict.fromkeys(("gpu", "cpu", "memory", "sizes"), "it belongs under resources"),
+    }
+
+    run: f.Command = None
+    resources: ResourcesIn = ResourcesIn()
+    """What each replica takes, all on one node."""
+    replicas: f.Replicas = 1
+
+
+def _roles(value: Any) -> Any:
+    """The shape only; the contents are judged by RoleIn, the names by the rules across fields."""
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise ValueError("must be a mapping from a role's name to its run, resources and replicas")
+    if not 1 <= len(value) <= MOST_ROLES:
+        raise ValueError(f"must have 1 to {MOST_ROLES} roles")
+    return value
+
+
+class JobIn(Strict):
+    """A job as a user writes it."""
+
+    synonyms: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("gpu", "sizes", "cpu", "memory"), "it belongs under resources"),
+        **dict.fromkeys(("gpus", "num_gpus"), "write resources: {gpu: 4}"),
+        **dict.fromkeys(("command", "cmd", "script", "entrypoint", "args"), "run"),
+        **dict.fromkeys(("environment", "envs", "variables"), "env"),
+        **dict.fromkeys(("cwd", "dir", "directory", "working_dir"), "workdir"),
+        **dict.fromkeys(("timeout", "time_limit", "walltime", "deadline"), "max_runtime"),
+        **dict.fromkeys(("depends_on", "needs", "dependencies"), "after"),
+        **dict.fromkeys(("team", "project", "partition"), "queue"),
+        **dict.fromkeys(("grace", "path", "every"), "it belongs under checkpoint"),
+        "replicas": "it belongs to a role, under roles",
+        "kind": "type",
+    }
+
+    type: Annotated[str, PlainValidator(_TYPES, json_schema_input_type=str)] = "train"
+    name: f.MaybeName = None
+    queue: f.Name = DEFAULT_QUEUE
+    run: f.Command = None
+    """A command line for the shell, or a list of arguments run as it is."""
+    setup: f.Command = None
+    """Lines that run once before each attempt."""
+    launch: Annotated[str | None, PlainValidator(_LAUNCH, json_schema_input_type=str | None)] = None
+    resources: ResourcesIn = ResourcesIn()
+    priority: f.Priority = None
+    checkpoint: CheckpointIn = CheckpointIn()
+    idle: IdleIn | None = None
+    max_runtime: Annotated[
+        str | int | float | None,
+        PlainValidator(f.optional(f.seconds(1, 366 * DAY)), json_schema_input_type=str | int | float | None),
+    ] = None
+    retries: Annotated[int, PlainValidator(f.whole(0, 100), json_schema_input_type=int)] = 0
+    after: f.Names = ()
+    """Names of earlier stages of the same file, or ids of jobs."""
+    roles: Annotated[dict[str, RoleIn] | None, BeforeValidator(_roles)] = None
+    env: f.Variables = Field(default_factory=dict)
+    workdir: f.Path = ""
+    snapshot: f.Flag = False
+    image: Annotated[str | None, PlainValidator(_image, json_schema_input_type=str | None)] = None
+    node_selector: f.Labels = Field(default_factory=dict)
+    affinity: AffinityIn = AffinityIn()
+
+    def across(self, sound: Sound) -> list[Broken]:
+        given = self.model_fields_set
+        if not sound.present("roles"):
+            return self._whole_rules(sound)
+        if self.roles is not None:
+            broken = [
+                Broken((field,), f"cannot stand beside roles: give each role its own {field}")
+                for field in ("run", "resources")
+                if field in given
+            ]
+            if self.launch is not None:
+                broken.append(Broken(("launch",), "cannot stand beside roles: a role has one worker a replica"))
+            return broken + self._whole_rules(sound) + _role_rules(self.roles, sound)
+        return self._plain_rules(sound) + self._whole_rules(sound)
+
+    def _plain_rules(self, sound: Sound) -> list[Broken]:
+        """Rules for a job without roles."""
+        broken = []
+        if self.run is None and sound("run"):
+            broken.append(Broken(("run",), "is needed: the command to run, such as python train.py"))
+        if not sound("resources", "gpu"):
+            return broken
+        ask = parse_gpu(self.resources.gpu)
+        if sound("resources", "sizes"):
+            broken += _size_rules(self.resources, ask.count.low, ask.count.high, ("resources",), "gpu")
+        elastic = not ask.count.rigid
+        if elastic and self.launch in ("once", "per-node") and sound("launch"):
+            rule = "must be per-gpu for a range: one process cannot gain or lose GPUs while it runs"
+            broken.append(Broken(("launch",), rule, self.launch))
+        return broken
+
+    def _whole_rules(self, sound: Sound) -> list[Broken]:
+        broken = []
+        if sound("env") and sum(len(key) + len(value) for key, value in self.env.items()) > 1_000_000:
+            broken.append(Broken(("env",), "must be at most 1 MB in all"))
+        if sound("after") and len(set(self.after)) != len(self.after):
+            broken.append(Broken(("after",), "names a job twice", list(self.after)))
+        return broken
+
+
+def _size_rules(resources: ResourcesIn, low: int, high: int, at: tuple[str, ...], ranged: str) -> list[Broken]:
+    """`sizes` narrows a range: it needs one, and stays inside it."""
+    if resources.sizes is None:
+        return []
+    at = (*at, "sizes")
+    if low == high:
+        return [Broken(at, f"needs a range in {ranged}, such as 2..8", list(resources.sizes))]
+    broken = [
+        Broken((*at, index), f"must be inside the range {low}..{high}", size)
+        for index, size in enumerate(resources.sizes)
+        if not low <= size <= high
+    ]
+    if len(set(resources.sizes)) != len(resources.sizes):
+        broken.append(Broken(at, "names a size twice", list(resources.sizes)))
+    return broken
+
+
+def _role_rules(roles: Mapping[str, RoleIn], sound: Sound) -> list[Broken]:
+    broken = []
+    ranged = []
+    for name, role in roles.items():
+        at = ("roles", name)
+        if not f.NAME.fullmatch(name):
+            broken.append(Broken(at, f"a role's name {f.NAME_RULE}"))
+        if role.run is None and sound(*at, "run"):
+            broken.append(Broken((*at, "run"), "is needed: the command that each replica of this role runs"))
+        if sound(*at, "replicas"):
+            replicas = parse_range(role.replicas)
+            ranged += [name] if not replicas.rigid else []
+            if sound(*at, "resources"):
+                broken += _size_rules(role.resources, replicas.low, replicas.high, (*at, "resources"), "replicas")
+        if sound(*at, "resources", "gpu"):
+            broken += _role_gpu_rules(role, parse_gpu(role.resources.gpu), name, elastic=name in ranged)
+    if len(ranged) > 1:
+        rule = f"only one role may have a range; {', '.join(ranged)} have one"
+        broken += [Broken(("roles", name, "replicas"), rule, roles[name].replicas) for name in ranged[1:]]
+    return broken
+
+
+def _role_gpu_rules(role: RoleIn, ask: GpuAsk, name: str, *, elastic: bool) -> list[Broken]:
+    at = ("roles", name, "resources", "gpu")
+    if not ask.count.rigid:
+        rule = f"a role's range goes into its replicas: gpu: 1, replicas: {ask.count}"
+        return [Broken(at, rule, role.resources.gpu)]
+    if elastic and (ask.sliced or ask.count.high == 0):
+        return [Broken(at, "a role with a range of replicas needs whole GPUs for each, such as 1", role.resources.gpu)]
+    return []

@@ -1,0 +1,185 @@
+"""From what the user wrote (`JobIn`) to what the core works with (`Spec`). Pure, and on the path of every submit."""
+
+import os.path
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from grus.api.fields import NAME
+from grus.api.job_in import JobIn, ResourcesIn
+from grus.api.units import GpuAsk, parse_bytes, parse_gpu, parse_percent, parse_range, parse_seconds
+from grus.model.errors import BadInput, Mistake
+from grus.model.identifiers import ID_ALPHABET, JobId, QueueName
+from grus.model.jobs import (
+    PRIORITIES,
+    Affinity,
+    Checkpoint,
+    Idle,
+    JobType,
+    Launch,
+    Spec,
+)
+from grus.model.resources import Range, Replica, Request, Role
+
+WORKER = "worker"
+"""The role of all replicas of a job that names no roles."""
+SHELL = ("/bin/sh", "-c")
+
+_JOB_ID = re.compile(f"j[{ID_ALPHABET}]{{10}}", re.ASCII)
+_INTERPRETERS = re.compile(r"(python|bash|sh|torchrun|accelerate|mpirun|env|uv|exec|nohup|time)[0-9.]*", re.ASCII)
+_NO_AFTER: Mapping[str, JobId] = {}
+
+
+def looks_like_job_id(text: str) -> bool:
+    return _JOB_ID.fullmatch(text) is not None
+
+
+def to_spec(job: JobIn, *, after: Mapping[str, JobId] = _NO_AFTER) -> Spec:
+    """The job for the core; `after` gives the ids of earlier stages by name. Raises BadInput.
+
+    Without `launch` in the job the default is taken: per-gpu for a range, else once. A caller that knows the
+    pool may change it with `with_launch`.
+    """
+    stages, mistakes = _after(job, after)
+    if job.workdir and not os.path.isabs(job.workdir):
+        rule = "must be an absolute path here; only in a job file is it relative, to the file's folder"
+        mistakes.append(Mistake("workdir", rule, job.workdir))
+    if mistakes:
+        raise BadInput(mistakes)
+    request, launch = _request(job)
+    kind = JobType(job.type)
+    return Spec(
+        name=job.name or default_name(job),
+        queue=QueueName(job.queue),
+        run=argv(job.run),
+        request=request,
+        type=kind,
+        launch=launch,
+        setup=(job.setup,) if isinstance(job.setup, str) else job.setup or (),
+        priority=_priority(job.priority, kind),
+        checkpoint=_checkpoint(job),
+        idle=_idle(job),
+        max_runtime=None if job.max_runtime is None else parse_seconds(job.max_runtime),
+        retries=job.retries,
+        after=stages,
+        env=tuple(sorted(job.env.items())),
+        workdir=os.path.normpath(job.workdir) if job.workdir else "",
+        snapshot=job.snapshot,
+        node_selector=tuple(sorted(job.node_selector.items())),
+        affinity=_affinity(job),
+    )
+
+
+def with_launch(spec: Spec, launch: Launch) -> Spec:
+    """The same job, started another way. A job with roles has one worker a replica, whatever is asked."""
+    if not spec.run:
+        return spec
+    return replace(spec, launch=launch, request=replace(spec.request, one_node=launch is Launch.ONCE))
+
+
+def argv(run: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """A command line runs in a shell; a list is the arguments themselves."""
+    if run is None:
+        return ()
+    return (*SHELL, run) if isinstance(run, str) else tuple(run)
+
+
+def default_name(job: JobIn) -> str:
+    """A name for a job without one: the script's, else the program's, else the job's type."""
+    run = job.run
+    if run is None and job.roles:
+        run = next(iter(job.roles.values())).run
+    words = run[:500].split() if isinstance(run, str) else list(run or ())[:20]
+    for word in words:
+        stem = os.path.basename(word[:200]).partition(".")[0].lower()
+        if word.startswith("-") or "=" in word or _INTERPRETERS.fullmatch(os.path.basename(word)):
+            continue
+        name = re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:63]
+        return name if NAME.fullmatch(name) else job.type
+    return job.type
+
+
+def _after(job: JobIn, known: Mapping[str, JobId]) -> tuple[tuple[JobId, ...], list[Mistake]]:
+    ids = []
+    mistakes = []
+    for index, name in enumerate(job.after):
+        if name in known:
+            ids.append(known[name])
+        elif looks_like_job_id(name):
+            ids.append(JobId(name))
+        else:
+            mistakes.append(Mistake(f"after[{index}]", "must be the id of a job, or name an earlier stage", name))
+    return tuple(ids), mistakes
+
+
+def _request(job: JobIn) -> tuple[Request, Launch]:
+    if job.roles is not None:
+        return _roles_request(job)
+    ask = parse_gpu(job.resources.gpu)
+    sizes = tuple(sorted(job.resources.sizes or ()))
+    count = _narrowed(ask.count, sizes)
+    whole = not ask.sliced and count.high > 0
+    replica = _replica(ask, 1 if whole else 0, job.resources)
+    role = Role(WORKER, count if whole else Range(1, 1), replica)
+    if job.launch is None:
+        launch = Launch.ONCE if count.rigid else Launch.PER_GPU
+    else:
+        launch = Launch(job.launch)
+    return Request((role,), () if count.rigid else sizes, launch is Launch.ONCE), launch
+
+
+def _roles_request(job: JobIn) -> tuple[Request, Launch]:
+    roles = []
+    sizes: tuple[int, ...] = ()
+    for name, role in (job.roles or {}).items():
+        ask = parse_gpu(role.resources.gpu)
+        allowed = tuple(sorted(role.resources.sizes or ()))
+        replicas = _narrowed(parse_range(role.replicas), allowed)
+        sizes = sizes if replicas.rigid else allowed
+        gpus = 0 if ask.sliced else ask.count.high
+        roles.append(Role(name, replicas, _replica(ask, gpus, role.resources), argv(role.run)))
+    return Request(tuple(roles), sizes), Launch.PER_GPU
+
+
+def _narrowed(count: Range, sizes: tuple[int, ...]) -> Range:
+    """A range with `sizes` begins and ends at sizes that the job can use."""
+    return Range(sizes[0], sizes[-1]) if sizes else count
+
+
+def _replica(ask: GpuAsk, gpus: int, resources: ResourcesIn) -> Replica:
+    times = max(gpus, 1)
+    return Replica(
+        gpus=gpus,
+        share=ask.share,
+        gpu_memory=ask.memory,
+        types=ask.types,
+        cpu=0 if resources.cpu is None else round(resources.cpu * 1000) * times,
+        memory=0 if resources.memory is None else parse_bytes(resources.memory) * times,
+    )
+
+
+def _priority(value: str | int | None, kind: JobType) -> int:
+    if value is None:
+        return PRIORITIES["dev" if kind is JobType.DEV else "train"]
+    return PRIORITIES[value] if isinstance(value, str) else value
+
+
+def _checkpoint(job: JobIn) -> Checkpoint:
+    asked = job.checkpoint
+    path = asked.path
+    if path and job.workdir:
+        path = os.path.normpath(os.path.join(job.workdir, path))
+    every = None if asked.every is None else parse_seconds(asked.every)
+    return Checkpoint(path=path, grace=parse_seconds(asked.grace), every=every)
+
+
+def _idle(job: JobIn) -> Idle | None:
+    asked = job.idle
+    if asked is None:
+        return None
+    return Idle(below=parse_percent(asked.below), seconds=parse_seconds(asked.for_), action=asked.action)
+
+
+def _affinity(job: JobIn) -> Affinity:
+    asked = job.affinity
+    return Affinity(prefer=tuple(sorted(asked.prefer.items())), avoid_nodes=asked.avoid_nodes)
