@@ -193,7 +193,7 @@ def one_or_more(check: Check) -> Check:
 
 
 def table(key_rule: Callable[[str], str], *, most: int = MOST_ITEMS, longest: int = LONGEST_TEXT) -> Check:
-    """A mapping from keys to texts. Whole numbers are taken as their digits; what else is not text is refused."""
+    """A mapping from keys to texts. Whole numbers are taken as their digits; all else is refused."""
 
     def check(value: Any) -> dict[str, str]:
         if not isinstance(value, Mapping):
@@ -207,7 +207,11 @@ def table(key_rule: Callable[[str], str], *, most: int = MOST_ITEMS, longest: in
             if isinstance(item, int) and not isinstance(item, bool) and abs(item) < 10**18:
                 item = str(item)
             if not problem:
-                problem = text_problem(item, longest) if isinstance(item, str) else "must be text; write it in quotes"
+                problem = (
+                    text_problem(item, longest)
+                    if isinstance(item, str)
+                    else "must be text; write it in quotes"
+                )
             if problem:
                 broken.append(Broken((clean(str(key)) if not isinstance(key, str) else key,), problem, item))
             result[key] = item
@@ -227,7 +231,11 @@ def variable_rule(key: str) -> str:
 
 
 def label_rule(key: str) -> str:
-    return "" if _LABEL.fullmatch(key) else "must be a label: letters, digits and . _ / -, starting with one of the former"
+    return (
+        ""
+        if _LABEL.fullmatch(key)
+        else "must be a label: letters, digits and . _ / -, starting with one of the former"
+    )
 
 
 _command = one_or_more(text())

@@ -15,6 +15,8 @@ from grus.api.units import GpuAsk, parse_gpu, parse_range
 from grus.model.queues import DEFAULT_QUEUE
 
 MOST_ROLES = 16
+SETUP = "setup"
+"""The worker that runs a job's `setup` lines has this role."""
 DAY = 86400.0
 
 _LATER = "is not available yet: use train or dev"
@@ -25,7 +27,9 @@ _SIZES = f.items(f.whole(1, 16_384), least=1, most=256)
 
 def _image(value: Any) -> None:
     if value is not None:
-        raise ValueError("is only for a pool on Kubernetes; here jobs run in their workdir, with their own PATH")
+        raise ValueError(
+            "is only for a pool on Kubernetes; here jobs run in their workdir, with their own PATH"
+        )
 
 
 class ResourcesIn(Strict):
@@ -83,9 +87,9 @@ class IdleIn(Strict):
         PlainValidator(f.seconds(1, 30 * DAY), json_schema_input_type=str | int | float),
     ] = Field("30m", alias="for")
     """… for this long."""
-    action: Annotated[
-        str, PlainValidator(f.choice(("pause", "notify")), json_schema_input_type=str)
-    ] = "notify"
+    action: Annotated[str, PlainValidator(f.choice(("pause", "notify")), json_schema_input_type=str)] = (
+        "notify"
+    )
 
 
 class AffinityIn(Strict):
@@ -181,7 +185,9 @@ class JobIn(Strict):
                 if field in given
             ]
             if self.launch is not None:
-                broken.append(Broken(("launch",), "cannot stand beside roles: a role has one worker a replica"))
+                broken.append(
+                    Broken(("launch",), "cannot stand beside roles: a role has one worker a replica")
+                )
             return broken + self._whole_rules(sound) + _role_rules(self.roles, sound)
         return self._plain_rules(sound) + self._whole_rules(sound)
 
@@ -210,7 +216,9 @@ class JobIn(Strict):
         return broken
 
 
-def _size_rules(resources: ResourcesIn, low: int, high: int, at: tuple[str, ...], ranged: str) -> list[Broken]:
+def _size_rules(
+    resources: ResourcesIn, low: int, high: int, at: tuple[str, ...], ranged: str
+) -> list[Broken]:
     """`sizes` narrows a range: it needs one, and stays inside it."""
     if resources.sizes is None:
         return []
@@ -234,13 +242,17 @@ def _role_rules(roles: Mapping[str, RoleIn], sound: Sound) -> list[Broken]:
         at = ("roles", name)
         if not f.NAME.fullmatch(name):
             broken.append(Broken(at, f"a role's name {f.NAME_RULE}"))
+        if name == SETUP:
+            broken.append(Broken(at, "is the name of the lines that run first; choose another"))
         if role.run is None and sound(*at, "run"):
             broken.append(Broken((*at, "run"), "is needed: the command that each replica of this role runs"))
         if sound(*at, "replicas"):
             replicas = parse_range(role.replicas)
             ranged += [name] if not replicas.rigid else []
             if sound(*at, "resources"):
-                broken += _size_rules(role.resources, replicas.low, replicas.high, (*at, "resources"), "replicas")
+                broken += _size_rules(
+                    role.resources, replicas.low, replicas.high, (*at, "resources"), "replicas"
+                )
         if sound(*at, "resources", "gpu"):
             broken += _role_gpu_rules(role, parse_gpu(role.resources.gpu), name, elastic=name in ranged)
     if len(ranged) > 1:
@@ -255,5 +267,9 @@ def _role_gpu_rules(role: RoleIn, ask: GpuAsk, name: str, *, elastic: bool) -> l
         rule = f"a role's range goes into its replicas: gpu: 1, replicas: {ask.count}"
         return [Broken(at, rule, role.resources.gpu)]
     if elastic and (ask.sliced or ask.count.high == 0):
-        return [Broken(at, "a role with a range of replicas needs whole GPUs for each, such as 1", role.resources.gpu)]
+        return [
+            Broken(
+                at, "a role with a range of replicas needs whole GPUs for each, such as 1", role.resources.gpu
+            )
+        ]
     return []

@@ -1,4 +1,4 @@
-"""From what the user wrote (`JobIn`) to what the core works with (`Spec`). Pure, and on the path of every submit."""
+"""From what the user wrote (`JobIn`) to what the core works with (`Spec`). Pure; every submit runs it."""
 
 import os.path
 import re
@@ -26,7 +26,9 @@ WORKER = "worker"
 SHELL = ("/bin/sh", "-c")
 
 _JOB_ID = re.compile(f"j[{ID_ALPHABET}]{{10}}", re.ASCII)
-_INTERPRETERS = re.compile(r"(python|bash|sh|torchrun|accelerate|mpirun|env|uv|exec|nohup|time)[0-9.]*", re.ASCII)
+_INTERPRETERS = re.compile(
+    r"(python|bash|sh|torchrun|accelerate|mpirun|env|uv|exec|nohup|time)[0-9.]*", re.ASCII
+)
 _NO_AFTER: Mapping[str, JobId] = {}
 
 
@@ -108,7 +110,9 @@ def _after(job: JobIn, known: Mapping[str, JobId]) -> tuple[tuple[JobId, ...], l
         elif looks_like_job_id(name):
             ids.append(JobId(name))
         else:
-            mistakes.append(Mistake(f"after[{index}]", "must be the id of a job, or name an earlier stage", name))
+            mistakes.append(
+                Mistake(f"after[{index}]", "must be the id of a job, or name an earlier stage", name)
+            )
     return tuple(ids), mistakes
 
 
@@ -121,10 +125,8 @@ def _request(job: JobIn) -> tuple[Request, Launch]:
     whole = not ask.sliced and count.high > 0
     replica = _replica(ask, 1 if whole else 0, job.resources)
     role = Role(WORKER, count if whole else Range(1, 1), replica)
-    if job.launch is None:
-        launch = Launch.ONCE if count.rigid else Launch.PER_GPU
-    else:
-        launch = Launch(job.launch)
+    default = Launch.ONCE if count.rigid else Launch.PER_GPU
+    launch = default if job.launch is None else Launch(job.launch)
     return Request((role,), () if count.rigid else sizes, launch is Launch.ONCE), launch
 
 

@@ -1,7 +1,7 @@
 """How input is judged: every mistake at once, each with its place, its value and the rule it breaks.
 
 `Strict` is the base of all models that come from outside. `read` turns any data into such a model or raises
-BadInput; `mistakes_of` does the same for errors that a web framework has caught. Nothing here reads or writes.
+BadInput; `mistakes_of` does the same for errors that a web framework has caught. No I/O.
 """
 
 import json

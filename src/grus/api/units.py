@@ -50,11 +50,14 @@ SECONDS_FORMS = "write a length of time such as 120s, 30m, 1h30m or 3d"
 PERCENT_FORMS = "write a percentage from 0% to 100%, such as 10%"
 
 
+ONE = Range(1, 1)
+
+
 @dataclass(frozen=True, slots=True)
 class GpuAsk:
     """A request for GPUs as written in `resources.gpu`."""
 
-    count: Range = Range(1, 1)
+    count: Range = ONE
     """Whole GPUs; 1 for a slice."""
     share: int = 0
     """A fraction of one GPU, in micro-GPUs; 0 if this is none."""
@@ -94,7 +97,9 @@ def parse_gpu(value: object) -> GpuAsk:
 def _check_types(types: tuple[str, ...]) -> None:
     for kind in types:
         if not _TYPE.fullmatch(kind):
-            raise ValueError(f"before the colon stands a GPU type such as A100, or several as A100|H100; {GPU_FORMS}")
+            raise ValueError(
+                f"before the colon stands a GPU type such as A100, or several as A100|H100; {GPU_FORMS}"
+            )
         if kind.lower() == "any":
             raise ValueError("any GPU type is what you get without naming one: leave out 'any:'")
     if len(set(types)) != len(types):

@@ -1,0 +1,327 @@
+"""Jobs as they are shown: what became of them, in values that people and scripts can read.
+
+Times are RFC 3339 in UTC, GPUs are numbers such as 2 or 0.5. Adding a field is always allowed; none is ever
+renamed or given another meaning.
+"""
+
+from collections.abc import Iterable
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from grus.api.job_spec import SHELL
+from grus.api.times import maybe_rfc3339, rfc3339
+from grus.api.units import GpuAsk, gpu_number, render_gpu
+from grus.model.identifiers import JobId
+from grus.model.jobs import Desired, Exit, Job, Phase, Seat, Spec
+from grus.model.ports import Event, Usage, WorkerStatus
+from grus.model.resources import Range, Replica, Request
+
+
+class Out(BaseModel):
+    """What leaves the server. A client of an older version passes over fields that it does not know."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class ExitOut(Out):
+    cause: str
+    code: int | None = None
+    text: str = ""
+
+
+class SeatOut(Out):
+    role: str
+    index: int
+    node: str
+    devices: tuple[str, ...] = ()
+    gpus: float | int = 0
+    """GPUs held, whole or a share of one."""
+    leaving: bool = False
+
+
+class JobOut(Out):
+    id: str
+    name: str
+    type: str
+    queue: str
+    user: str
+    phase: str
+    status: str
+    """The phase in a word for people: also `stopping`, and `pausing` from the moment it is asked for."""
+    desired: str
+    reason: str = ""
+    attempt: int = 0
+    generation: int = 0
+    gpus: float | int = 0
+    """GPUs held now."""
+    request: str = ""
+    """What was asked for: 2..8, 0.5, A100:4."""
+    size: str | None = None
+    """Range set by `scale`; None for the request's own."""
+    priority: int = 0
+    launch: str = ""
+    run: str = ""
+    workdir: str = ""
+    nodes: tuple[str, ...] = ()
+    seats: tuple[SeatOut, ...] = ()
+    after: tuple[str, ...] = ()
+    submitted_at: str = ""
+    first_started_at: str | None = None
+    started_at: str | None = None
+    """Start of the present or last attempt."""
+    ended_at: str | None = None
+    saved_at: str | None = None
+    not_before: str | None = None
+    """Waiting after a failure until then."""
+    exit: ExitOut | None = None
+    failures: int = 0
+    retries: int = 0
+    paused_by: str | None = None
+    progress: dict[str, float] = Field(default_factory=dict)
+    version: int = 0
+
+
+class EventOut(Out):
+    seq: int
+    at: str
+    kind: str
+    text: str
+    job: str | None = None
+    attempt: int = 0
+
+
+class WorkerOut(Out):
+    id: str
+    job: str
+    attempt: int
+    state: str
+    role: str = ""
+    number: int | None = None
+    """Which one among the job's workers; what `log?worker=` takes."""
+    pid: int | None = None
+    started_at: str | None = None
+    ended_at: str | None = None
+    exit: ExitOut | None = None
+
+
+class UsageOut(Out):
+    worker: str
+    job: str
+    at: str
+    cpu_seconds: float
+    memory: int
+    gpu_utilisation: float | None = None
+    gpu_memory: int | None = None
+
+
+class HolderOut(Out):
+    job: str
+    gpus: float | int
+
+
+class WhyOut(Out):
+    job: str
+    phase: str = ""
+    code: str
+    sentence: str
+    holders: tuple[HolderOut, ...] = ()
+    """Who holds what the job waits for."""
+    change: str = ""
+    """The cheapest change that starts it now; empty if there is none."""
+
+
+class AffectedOut(Out):
+    job: str
+    action: str
+    """start, pause, resize or requeue."""
+    reason: str = ""
+
+
+class PlanOut(Out):
+    fits: bool
+    """Whether some state of this pool could run it."""
+    starts: str
+    """now, later or never."""
+    sentence: str
+    launch: str = ""
+    nodes: tuple[str, ...] = ()
+    seats: tuple[SeatOut, ...] = ()
+    affected: tuple[AffectedOut, ...] = ()
+
+
+# ------------------------------------------------------------------------------------------ model to wire
+
+
+def job_out(job: Job) -> JobOut:
+    spec = job.spec
+    return JobOut(
+        id=job.id,
+        name=spec.name,
+        type=spec.type.value,
+        queue=spec.queue,
+        user=job.user,
+        phase=job.phase.value,
+        status=status_word(job),
+        desired=job.desired.value,
+        reason=job.reason,
+        attempt=job.attempt,
+        generation=job.generation,
+        gpus=gpu_number(job.held),
+        request=request_text(spec.request),
+        size=None if job.size is None else str(job.size),
+        priority=spec.priority,
+        launch=spec.launch.value,
+        run=run_text(spec),
+        workdir=spec.workdir,
+        nodes=tuple(dict.fromkeys(seat.node for seat in job.seats)),
+        seats=tuple(map(seat_out, job.seats)),
+        after=spec.after,
+        submitted_at=rfc3339(job.submitted_at),
+        first_started_at=maybe_rfc3339(job.first_started_at),
+        started_at=maybe_rfc3339(job.started_at),
+        ended_at=maybe_rfc3339(job.ended_at),
+        saved_at=maybe_rfc3339(job.saved_at),
+        not_before=rfc3339(job.not_before) if job.not_before and job.phase is Phase.PENDING else None,
+        exit=exit_out(job.exit),
+        failures=job.failures,
+        retries=spec.retries,
+        paused_by=None if job.paused_by is None else job.paused_by.value,
+        progress=dict(job.progress),
+        version=job.version,
+    )
+
+
+def status_word(job: Job) -> str:
+    """The phase as people would say it, with what was asked for but is not done yet."""
+    if job.terminal:
+        return job.phase.value
+    if job.desired is Desired.STOP:
+        return "stopping"
+    if job.desired is Desired.PAUSE and job.phase is not Phase.PAUSED:
+        return "pausing"
+    return job.phase.value
+
+
+def request_text(request: Request) -> str:
+    """A request as it could be written: `A100:2..8`, or by role `launcher 0, worker 2..8 × 1`."""
+    if len(request.roles) == 1 and not request.roles[0].run:
+        role = request.roles[0]
+        return _plain_request(role.replicas, role.replica)
+    return ", ".join(
+        f"{role.name} " + ("" if role.replicas == Range(1, 1) else f"{role.replicas} × ") + _one(role.replica)
+        for role in request.roles
+    )
+
+
+def _plain_request(count: Range, replica: Replica) -> str:
+    return render_gpu(GpuAsk(count, types=replica.types)) if replica.gpus else _one(replica)
+
+
+def _one(replica: Replica) -> str:
+    """What one replica takes."""
+    count = Range(replica.gpus, replica.gpus)
+    return render_gpu(GpuAsk(count, replica.share, replica.gpu_memory, replica.types))
+
+
+def run_text(spec: Spec) -> str:
+    """The command for people: the line as it was written, or the arguments."""
+    if not spec.run:
+        return "; ".join(f"{role.name}: {_command(role.run)}" for role in spec.request.roles)
+    return _command(spec.run)
+
+
+def _command(run: tuple[str, ...]) -> str:
+    return run[2] if run[:2] == SHELL and len(run) == 3 else " ".join(run)
+
+
+def seat_out(seat: Seat) -> SeatOut:
+    return SeatOut(
+        role=seat.role,
+        index=seat.index,
+        node=seat.node,
+        devices=seat.devices,
+        gpus=gpu_number(seat.held),
+        leaving=seat.leaving,
+    )
+
+
+def exit_out(end: Exit | None) -> ExitOut | None:
+    return None if end is None else ExitOut(cause=end.cause.value, code=end.code, text=end.text)
+
+
+def event_out(event: Event) -> EventOut:
+    return EventOut(
+        seq=event.seq,
+        at=rfc3339(event.at),
+        kind=event.kind,
+        text=event.text,
+        job=event.job,
+        attempt=event.attempt,
+    )
+
+
+def worker_out(worker: WorkerStatus, number: int | None = None) -> WorkerOut:
+    """`number` is its place among the job's workers, where the caller knows it."""
+    parts = worker.id.split(".")
+    return WorkerOut(
+        id=worker.id,
+        job=worker.job,
+        attempt=worker.attempt,
+        state=worker.state.value,
+        role=parts[2] if len(parts) > 2 else "",
+        number=number,
+        pid=worker.pid,
+        started_at=maybe_rfc3339(worker.started_at),
+        ended_at=maybe_rfc3339(worker.ended_at),
+        exit=exit_out(worker.exit),
+    )
+
+
+def usage_out(usage: Usage) -> UsageOut:
+    return UsageOut(
+        worker=usage.worker,
+        job=usage.worker.partition(".")[0],
+        at=rfc3339(usage.at),
+        cpu_seconds=usage.cpu_seconds,
+        memory=usage.memory,
+        gpu_utilisation=usage.gpu_utilisation,
+        gpu_memory=usage.gpu_memory,
+    )
+
+
+def why_out(
+    job: Job, *, code: str, sentence: str, holders: Iterable[tuple[JobId, int]] = (), change: str = ""
+) -> WhyOut:
+    """An explanation of the scheduler; holders hold micro-GPUs."""
+    return WhyOut(
+        job=job.id,
+        phase=job.phase.value,
+        code=code,
+        sentence=sentence,
+        holders=tuple(HolderOut(job=holder, gpus=gpu_number(amount)) for holder, amount in holders),
+        change=change,
+    )
+
+
+def plan_out(
+    *,
+    fits: bool,
+    starts: str,
+    sentence: str,
+    launch: str = "",
+    seats: Iterable[Seat] = (),
+    affected: Iterable[tuple[JobId, str, str]] = (),
+) -> PlanOut:
+    """What would happen; `affected` are (job, action, reason)."""
+    seats = tuple(seats)
+    return PlanOut(
+        fits=fits,
+        starts=starts,
+        sentence=sentence,
+        launch=launch,
+        nodes=tuple(dict.fromkeys(seat.node for seat in seats)),
+        seats=tuple(map(seat_out, seats)),
+        affected=tuple(
+            AffectedOut(job=job, action=action, reason=reason) for job, action, reason in affected
+        ),
+    )

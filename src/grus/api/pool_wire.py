@@ -1,0 +1,296 @@
+"""Queues, nodes and the state of the server, in and out."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field, PlainValidator
+
+from grus.api import fields as f
+from grus.api.job_in import DAY
+from grus.api.job_out import HolderOut, Out
+from grus.api.rules import Broken, Sound, Strict, failure
+from grus.api.units import MOST_GPUS, gpu_number, parse_range, parse_seconds, render_seconds
+from grus.model.cluster import Device, Node
+from grus.model.errors import BadInput, Mistake
+from grus.model.identifiers import DeviceId, JobId, QueueName, UserName
+from grus.model.queues import ANY, Queue, Quota
+from grus.model.resources import GPU, Range
+
+if TYPE_CHECKING:
+    from grus.scheduling.quota import QueueState
+
+_GPUS = f.number(0, 10 * MOST_GPUS)
+_USERS = f.items(f.name, most=10_000)
+
+
+def _quota(value: Any) -> Any:
+    """A number of GPUs, or a number by type."""
+    if not isinstance(value, Mapping):
+        try:
+            return _GPUS(value)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}, or a mapping from GPU type to number, such as {{A100: 4, any: 8}}"
+            ) from None
+    broken = []
+    for kind, number in value.items():
+        try:
+            f.text(64)(kind)
+            _GPUS(number)
+        except ValueError as error:
+            broken.append(Broken((str(kind),), str(error), number))
+    if broken:
+        raise failure(broken)
+    return dict(value)
+
+
+class QueueIn(Strict):
+    """The rules of a queue, in GPUs."""
+
+    synonyms: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("deserved", "guaranteed", "gpus", "share"), "quota"),
+        **dict.fromkeys(("max", "maximum", "cap"), "limit"),
+        **dict.fromkeys(("users", "people"), "members"),
+        "fixed": "reserved",
+    }
+
+    parent: f.MaybeName = None
+    quota: Annotated[
+        float | dict[str, float],
+        PlainValidator(_quota, json_schema_input_type=float | dict[str, float]),
+    ] = 0
+    reserved: Annotated[float, PlainValidator(_GPUS, json_schema_input_type=float)] = 0
+    weight: Annotated[float, PlainValidator(f.number(0.001, 1_000_000), json_schema_input_type=float)] = 1
+    limit: Annotated[float | None, PlainValidator(f.optional(_GPUS), json_schema_input_type=float | None)] = (
+        None
+    )
+    nodes: Annotated[
+        tuple[str, ...],
+        PlainValidator(f.items(f.text(f.LONGEST_LABEL), most=10_000), json_schema_input_type=list[str]),
+    ] = ()
+    members: Annotated[tuple[str, ...], PlainValidator(_USERS, json_schema_input_type=list[str])] = ()
+    max_priority: Annotated[int, PlainValidator(f.whole(0, f.MOST_PRIORITY), json_schema_input_type=int)] = (
+        f.MOST_PRIORITY
+    )
+    max_runtime: Annotated[
+        str | int | float | None,
+        PlainValidator(f.optional(f.seconds(1, 366 * DAY)), json_schema_input_type=str | int | float | None),
+    ] = None
+    oversubscribe: f.Flag = False
+
+    def across(self, sound: Sound) -> list[Broken]:
+        broken: list[Broken] = []
+        if not sound("quota"):
+            return broken
+        quota = Quota.of(self.quota).total
+        if sound("reserved") and round(self.reserved * GPU) > quota:
+            broken.append(
+                Broken(("reserved",), f"must be at most the quota, {gpu_number(quota)}", self.reserved)
+            )
+        if sound("limit") and self.limit is not None and round(self.limit * GPU) < quota:
+            broken.append(Broken(("limit",), f"must be at least the quota, {gpu_number(quota)}", self.limit))
+        return broken
+
+
+def to_queue(name: str, queue: QueueIn) -> Queue:
+    """The queue for the core. Raises BadInput if the name is none, or the queue is its own parent."""
+    try:
+        f.name(name)
+    except ValueError as error:
+        raise BadInput([Mistake("name", str(error), name[:80])]) from None
+    if queue.parent == name:
+        raise BadInput([Mistake("parent", "makes a circle; a queue cannot be above itself", name)])
+    return Queue(
+        name=QueueName(name),
+        parent=None if queue.parent is None else QueueName(queue.parent),
+        quota=Quota.of(queue.quota),
+        reserved=round(queue.reserved * GPU),
+        weight=float(queue.weight),
+        limit=None if queue.limit is None else round(queue.limit * GPU),
+        nodes=tuple(queue.nodes),
+        members=tuple(UserName(member) for member in queue.members),
+        max_priority=queue.max_priority,
+        max_runtime=None if queue.max_runtime is None else parse_seconds(queue.max_runtime),
+        oversubscribe=queue.oversubscribe,
+    )
+
+
+class QueueOut(Out):
+    """A queue: its rules, and where it stands. Numbers of GPUs."""
+
+    name: str
+    parent: str | None = None
+    quota: float | int = 0
+    quota_by_type: dict[str, float | int] = Field(default_factory=dict)
+    """Where the quota is by type; `any` is all other types."""
+    effective_quota: float | int = 0
+    """Less than the quota while too few GPUs are healthy."""
+    reserved: float | int = 0
+    weight: float = 1.0
+    limit: float | int | None = None
+    nodes: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+    max_priority: int = f.MOST_PRIORITY
+    max_runtime: str | None = None
+    oversubscribe: bool = False
+    held: float | int = 0
+    borrowed: float | int = 0
+    demand: float | int = 0
+    fair_share: float | int = 0
+    exact_share: float = 0.0
+    waiting: int = 0
+    running: int = 0
+    state: str = ""
+
+
+def queue_out(queue: Queue, state: "QueueState | None" = None) -> QueueOut:
+    """The queue's rules and, where it is given, its state (exact_share in GPUs)."""
+    figures: dict[str, Any] = {}
+    if state is not None:
+        amounts = ("effective_quota", "held", "borrowed", "demand", "fair_share")
+        figures = {name: gpu_number(getattr(state, name)) for name in amounts}
+        figures |= {"waiting": state.waiting, "running": state.running, "state": state.state}
+        figures["exact_share"] = state.exact_share / GPU
+    by_type = {kind: gpu_number(amount) for kind, amount in queue.quota.by_type} if queue.quota.typed else {}
+    return QueueOut(
+        name=queue.name,
+        parent=queue.parent,
+        quota=gpu_number(queue.quota.total),
+        quota_by_type=by_type,
+        reserved=gpu_number(queue.reserved),
+        weight=queue.weight,
+        limit=None if queue.limit is None else gpu_number(queue.limit),
+        nodes=queue.nodes,
+        members=queue.members,
+        max_priority=queue.max_priority,
+        max_runtime=None if queue.max_runtime is None else render_seconds(queue.max_runtime),
+        oversubscribe=queue.oversubscribe,
+        **figures,
+    )
+
+
+def queue_in(queue: Queue) -> QueueIn:
+    """The inverse of to_queue: a queue as it could be written."""
+    quota = {kind: gpu_number(amount) for kind, amount in queue.quota.by_type}
+    return QueueIn(
+        parent=queue.parent,
+        quota=quota if queue.quota.typed else quota.get(ANY, 0),
+        reserved=gpu_number(queue.reserved),
+        weight=queue.weight,
+        limit=None if queue.limit is None else gpu_number(queue.limit),
+        nodes=queue.nodes,
+        members=queue.members,
+        max_priority=queue.max_priority,
+        max_runtime=queue.max_runtime,
+        oversubscribe=queue.oversubscribe,
+    )
+
+
+class GpuOut(Out):
+    id: str
+    type: str
+    memory: int
+    island: int = 0
+    health: str = "healthy"
+    outside: str = ""
+    """Who uses it outside Grus."""
+    free: float | int = 1
+    """The part that nobody holds; 0 where it may not be used."""
+    holders: tuple[HolderOut, ...] = ()
+
+
+class NodeOut(Out):
+    id: str
+    gpus: tuple[GpuOut, ...] = ()
+    labels: dict[str, str] = Field(default_factory=dict)
+    cpu: float | None = None
+    """Cores; None where they are not counted."""
+    memory: int | None = None
+    cordoned: bool = False
+
+
+Holders = Mapping[DeviceId, Iterable[tuple[JobId, int]]]
+"""Who holds how many micro-GPUs of each device."""
+NOBODY: Holders = {}
+
+
+def node_out(node: Node, holders: Holders = NOBODY) -> NodeOut:
+    return NodeOut(
+        id=node.id,
+        gpus=tuple(_gpu_out(device, tuple(holders.get(device.id, ()))) for device in node.devices),
+        labels=dict(node.labels),
+        cpu=None if node.cpu is None else node.cpu / 1000,
+        memory=node.memory,
+        cordoned=node.cordoned,
+    )
+
+
+def _gpu_out(device: Device, holders: tuple[tuple[JobId, int], ...]) -> GpuOut:
+    free = max(0, GPU - sum(amount for _, amount in holders)) if device.usable else 0
+    return GpuOut(
+        id=device.id,
+        type=device.type,
+        memory=device.memory,
+        island=device.island,
+        health=device.health.value,
+        outside=device.outside,
+        free=gpu_number(free),
+        holders=tuple(HolderOut(job=job, gpus=gpu_number(amount)) for job, amount in holders),
+    )
+
+
+class ScaleIn(Strict):
+    """A new size for an elastic job: 4 pins it, 2..6 changes the range, auto is what was submitted."""
+
+    size: Annotated[
+        str | int,
+        PlainValidator(
+            lambda value: value if value == "auto" else f.parsed(parse_range)(value),
+            json_schema_input_type=str | int,
+        ),
+    ]
+
+
+def to_size(scale: ScaleIn) -> Range | None:
+    """In replicas of the elastic role; None for what was submitted."""
+    return None if scale.size == "auto" else parse_range(scale.size)
+
+
+class PoolOut(Out):
+    """GPUs of the pool, in numbers."""
+
+    nodes: int = 0
+    gpus: int = 0
+    usable: int = 0
+    """Healthy and not in use outside Grus."""
+    held: float | int = 0
+
+
+class StatusOut(Out):
+    """The server at a glance."""
+
+    version: str
+    now: str
+    started_at: str | None = None
+    user: str = ""
+    """Who is asking."""
+    role: str = ""
+    pool: PoolOut = PoolOut()
+    jobs: dict[str, int] = Field(default_factory=dict)
+    """How many are in each phase."""
+    queues: int = 0
+    mechanisms: dict[str, str] = Field(default_factory=dict)
+    """How things are enforced here."""
+    warnings: tuple[str, ...] = ()
+
+
+def pool_out(nodes: Iterable[Node], held: int) -> PoolOut:
+    """`held` in micro-GPUs."""
+    nodes = tuple(nodes)
+    devices = [device for node in nodes for device in node.devices]
+    return PoolOut(
+        nodes=len(nodes),
+        gpus=len(devices),
+        usable=sum(device.usable for device in devices),
+        held=gpu_number(held),
+    )
