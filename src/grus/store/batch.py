@@ -1,0 +1,194 @@
+"""Many writes of jobs as few SQL statements: load what they touch, judge each in order, write what stands.
+
+Each statement of the sqlite3 module lets go of the interpreter's lock and has to win it back, which takes up
+to 5 ms in a busy server; so the number of statements must not grow with the number of writes. It is why facts
+come as one JSON text and rows go in by one many-row INSERT.
+"""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from grus.model.errors import GrusError
+from grus.model.identifiers import JobId
+from grus.model.jobs import Job, Phase
+from grus.model.ports import Event
+from grus.store import codec, rules
+from grus.store.listeners import Written
+
+LIMIT = 256
+"""Writes in one statement; SQLite takes 32,766 parameters, but beyond some hundred rows nothing is gained."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobWrite:
+    """A job as it is to be stored, and what must hold for that."""
+
+    job: Job
+    """With its new version."""
+    body: str
+    event: Event | None
+    new: bool
+    key: str | None = None
+    epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one write: the error, or the result and what is to be told to listeners."""
+
+    result: object = None
+    error: Exception | None = None
+    written: Written | None = None
+
+
+def apply(connection: sqlite3.Connection, writes: Sequence[JobWrite]) -> list[Outcome]:
+    """Inside the caller's transaction. Outcomes in the order of the writes; a refused one leaves no trace."""
+    present = _load(connection, writes)
+    outcomes = [present.judge(number, write) for number, write in enumerate(writes)]
+    _save(connection, writes, outcomes)
+    return outcomes
+
+
+class _Present:
+    """What a write finds: the stored facts, and on top of them what the writes before it in the batch did."""
+
+    def __init__(self, epoch: int, seq: int) -> None:
+        self.epoch = epoch
+        self.seq = seq
+        self.stored: dict[int, tuple[int, Phase, bool]] = {}
+        """By number of the write: version, phase, and whether the job's identity is the write's."""
+        self.keyed: dict[tuple[str, str], Job] = {}
+        self.written: dict[JobId, Job] = {}
+
+    def judge(self, number: int, write: JobWrite) -> Outcome:
+        try:
+            first = self._first(write)
+            if first is not None:
+                return Outcome(result=first)
+            self._check(number, write)
+        except GrusError as error:
+            return Outcome(error=error)
+        return self._accept(write)
+
+    def _first(self, write: JobWrite) -> Job | None:
+        """The job that this user's key stands for already."""
+        first = self.keyed.get((write.job.user, write.key)) if write.key is not None else None
+        if first is None or write.key is None:
+            return None
+        rules.check_key(write.key, first.spec, write.job.spec)
+        return self.written.get(first.id, first)
+
+    def _check(self, number: int, write: JobWrite) -> None:
+        job = write.job
+        before = self.written.get(job.id)
+        found = self.stored.get(number)
+        if before is not None:
+            found = before.version, before.phase, rules.identity(before) == rules.identity(job)
+        if write.new:
+            rules.check_new(job.id, found is not None)
+            return
+        rules.check_epoch(write.epoch, self.epoch)
+        if found is None:
+            raise rules.no_job(job.id)
+        version, phase, same = found
+        rules.check_version(job.id, job.version - 1, version)
+        rules.check_identity(job.id, same)
+        rules.check_phase(job.id, phase, job.phase)
+
+    def _accept(self, write: JobWrite) -> Outcome:
+        job, event = write.job, write.event
+        if event is not None:
+            self.seq += 1
+            event = replace(event, seq=self.seq)
+        self.written[job.id] = job
+        if write.key is not None:
+            self.keyed[job.user, write.key] = job
+        return Outcome(result=job, written=(job, event))
+
+
+def _load(connection: sqlite3.Connection, writes: Sequence[JobWrite]) -> _Present:
+    """Everything that the writes will be judged by, in one statement."""
+    given: list[object] = [
+        value
+        for number, write in enumerate(writes)
+        for value in (number, write.job.id, *rules.identity(write.job))
+    ]
+    keys: list[object] = [
+        value for write in writes if write.key is not None for value in (write.job.user, write.key)
+    ]
+    row = connection.execute(_load_sql(len(writes), len(keys) // 2), given + keys).fetchone()
+    present = _Present(epoch=row[0], seq=row[1])
+    for number, version, phase, same in json.loads(row[2]):
+        present.stored[number] = version, Phase(phase), bool(same)
+    for user, key, body in json.loads(row[3]):
+        present.keyed[user, key] = codec.JOB.decode(body)
+    return present
+
+
+def _load_sql(writes: int, keys: int) -> str:
+    keyed = "'[]'"
+    if keys:
+        keyed = f"""(
+            SELECT json_group_array(json_array(keys.user, keys.key, jobs.body))
+            FROM keys JOIN jobs ON jobs.id = keys.job
+            WHERE (keys.user, keys.key) IN (VALUES {_rows(2, keys)})
+        )"""  # noqa: S608 - only placeholders go in
+    return f"""
+        WITH given (number, id, user, queue, submitted_at) AS (VALUES {_rows(5, writes)})
+        SELECT
+            epoch,
+            coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0),
+            (SELECT json_group_array(json_array(
+                given.number, jobs.version, jobs.phase,
+                jobs.user = given.user AND jobs.queue = given.queue AND jobs.submitted_at = given.submitted_at
+            )) FROM given CROSS JOIN jobs ON jobs.id = given.id),
+            {keyed}
+        FROM control"""  # noqa: S608 - only placeholders go in
+
+
+def _save(connection: sqlite3.Connection, writes: Sequence[JobWrite], outcomes: Sequence[Outcome]) -> None:
+    standing = [
+        (write, outcome.written)
+        for write, outcome in zip(writes, outcomes, strict=True)
+        if outcome.written is not None
+    ]
+    last = {write.job.id: write for write, _ in standing}
+    _insert(connection, INTO_JOBS, [_job_row(write) for write in last.values()], ON_CONFLICT)
+    events = [event for _, (_, event) in standing if event is not None]
+    _insert(connection, INTO_EVENTS, [_event_row(event) for event in events])
+    keys = [(write.job.user, write.key, write.job.id) for write, _ in standing if write.key is not None]
+    _insert(connection, INTO_KEYS, keys)
+
+
+INTO_JOBS = "INSERT INTO jobs (id, version, phase, queue, user, submitted_at, ended_at, body)"
+INTO_EVENTS = "INSERT INTO events (seq, at, job, body)"
+INTO_KEYS = "INSERT INTO keys (user, key, job)"
+ON_CONFLICT = """ON CONFLICT (id) DO UPDATE SET
+    version = excluded.version, phase = excluded.phase, ended_at = excluded.ended_at, body = excluded.body"""
+"""Columns that never change stay out, and with them their indexes."""
+
+
+def _job_row(write: JobWrite) -> tuple[object, ...]:
+    job = write.job
+    user, queue, submitted_at = rules.identity(job)
+    return job.id, job.version, job.phase, queue, user, submitted_at, job.ended_at, write.body
+
+
+def _event_row(event: Event) -> tuple[object, ...]:
+    return event.seq, event.at, event.job, codec.EVENT.encode(event)
+
+
+def _insert(
+    connection: sqlite3.Connection, into: str, rows: Sequence[tuple[object, ...]], then: str = ""
+) -> None:
+    if rows:
+        values = [value for row in rows for value in row]
+        connection.execute(f"{into} VALUES {_rows(len(rows[0]), len(rows))} {then}", values)
+
+
+def _rows(width: int, count: int) -> str:
+    """Placeholders of `count` rows."""
+    row = "(" + ", ".join("?" * width) + ")"
+    return ", ".join([row] * count)

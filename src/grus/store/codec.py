@@ -1,0 +1,55 @@
+"""Values of the model as JSON text and back.
+
+What cannot be read back as it was (a number that is not finite, a string that is not Unicode) is refused at
+the door: one such value among the stored ones would make every later listing fail. A field added to the model
+must have a default, so that text written before it still decodes; one that goes away is skipped on reading.
+"""
+
+from typing import Generic, TypeVar
+
+import msgspec
+
+from grus.model.errors import BadInput, Mistake
+from grus.model.jobs import Job
+from grus.model.ports import Event, Token, User
+from grus.model.queues import Queue
+
+T = TypeVar("T")
+
+
+class Codec(Generic[T]):
+    """JSON text of one kind of value."""
+
+    def __init__(self, kind: type[T]) -> None:
+        self._name = kind.__name__.lower()
+        self._encoder = msgspec.json.Encoder()
+        self._one = msgspec.json.Decoder(kind)
+        self._many = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
+
+    def encode(self, value: T) -> str:
+        """Raises BadInput if reading the text back would not give an equal value."""
+        try:
+            text = self._encoder.encode(value)
+            same = self._one.decode(text) == value
+        except (msgspec.MsgspecError, UnicodeError, TypeError, ValueError, OverflowError) as error:
+            raise self._refusal(str(error)) from error
+        if not same:
+            raise self._refusal("it would come back changed")
+        return text.decode()
+
+    def decode(self, text: bytes | str) -> T:
+        return self._one.decode(text)
+
+    def decode_list(self, text: bytes | str) -> list[T]:
+        """From a JSON array: one call for thousands of values."""
+        return self._many.decode(text)
+
+    def _refusal(self, why: str) -> BadInput:
+        return BadInput([Mistake(self._name, f"cannot be stored as it is: {why}")])
+
+
+JOB = Codec(Job)
+EVENT = Codec(Event)
+QUEUE = Codec(Queue)
+USER = Codec(User)
+TOKEN = Codec(Token)

@@ -1,0 +1,250 @@
+"""The reference store: everything in dictionaries under one lock, gone with the process.
+
+For tests and simulations, and as the yardstick that durable stores are compared with. Keep it so simple that
+it is obviously right: every write is done, told to the listeners and confirmed before the call returns.
+"""
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import TypeVar
+
+from grus.model.errors import GrusError, NotFound
+from grus.model.identifiers import JobId, NodeId, QueueName, UserName
+from grus.model.jobs import Job, Phase
+from grus.model.ports import Event, Token, User
+from grus.model.queues import Queue
+from grus.store import codec, rules
+from grus.store.failure import StoreFailed
+from grus.store.listeners import Listener, Listeners, Written
+
+T = TypeVar("T")
+
+
+class MemoryStore:
+    """See `grus.model.ports.Store` for what it promises (but for durability)."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._listeners = Listeners()
+        self._untold: deque[Written] = deque()
+        self._telling = False
+        self._closed = False
+        self._epoch = 0
+        self._seq = 0
+        self._jobs: dict[JobId, Job] = {}
+        self._keys: dict[tuple[UserName, str], JobId] = {}
+        self._events: list[Event] = []
+        self._queues: dict[QueueName, Queue] = {}
+        self._users: dict[UserName, User] = {}
+        self._tokens: dict[str, Token] = {}
+        self._cordoned: set[NodeId] = set()
+
+    # ------------------------------------------------------------------------------------ jobs, written
+
+    def take_over(self) -> int:
+        with self._lock:
+            self._epoch += 1
+            return self._epoch
+
+    def create(self, job: Job, event: Event, key: str | None = None) -> "Future[Job]":
+        return self._write(lambda: self._create(job, event, key))
+
+    def replace(self, job: Job, event: Event | None, epoch: int | None = None) -> "Future[Job]":
+        return self._write(lambda: self._replace(job, event, epoch))
+
+    def _create(self, job: Job, event: Event, key: str | None) -> Job:
+        stored = _checked(replace(job, version=1), event)
+        if key is not None and (job.user, key) in self._keys:
+            first = self._jobs[self._keys[job.user, key]]
+            rules.check_key(key, first.spec, job.spec)
+            return first
+        rules.check_new(job.id, job.id in self._jobs)
+        if key is not None:
+            self._keys[job.user, key] = job.id
+        return self._put(stored, event)
+
+    def _replace(self, job: Job, event: Event | None, epoch: int | None) -> Job:
+        stored = _checked(replace(job, version=job.version + 1), event)
+        rules.check_epoch(epoch, self._epoch)
+        before = self.job(job.id)
+        rules.check_version(job.id, job.version, before.version)
+        rules.check_identity(job.id, rules.identity(job) == rules.identity(before))
+        rules.check_phase(job.id, before.phase, job.phase)
+        return self._put(stored, event)
+
+    def _put(self, job: Job, event: Event | None) -> Job:
+        self._jobs[job.id] = job
+        if event is not None:
+            self._seq += 1
+            event = replace(event, seq=self._seq)
+            self._events.append(event)
+        self._untold.append((job, event))
+        return job
+
+    # --------------------------------------------------------------------------------------- jobs, read
+
+    def job(self, job: JobId) -> Job:
+        with self._lock:
+            if job not in self._jobs:
+                raise rules.no_job(job)
+            return self._jobs[job]
+
+    def jobs(
+        self,
+        *,
+        phases: Sequence[Phase] | None = None,
+        queue: QueueName | None = None,
+        user: UserName | None = None,
+        limit: int | None = None,
+        after: tuple[float, JobId] | None = None,
+    ) -> list[Job]:
+        with self._lock:
+            found = [
+                job
+                for job in self._jobs.values()
+                if (phases is None or job.phase in phases)
+                and (queue is None or job.spec.queue == queue)
+                and (user is None or job.user == user)
+                and (after is None or (job.submitted_at, job.id) < after)
+            ]
+        found.sort(key=lambda job: (job.submitted_at, job.id), reverse=True)
+        return found[:limit]
+
+    def count(self) -> dict[Phase, int]:
+        with self._lock:
+            return dict(Counter(job.phase for job in self._jobs.values()))
+
+    def events(self, *, after: int = 0, job: JobId | None = None, limit: int = 1000) -> list[Event]:
+        with self._lock:
+            found = [
+                event for event in self._events if event.seq > after and (job is None or event.job == job)
+            ]
+        return found[:limit]
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        return self._listeners.add(listener)
+
+    # ------------------------------------------------------------------------- queues, users and the rest
+
+    def queues(self) -> list[Queue]:
+        with self._lock:
+            return [self._queues[name] for name in sorted(self._queues)]
+
+    def put_queue(self, queue: Queue) -> "Future[None]":
+        def put() -> None:
+            codec.QUEUE.encode(queue)
+            self._queues[queue.name] = queue
+
+        return self._write(put)
+
+    def delete_queue(self, name: QueueName) -> "Future[None]":
+        def delete() -> None:
+            if self._queues.pop(name, None) is None:
+                raise NotFound(f"there is no queue {name}")
+
+        return self._write(delete)
+
+    def users(self) -> list[User]:
+        with self._lock:
+            return [self._users[name] for name in sorted(self._users)]
+
+    def put_user(self, user: User) -> "Future[None]":
+        def put() -> None:
+            codec.USER.encode(user)
+            self._users[user.name] = user
+
+        return self._write(put)
+
+    def delete_user(self, name: UserName) -> "Future[None]":
+        def delete() -> None:
+            if self._users.pop(name, None) is None:
+                raise NotFound(f"there is no user {name}")
+            self._tokens = {digest: token for digest, token in self._tokens.items() if token.user != name}
+
+        return self._write(delete)
+
+    def tokens(self) -> list[Token]:
+        with self._lock:
+            return [self._tokens[digest] for digest in sorted(self._tokens)]
+
+    def put_token(self, token: Token) -> "Future[None]":
+        def put() -> None:
+            codec.TOKEN.encode(token)
+            if token.user not in self._users:
+                raise NotFound(f"there is no user {token.user}")
+            self._tokens[token.digest] = token
+
+        return self._write(put)
+
+    def delete_token(self, digest: str) -> "Future[None]":
+        def delete() -> None:
+            if self._tokens.pop(digest, None) is None:
+                raise NotFound("there is no such token")
+
+        return self._write(delete)
+
+    def cordoned(self) -> frozenset[NodeId]:
+        with self._lock:
+            return frozenset(self._cordoned)
+
+    def set_cordoned(self, node: NodeId, cordoned: bool) -> "Future[None]":
+        return self._write(lambda: self._cordoned.add(node) if cordoned else self._cordoned.discard(node))
+
+    def prune(self, *, events_before: float, jobs_before: float) -> "Future[int]":
+        return self._write(lambda: self._prune(events_before, jobs_before))
+
+    def _prune(self, events_before: float, jobs_before: float) -> int:
+        kept = [event for event in self._events if event.at >= events_before]
+        gone = {
+            job.id
+            for job in self._jobs.values()
+            if job.terminal and job.ended_at is not None and job.ended_at < jobs_before
+        }
+        dropped = len(self._events) - len(kept) + len(gone)
+        self._events = kept
+        self._jobs = {id: job for id, job in self._jobs.items() if id not in gone}
+        self._keys = {key: job for key, job in self._keys.items() if job not in gone}
+        return dropped
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+
+    # -------------------------------------------------------------------------------------------- how
+
+    def _write(self, work: Callable[[], T]) -> "Future[T]":
+        future: Future[T] = Future()
+        with self._lock:
+            if self._closed:
+                future.set_exception(StoreFailed("the store is closed"))
+                return future
+            try:
+                result = work()
+            except GrusError as error:
+                future.set_exception(error)
+            else:
+                self._tell()
+                future.set_result(result)
+        return future
+
+    def _tell(self) -> None:
+        """A listener may write in turn; what it writes is told after what it hears of now."""
+        if self._telling:
+            return
+        self._telling = True
+        try:
+            while self._untold:
+                self._listeners.tell([self._untold.popleft()])
+        finally:
+            self._telling = False
+
+
+def _checked(job: Job, event: Event | None) -> Job:
+    """The same door as the durable stores have: what they could not keep is refused here too."""
+    codec.JOB.encode(job)
+    if event is not None:
+        codec.EVENT.encode(event)
+    return job

@@ -1,0 +1,100 @@
+"""The shape of the SQLite file, as the steps that lead to it. `PRAGMA user_version` counts the steps done.
+
+Never change a step that a release contains: add one. All missing steps run in one transaction, so that a file
+is either as it was or wholly new. A file from a newer Grus is refused, never touched.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+
+from grus.store.failure import StoreFailed
+
+Step = Sequence[str]
+"""Statements, one by one: a script would commit on its own."""
+
+FIRST: Step = (
+    # The job is `body`; the other columns are what listings and checks need, taken from it at each write.
+    """CREATE TABLE jobs (
+        id TEXT PRIMARY KEY NOT NULL,
+        version INTEGER NOT NULL,
+        phase TEXT NOT NULL,
+        queue TEXT NOT NULL,
+        user TEXT NOT NULL,
+        submitted_at REAL NOT NULL,
+        ended_at REAL,
+        body TEXT NOT NULL
+    ) STRICT""",
+    "CREATE INDEX jobs_newest ON jobs (submitted_at, id)",
+    "CREATE INDEX jobs_phase ON jobs (phase, submitted_at, id)",
+    "CREATE INDEX jobs_queue ON jobs (queue, submitted_at, id)",
+    "CREATE INDEX jobs_user ON jobs (user, submitted_at, id)",
+    "CREATE INDEX jobs_ended ON jobs (ended_at) WHERE ended_at IS NOT NULL",
+    # AUTOINCREMENT: a number that was pruned is never given again.
+    """CREATE TABLE events (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        at REAL NOT NULL,
+        job TEXT,
+        body TEXT NOT NULL
+    ) STRICT""",
+    "CREATE INDEX events_job ON events (job, seq) WHERE job IS NOT NULL",
+    "CREATE INDEX events_at ON events (at)",
+    """CREATE TABLE keys (
+        user TEXT NOT NULL,
+        key TEXT NOT NULL,
+        job TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+        PRIMARY KEY (user, key)
+    ) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX keys_job ON keys (job)",
+    "CREATE TABLE queues (name TEXT PRIMARY KEY NOT NULL, body TEXT NOT NULL) STRICT",
+    "CREATE TABLE users (name TEXT PRIMARY KEY NOT NULL, body TEXT NOT NULL) STRICT",
+    """CREATE TABLE tokens (
+        digest TEXT PRIMARY KEY NOT NULL,
+        user TEXT NOT NULL REFERENCES users (name) ON DELETE CASCADE,
+        body TEXT NOT NULL
+    ) STRICT""",
+    "CREATE INDEX tokens_user ON tokens (user)",
+    "CREATE TABLE cordoned (node TEXT PRIMARY KEY NOT NULL) STRICT",
+    # One row. `pruning` is set only inside the transaction of a prune: events older than it may be deleted.
+    """CREATE TABLE control (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        epoch INTEGER NOT NULL,
+        pruning REAL
+    ) STRICT""",
+    "INSERT INTO control (one, epoch, pruning) VALUES (1, 0, NULL)",
+    """CREATE TRIGGER events_stay_as_they_are BEFORE UPDATE ON events
+        BEGIN SELECT RAISE(ABORT, 'the event log is append-only'); END""",
+    """CREATE TRIGGER events_go_by_prune BEFORE DELETE ON events
+        WHEN coalesce(OLD.at >= (SELECT pruning FROM control), 1)
+        BEGIN SELECT RAISE(ABORT, 'the event log is append-only; only prune removes from it'); END""",
+)
+
+STEPS: Sequence[Step] = (FIRST,)
+
+
+def migrate(connection: sqlite3.Connection, steps: Sequence[Step] = STEPS) -> None:
+    """Bring the file to the latest shape. Raises StoreFailed for a newer Grus's file, or somebody else's."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        done = _version(connection, len(steps))
+        for step in steps[done:]:
+            for statement in step:
+                connection.execute(statement)
+        if done < len(steps):
+            connection.execute(f"PRAGMA user_version = {len(steps)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: sqlite3.Connection, known: int) -> int:
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if version > known:
+        raise StoreFailed(
+            f"the state file has version {version}, this Grus knows versions up to {known}: "
+            "it was written by a newer Grus; upgrade, or use another state folder"
+        )
+    if version == 0 and connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
+        raise StoreFailed("the state file is an SQLite file of another program; use another state folder")
+    return version

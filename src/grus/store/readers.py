@@ -1,0 +1,73 @@
+"""Read-only connections to the file, a few, lent to whoever reads.
+
+A reader sees the last commit and never waits for the writer. Read-only connections cannot checkpoint: that is
+the writer's alone, because SQLite before 3.51.3 can damage its log when two connections do it at once.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from grus.store.failure import StoreFailed
+
+IDLE = 8
+"""Connections kept open while nobody reads."""
+
+
+class Readers:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._idle: list[sqlite3.Connection] = []
+        self._closed = False
+
+    def row(self, sql: str, values: Sequence[object] = ()) -> tuple[object, ...] | None:
+        """The first row, if any. Ask for one only: each further one is a fight for the interpreter's lock."""
+        with self._lent() as connection:
+            row: tuple[object, ...] | None = connection.execute(sql, values).fetchone()
+            return row
+
+    def text(self, sql: str, values: Sequence[object] = ()) -> bytes:
+        """The single value of a query that yields one text as a BLOB; empty for NULL or nothing."""
+        row = self.row(sql, values)
+        value = row[0] if row else None
+        return value if isinstance(value, bytes) else b""
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    @contextmanager
+    def _lent(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            if self._closed:
+                raise StoreFailed("the store is closed")
+            connection = self._idle.pop() if self._idle else None
+        try:
+            connection = connection or self._open()
+            yield connection
+        except sqlite3.Error as error:
+            if connection is not None:
+                connection.close()
+            raise StoreFailed(f"could not read {self._path}: {error}") from error
+        self._take_back(connection)
+
+    def _take_back(self, connection: sqlite3.Connection) -> None:
+        with self._lock:
+            if not self._closed and len(self._idle) < IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _open(self) -> sqlite3.Connection:
+        address = f"{self._path.absolute().as_uri()}?mode=ro"
+        return sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY)
+
+
+BUSY = 10.0
+"""Seconds to wait for another process's lock before giving up."""

@@ -1,0 +1,53 @@
+"""Rules that every write of a job must pass, whatever the store: one function each, which raises or returns.
+
+Pure. The in-memory store and the SQLite store apply the same sentences, so that people read the same ones.
+"""
+
+from grus.model.errors import Conflict, Fenced, NotFound, StaleVersion
+from grus.model.identifiers import JobId
+from grus.model.jobs import NEXT, Job, Phase, Spec
+
+
+def check_epoch(given: int | None, current: int) -> None:
+    """The fence: who acts for an epoch that has ended must stop."""
+    if given is not None and given < current:
+        raise Fenced(
+            f"epoch {given} has ended, epoch {current} has begun: a newer control plane owns this state"
+        )
+
+
+def check_version(job: JobId, given: int, stored: int) -> None:
+    if given != stored:
+        raise StaleVersion(
+            f"job {job} changed meanwhile: version {given} was read, {stored} is stored; read again and retry"
+        )
+
+
+def check_phase(job: JobId, before: Phase, after: Phase) -> None:
+    if after != before and after not in NEXT[before]:
+        raise Conflict(f"job {job} is {before}; it cannot become {after}")
+
+
+def check_identity(job: JobId, same: bool) -> None:
+    """Who submitted a job, when, and to which queue never change."""
+    if not same:
+        raise Conflict(f"job {job}: user, queue and time of submission never change")
+
+
+def identity(job: Job) -> tuple[str, str, float]:
+    return job.user, job.spec.queue, job.submitted_at
+
+
+def check_new(job: JobId, exists: bool) -> None:
+    if exists:
+        raise Conflict(f"there is a job {job} already")
+
+
+def check_key(key: str, first: Spec, again: Spec) -> None:
+    """A key may be used again only for the very same request."""
+    if first != again:
+        raise Conflict(f"the key {key!r} was used before for another request; use a new key for a new job")
+
+
+def no_job(job: JobId) -> NotFound:
+    return NotFound(f"there is no job {job}")

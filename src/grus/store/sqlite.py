@@ -1,0 +1,256 @@
+"""The durable store of one machine: an SQLite file in WAL mode, `synchronous=FULL`, one writer, many readers.
+
+Here values become text and calls become work for the writer's thread (`writer`, `batch`); reading goes past
+it (`readers`). One process at a time may own the file: the caller sees to that with a lock on its folder, and
+the epoch refuses whoever acts on after being replaced. Never put the file on a network file system.
+"""
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from grus.model.errors import GrusError
+from grus.model.identifiers import JobId, NodeId, QueueName, UserName
+from grus.model.jobs import Job, Phase
+from grus.model.ports import Event, Token, User
+from grus.model.queues import Queue
+from grus.store import codec, rules, works
+from grus.store.batch import JobWrite
+from grus.store.failure import StoreFailed
+from grus.store.listeners import Listener, Listeners
+from grus.store.migrations import migrate
+from grus.store.readers import BUSY, Readers
+from grus.store.writer import Work, Writer
+
+PAGE = 10_000
+"""Jobs read in one go; a text of SQLite may have at most 10⁹ bytes."""
+
+WAL_BYTES = 64 * 1024 * 1024
+"""The log is cut back to this size at a checkpoint, should a burst have made it longer."""
+
+
+class SqliteStore:
+    """See `grus.model.ports.Store` for what it promises.
+
+    Listeners are called from the writer's thread before the futures of the commit are done: whoever waited
+    for a future knows that the listeners have heard. So a listener must not wait for a future of the store,
+    nor for a lock whose holder may do so.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        connection = _open(self.path)
+        self._listeners = Listeners()
+        self._readers = Readers(self.path)
+        self._writer = Writer(connection, self._listeners, str(self.path))
+
+    # ------------------------------------------------------------------------------------ jobs, written
+
+    def take_over(self) -> int:
+        return self._writer.do(works.next_epoch).result()
+
+    def create(self, job: Job, event: Event, key: str | None = None) -> "Future[Job]":
+        return self._write(replace(job, version=1), event, new=True, key=key)
+
+    def replace(self, job: Job, event: Event | None, epoch: int | None = None) -> "Future[Job]":
+        return self._write(replace(job, version=job.version + 1), event, new=False, epoch=epoch)
+
+    def _write(
+        self, job: Job, event: Event | None, *, new: bool, key: str | None = None, epoch: int | None = None
+    ) -> "Future[Job]":
+        try:
+            body = codec.JOB.encode(job)
+            if event is not None:
+                codec.EVENT.encode(event)
+        except GrusError as error:
+            return _refused(error)
+        return self._writer.write(JobWrite(job, body, event, new, key, epoch))
+
+    # --------------------------------------------------------------------------------------- jobs, read
+
+    def job(self, job: JobId) -> Job:
+        body = self._readers.text("SELECT CAST(body AS BLOB) FROM jobs WHERE id = ?", (job,))
+        if not body:
+            raise rules.no_job(job)
+        return codec.JOB.decode(body)
+
+    def jobs(
+        self,
+        *,
+        phases: Sequence[Phase] | None = None,
+        queue: QueueName | None = None,
+        user: UserName | None = None,
+        limit: int | None = None,
+        after: tuple[float, JobId] | None = None,
+    ) -> list[Job]:
+        found: list[Job] = []
+        while limit is None or len(found) < limit:
+            wanted = PAGE if limit is None else min(PAGE, limit - len(found))
+            page = self._page(phases, queue, user, wanted, after)
+            found += page
+            if len(page) < wanted:
+                break
+            after = page[-1].submitted_at, page[-1].id
+        return found
+
+    def _page(
+        self,
+        phases: Sequence[Phase] | None,
+        queue: QueueName | None,
+        user: UserName | None,
+        limit: int,
+        after: tuple[float, JobId] | None,
+    ) -> list[Job]:
+        where, values = ["1"], list[object]()
+        if phases is not None:
+            where.append(f"phase IN ({', '.join('?' * len(phases))})")
+            values += phases
+        if queue is not None:
+            where.append("queue = ?")
+            values.append(queue)
+        if user is not None:
+            where.append("user = ?")
+            values.append(user)
+        if after is not None:
+            where.append("(submitted_at, id) < (?, ?)")
+            values += after
+        rows = (
+            f"SELECT body FROM jobs WHERE {' AND '.join(where)} ORDER BY submitted_at DESC, id DESC LIMIT ?"  # noqa: S608 - only fixed text and placeholders
+        )
+        page = codec.JOB.decode_list(self._readers.text(_as_array(rows), (*values, limit)))
+        # SQLite joins in the order of the rows but does not promise it; sorting what is sorted costs nothing.
+        page.sort(key=lambda job: (job.submitted_at, job.id), reverse=True)
+        return page
+
+    def count(self) -> dict[Phase, int]:
+        counted = "SELECT phase, count(*) AS jobs FROM jobs GROUP BY phase"
+        counts = self._readers.text(f"SELECT CAST(json_group_object(phase, jobs) AS BLOB) FROM ({counted})")  # noqa: S608 - fixed text
+        return {Phase(phase): jobs for phase, jobs in json.loads(counts).items()}
+
+    def events(self, *, after: int = 0, job: JobId | None = None, limit: int = 1000) -> list[Event]:
+        where, values = "seq > ?", [after, limit] if job is None else [after, job, limit]
+        if job is not None:
+            where += " AND job = ?"
+        rows = f"SELECT body FROM events WHERE {where} ORDER BY seq LIMIT ?"  # noqa: S608 - only fixed text
+        found = codec.EVENT.decode_list(self._readers.text(_as_array(rows), values))
+        found.sort(key=lambda event: event.seq)
+        return found
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        return self._listeners.add(listener)
+
+    # ------------------------------------------------------------------------- queues, users and the rest
+
+    def queues(self) -> list[Queue]:
+        found = codec.QUEUE.decode_list(self._readers.text(_as_array("SELECT body FROM queues")))
+        return sorted(found, key=lambda queue: queue.name)
+
+    def put_queue(self, queue: Queue) -> "Future[None]":
+        return self._put(lambda: works.put_queue(queue))
+
+    def delete_queue(self, name: QueueName) -> "Future[None]":
+        return self._writer.do(works.delete_queue(name))
+
+    def users(self) -> list[User]:
+        found = codec.USER.decode_list(self._readers.text(_as_array("SELECT body FROM users")))
+        return sorted(found, key=lambda user: user.name)
+
+    def put_user(self, user: User) -> "Future[None]":
+        return self._put(lambda: works.put_user(user))
+
+    def delete_user(self, name: UserName) -> "Future[None]":
+        return self._writer.do(works.delete_user(name))
+
+    def tokens(self) -> list[Token]:
+        found = codec.TOKEN.decode_list(self._readers.text(_as_array("SELECT body FROM tokens")))
+        return sorted(found, key=lambda token: token.digest)
+
+    def put_token(self, token: Token) -> "Future[None]":
+        return self._put(lambda: works.put_token(token))
+
+    def delete_token(self, digest: str) -> "Future[None]":
+        return self._writer.do(works.delete_token(digest))
+
+    def cordoned(self) -> frozenset[NodeId]:
+        nodes = self._readers.text("SELECT CAST(json_group_array(node) AS BLOB) FROM cordoned")
+        return frozenset(NodeId(node) for node in json.loads(nodes))
+
+    def set_cordoned(self, node: NodeId, cordoned: bool) -> "Future[None]":
+        return self._writer.do(works.set_cordoned(node, cordoned))
+
+    def prune(self, *, events_before: float, jobs_before: float) -> "Future[int]":
+        return self._writer.do(works.prune(events_before, jobs_before))
+
+    def close(self) -> None:
+        self._readers.close()
+        self._writer.close()
+
+    def _put(self, work: Callable[[], Work[None]]) -> "Future[None]":
+        try:
+            return self._writer.do(work())
+        except GrusError as error:
+            return _refused(error)
+
+
+def _as_array(rows: str) -> str:
+    """One row with a JSON array of all the bodies, instead of a row each: see `Readers.row`."""
+    return f"SELECT CAST('[' || coalesce(group_concat(body), '') || ']' AS BLOB) FROM ({rows})"  # noqa: S608 - fixed text
+
+
+def _refused(error: GrusError) -> "Future[Any]":
+    future: Future[Any] = Future()
+    future.set_exception(error)
+    return future
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """The writing connection to a file that only its owner can read, in the latest shape."""
+    try:
+        _make_private(path)
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=BUSY)
+    except (OSError, sqlite3.Error) as error:
+        raise StoreFailed(f"could not open {path}: {error}") from error
+    try:
+        _configure(connection)
+        migrate(connection)
+        _sync_folder(path.parent)
+    except sqlite3.Error as error:
+        connection.close()
+        raise StoreFailed(f"could not open {path}: {error}") from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _make_private(path: Path) -> None:
+    """0700 for folders made here, 0600 for the file; SQLite gives its log the same mode as the file."""
+    for folder in reversed([path.parent, *path.parent.parents]):
+        if not folder.exists():
+            folder.mkdir(mode=0o700, exist_ok=True)
+            _sync_folder(folder.parent)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    path.chmod(0o600)
+
+
+def _sync_folder(folder: Path) -> None:
+    """A new file survives power loss only if its folder's entry does; SQLite does this for its log alone."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _configure(connection: sqlite3.Connection) -> None:
+    mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    if mode != "wal":
+        raise StoreFailed(f"the file system does not support SQLite's write-ahead log (it says {mode!r})")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")

@@ -1,0 +1,93 @@
+"""The small writes: queues, users, tokens, cordoned nodes, epochs, pruning.
+
+Each function makes a piece of work for the writer's thread, done inside its transaction. Work checks before
+it writes: a GrusError says that nothing was written.
+"""
+
+import sqlite3
+
+from grus.model.errors import NotFound
+from grus.model.identifiers import NodeId, QueueName, UserName
+from grus.model.jobs import TERMINAL
+from grus.model.ports import Token, User
+from grus.model.queues import Queue
+from grus.store import codec
+from grus.store.writer import Work
+
+
+def next_epoch(connection: sqlite3.Connection) -> int:
+    connection.execute("UPDATE control SET epoch = epoch + 1")
+    return int(connection.execute("SELECT epoch FROM control").fetchone()[0])
+
+
+def put_queue(queue: Queue) -> Work[None]:
+    sql = """INSERT INTO queues (name, body) VALUES (?, ?)
+        ON CONFLICT (name) DO UPDATE SET body = excluded.body"""
+    return _execute(sql, queue.name, codec.QUEUE.encode(queue))
+
+
+def delete_queue(name: QueueName) -> Work[None]:
+    return _delete("DELETE FROM queues WHERE name = ?", name, f"there is no queue {name}")
+
+
+def put_user(user: User) -> Work[None]:
+    """Not INSERT OR REPLACE: that would delete the old row, and the user's tokens with it."""
+    sql = """INSERT INTO users (name, body) VALUES (?, ?)
+        ON CONFLICT (name) DO UPDATE SET body = excluded.body"""
+    return _execute(sql, user.name, codec.USER.encode(user))
+
+
+def delete_user(name: UserName) -> Work[None]:
+    """The user's tokens go with it, by their foreign key."""
+    return _delete("DELETE FROM users WHERE name = ?", name, f"there is no user {name}")
+
+
+def put_token(token: Token) -> Work[None]:
+    sql = """INSERT INTO tokens (digest, user, body) VALUES (?, ?, ?)
+        ON CONFLICT (digest) DO UPDATE SET user = excluded.user, body = excluded.body"""
+    put = _execute(sql, token.digest, token.user, codec.TOKEN.encode(token))
+
+    def work(connection: sqlite3.Connection) -> None:
+        if not connection.execute("SELECT 1 FROM users WHERE name = ?", (token.user,)).fetchone():
+            raise NotFound(f"there is no user {token.user}")
+        put(connection)
+
+    return work
+
+
+def delete_token(digest: str) -> Work[None]:
+    return _delete("DELETE FROM tokens WHERE digest = ?", digest, "there is no such token")
+
+
+def set_cordoned(node: NodeId, cordoned: bool) -> Work[None]:
+    insert = "INSERT INTO cordoned (node) VALUES (?) ON CONFLICT DO NOTHING"
+    return _execute(insert if cordoned else "DELETE FROM cordoned WHERE node = ?", node)
+
+
+def prune(events_before: float, jobs_before: float) -> Work[int]:
+    """Events and jobs that went; keys go with their jobs and are not counted."""
+
+    def work(connection: sqlite3.Connection) -> int:
+        connection.execute("UPDATE control SET pruning = ?", (events_before,))
+        events = connection.execute("DELETE FROM events WHERE at < ?", (events_before,)).rowcount
+        connection.execute("UPDATE control SET pruning = NULL")
+        sql = f"DELETE FROM jobs WHERE ended_at < ? AND phase IN ({', '.join('?' * len(TERMINAL))})"  # noqa: S608 - only placeholders go in
+        jobs = connection.execute(sql, (jobs_before, *TERMINAL)).rowcount
+        return events + jobs
+
+    return work
+
+
+def _execute(sql: str, *values: str) -> Work[None]:
+    def work(connection: sqlite3.Connection) -> None:
+        connection.execute(sql, values)
+
+    return work
+
+
+def _delete(sql: str, key: str, missing: str) -> Work[None]:
+    def work(connection: sqlite3.Connection) -> None:
+        if connection.execute(sql, (key,)).rowcount == 0:
+            raise NotFound(missing)
+
+    return work
