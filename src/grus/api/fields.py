@@ -6,17 +6,24 @@ rather than convert: the text "3" where a number belongs is a mistake worth hear
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any
 
-from pydantic import PlainValidator
+from pydantic import WrapValidator
 
 from grus.api.rules import Broken, clean, failure
 from grus.api.units import parse_bytes, parse_gpu, parse_percent, parse_range, parse_seconds, render_seconds
 from grus.model.jobs import PRIORITIES
 
 Check = Callable[[Any], Any]
+"""Gives the value back, or raises ValueError with the rule that it breaks."""
+
+
+def judged(check: Check) -> WrapValidator:
+    """For Annotated: `check` alone judges the value; the annotation describes it (types, JSON schema)."""
+    return WrapValidator(lambda value, _: check(value))
+
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
 NAME_RULE = "must be 1 to 63 small letters, digits and hyphens, and start with a letter or digit"
@@ -241,26 +248,22 @@ def label_rule(key: str) -> str:
 _command = one_or_more(text())
 _amount = str | int | float
 
-Name = Annotated[str, PlainValidator(name, json_schema_input_type=str)]
-MaybeName = Annotated[str | None, PlainValidator(optional(name), json_schema_input_type=str | None)]
-Names = Annotated[tuple[str, ...], PlainValidator(items(name), json_schema_input_type=list[str])]
-Flag = Annotated[bool, PlainValidator(flag, json_schema_input_type=bool)]
+Name = Annotated[str, judged(name)]
+MaybeName = Annotated[str | None, judged(optional(name))]
+Names = Annotated[Sequence[str], judged(items(name))]
+Flag = Annotated[bool, judged(flag)]
 Command = Annotated[
-    str | tuple[str, ...] | None,
-    PlainValidator(optional(_command), json_schema_input_type=str | list[str] | None),
+    str | Sequence[str] | None,
+    judged(optional(_command)),
 ]
-Gpu = Annotated[_amount, PlainValidator(parsed(parse_gpu), json_schema_input_type=_amount)]
-Replicas = Annotated[str | int, PlainValidator(parsed(parse_range), json_schema_input_type=str | int)]
-Percent = Annotated[str, PlainValidator(parsed(parse_percent), json_schema_input_type=str)]
-HostMemory = Annotated[str | None, PlainValidator(optional(host_memory), json_schema_input_type=str | None)]
-Priority = Annotated[
-    str | int | None, PlainValidator(optional(priority), json_schema_input_type=str | int | None)
-]
-Path = Annotated[str, PlainValidator(text(LONGEST_PATH, empty=True), json_schema_input_type=str)]
-Variables = Annotated[
-    dict[str, str], PlainValidator(table(variable_rule), json_schema_input_type=dict[str, str])
-]
+Gpu = Annotated[_amount, judged(parsed(parse_gpu))]
+Replicas = Annotated[str | int, judged(parsed(parse_range))]
+Percent = Annotated[str, judged(parsed(parse_percent))]
+HostMemory = Annotated[str | None, judged(optional(host_memory))]
+Priority = Annotated[str | int | None, judged(optional(priority))]
+Path = Annotated[str, judged(text(LONGEST_PATH, empty=True))]
+Variables = Annotated[dict[str, str], judged(table(variable_rule))]
 Labels = Annotated[
     dict[str, str],
-    PlainValidator(table(label_rule, most=64, longest=LONGEST_LABEL), json_schema_input_type=dict[str, str]),
+    judged(table(label_rule, most=64, longest=LONGEST_LABEL)),
 ]

@@ -7,7 +7,7 @@ wrote (`2..8`, `30m`), so that it can be sent on unchanged; `job_spec.to_spec` m
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field, PlainValidator
+from pydantic import BeforeValidator, Field
 
 from grus.api import fields as f
 from grus.api.rules import Broken, Sound, Strict
@@ -48,12 +48,12 @@ class ResourcesIn(Strict):
     """GPUs: 4, 2..8, 0.5, 12GB, A100:2..8; 0 for none."""
     sizes: Annotated[
         tuple[int, ...] | None,
-        PlainValidator(f.optional(_SIZES), json_schema_input_type=list[int] | None),
+        f.judged(f.optional(_SIZES)),
     ] = None
     """The only sizes that an elastic job can use."""
     cpu: Annotated[
         float | None,
-        PlainValidator(f.optional(f.number(0.01, 4096)), json_schema_input_type=float | None),
+        f.judged(f.optional(f.number(0.01, 4096))),
     ] = None
     """Host cores per GPU (per replica where gpu is 0 or a slice)."""
     memory: f.HostMemory = None
@@ -67,12 +67,12 @@ class CheckpointIn(Strict):
     """Folder or file, relative to workdir."""
     grace: Annotated[
         str | int | float,
-        PlainValidator(f.seconds(0, 3600), json_schema_input_type=str | int | float),
+        f.judged(f.seconds(0, 3600)),
     ] = 30
     """From the request to pause to the kill."""
     every: Annotated[
         str | int | float | None,
-        PlainValidator(f.optional(f.seconds(1, 30 * DAY)), json_schema_input_type=str | int | float | None),
+        f.judged(f.optional(f.seconds(1, 30 * DAY))),
     ] = None
     """How often the job means to save."""
 
@@ -84,12 +84,10 @@ class IdleIn(Strict):
     """Idle means: GPU utilisation below this."""
     for_: Annotated[
         str | int | float,
-        PlainValidator(f.seconds(1, 30 * DAY), json_schema_input_type=str | int | float),
+        f.judged(f.seconds(1, 30 * DAY)),
     ] = Field("30m", alias="for")
     """… for this long."""
-    action: Annotated[str, PlainValidator(f.choice(("pause", "notify")), json_schema_input_type=str)] = (
-        "notify"
-    )
+    action: Annotated[str, f.judged(f.choice(("pause", "notify")))] = "notify"
 
 
 class AffinityIn(Strict):
@@ -99,7 +97,7 @@ class AffinityIn(Strict):
     """Labels of nodes to take first where there is a choice."""
     avoid_nodes: Annotated[
         tuple[str, ...],
-        PlainValidator(f.items(f.text(f.LONGEST_LABEL), most=256), json_schema_input_type=list[str]),
+        f.judged(f.items(f.text(f.LONGEST_LABEL), most=256)),
     ] = ()
     """Nodes never to be used."""
 
@@ -147,30 +145,30 @@ class JobIn(Strict):
         "kind": "type",
     }
 
-    type: Annotated[str, PlainValidator(_TYPES, json_schema_input_type=str)] = "train"
+    type: Annotated[str, f.judged(_TYPES)] = "train"
     name: f.MaybeName = None
     queue: f.Name = DEFAULT_QUEUE
     run: f.Command = None
     """A command line for the shell, or a list of arguments run as it is."""
     setup: f.Command = None
     """Lines that run once before each attempt."""
-    launch: Annotated[str | None, PlainValidator(_LAUNCH, json_schema_input_type=str | None)] = None
+    launch: Annotated[str | None, f.judged(_LAUNCH)] = None
     resources: ResourcesIn = ResourcesIn()
     priority: f.Priority = None
     checkpoint: CheckpointIn = CheckpointIn()
     idle: IdleIn | None = None
     max_runtime: Annotated[
         str | int | float | None,
-        PlainValidator(f.optional(f.seconds(1, 366 * DAY)), json_schema_input_type=str | int | float | None),
+        f.judged(f.optional(f.seconds(1, 366 * DAY))),
     ] = None
-    retries: Annotated[int, PlainValidator(f.whole(0, 100), json_schema_input_type=int)] = 0
+    retries: Annotated[int, f.judged(f.whole(0, 100))] = 0
     after: f.Names = ()
     """Names of earlier stages of the same file, or ids of jobs."""
     roles: Annotated[dict[str, RoleIn] | None, BeforeValidator(_roles)] = None
     env: f.Variables = Field(default_factory=dict)
     workdir: f.Path = ""
     snapshot: f.Flag = False
-    image: Annotated[str | None, PlainValidator(_image, json_schema_input_type=str | None)] = None
+    image: Annotated[str | None, f.judged(_image)] = None
     node_selector: f.Labels = Field(default_factory=dict)
     affinity: AffinityIn = AffinityIn()
 

@@ -2,7 +2,7 @@
 
 import os.path
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from grus.api.fields import NAME
@@ -57,7 +57,7 @@ def to_spec(job: JobIn, *, after: Mapping[str, JobId] = _NO_AFTER) -> Spec:
         request=request,
         type=kind,
         launch=launch,
-        setup=(job.setup,) if isinstance(job.setup, str) else job.setup or (),
+        setup=(job.setup,) if isinstance(job.setup, str) else tuple(job.setup or ()),
         priority=_priority(job.priority, kind),
         checkpoint=_checkpoint(job),
         idle=_idle(job),
@@ -79,7 +79,7 @@ def with_launch(spec: Spec, launch: Launch) -> Spec:
     return replace(spec, launch=launch, request=replace(spec.request, one_node=launch is Launch.ONCE))
 
 
-def argv(run: str | tuple[str, ...] | None) -> tuple[str, ...]:
+def argv(run: str | Sequence[str] | None) -> tuple[str, ...]:
     """A command line runs in a shell; a list is the arguments themselves."""
     if run is None:
         return ()

@@ -2,8 +2,6 @@
 
 from typing import Annotated
 
-from pydantic import PlainValidator
-
 from grus.api import fields as f
 from grus.api.job_in import DAY
 from grus.api.job_out import Out
@@ -18,8 +16,8 @@ _ROLES = f.choice(tuple(role.value for role in AccessRole))
 
 
 class UserIn(Strict):
-    role: Annotated[str, PlainValidator(_ROLES, json_schema_input_type=str)] = AccessRole.MEMBER.value
-    unix_user: Annotated[str, PlainValidator(f.text(32, empty=True), json_schema_input_type=str)] = ""
+    role: Annotated[str, f.judged(_ROLES)] = AccessRole.MEMBER.value
+    unix_user: Annotated[str, f.judged(f.text(32, empty=True))] = ""
     """Whom the user's jobs run as when the server is root."""
 
 
@@ -46,12 +44,10 @@ class TokenIn(Strict):
     """A wish for a token."""
 
     user: f.Name
-    label: Annotated[str, PlainValidator(f.text(100, empty=True), json_schema_input_type=str)] = ""
+    label: Annotated[str, f.judged(f.text(100, empty=True))] = ""
     expires: Annotated[
         str | int | float | None,
-        PlainValidator(
-            f.optional(f.seconds(60, 3660 * DAY)), json_schema_input_type=str | int | float | None
-        ),
+        f.judged(f.optional(f.seconds(60, 3660 * DAY))),
     ] = None
     """Valid for so long: 30d; for ever when left out."""
 

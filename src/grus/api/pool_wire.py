@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import Field, PlainValidator
+from pydantic import Field
 
 from grus.api import fields as f
 from grus.api.job_in import DAY
@@ -57,24 +57,20 @@ class QueueIn(Strict):
     parent: f.MaybeName = None
     quota: Annotated[
         float | dict[str, float],
-        PlainValidator(_quota, json_schema_input_type=float | dict[str, float]),
+        f.judged(_quota),
     ] = 0
-    reserved: Annotated[float, PlainValidator(_GPUS, json_schema_input_type=float)] = 0
-    weight: Annotated[float, PlainValidator(f.number(0.001, 1_000_000), json_schema_input_type=float)] = 1
-    limit: Annotated[float | None, PlainValidator(f.optional(_GPUS), json_schema_input_type=float | None)] = (
-        None
-    )
+    reserved: Annotated[float, f.judged(_GPUS)] = 0
+    weight: Annotated[float, f.judged(f.number(0.001, 1_000_000))] = 1
+    limit: Annotated[float | None, f.judged(f.optional(_GPUS))] = None
     nodes: Annotated[
         tuple[str, ...],
-        PlainValidator(f.items(f.text(f.LONGEST_LABEL), most=10_000), json_schema_input_type=list[str]),
+        f.judged(f.items(f.text(f.LONGEST_LABEL), most=10_000)),
     ] = ()
-    members: Annotated[tuple[str, ...], PlainValidator(_USERS, json_schema_input_type=list[str])] = ()
-    max_priority: Annotated[int, PlainValidator(f.whole(0, f.MOST_PRIORITY), json_schema_input_type=int)] = (
-        f.MOST_PRIORITY
-    )
+    members: Annotated[tuple[str, ...], f.judged(_USERS)] = ()
+    max_priority: Annotated[int, f.judged(f.whole(0, f.MOST_PRIORITY))] = f.MOST_PRIORITY
     max_runtime: Annotated[
         str | int | float | None,
-        PlainValidator(f.optional(f.seconds(1, 366 * DAY)), json_schema_input_type=str | int | float | None),
+        f.judged(f.optional(f.seconds(1, 366 * DAY))),
     ] = None
     oversubscribe: f.Flag = False
 
@@ -244,10 +240,7 @@ class ScaleIn(Strict):
 
     size: Annotated[
         str | int,
-        PlainValidator(
-            lambda value: value if value == "auto" else f.parsed(parse_range)(value),
-            json_schema_input_type=str | int,
-        ),
+        f.judged(lambda value: value if value == "auto" else f.parsed(parse_range)(value)),
     ]
 
 
