@@ -6,11 +6,12 @@ that refuses the very first connection is reported at once; one that vanishes in
 (`patience`), because then only its answer tells what became of the request.
 """
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
@@ -21,8 +22,6 @@ from grus.sdk.places import Places, find_address, find_token, places
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 """Back-off between two tries, in seconds, doubling."""
-
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +113,15 @@ class Transport:
                         return
                     if event.kind == "reconnect":
                         break
+                    if event.kind == "error":
+                        raise _from_body(json.loads(event.data))
                     yield event
-            except httpx2.TransportError:
+            except httpx2.TransportError as error:
                 if not forever:
-                    raise
-            self._persist(self._alive, True)
+                    raise self._unreachable(error, in_doubt=False) from error
+            if not forever:
+                return
+            self._persist(self._alive, repeatable=True, in_doubt=True)
 
     def _one_stream(self, path: str, params: Mapping[str, str] | None, last: str) -> Iterator[LiveEvent]:
         headers = {"Last-Event-ID": last} if last else {}
@@ -135,10 +138,12 @@ class Transport:
     def _alive(self) -> httpx2.Response:
         return self._http.get(self._address + "/healthz")
 
-    def _persist(self, once: Callable[[], httpx2.Response], repeatable: bool) -> httpx2.Response:
+    def _persist(
+        self, once: Callable[[], httpx2.Response], repeatable: bool, in_doubt: bool = False
+    ) -> httpx2.Response:
         """Do it; do it again while the answer is lost, or while the server asks to come back later."""
         deadline = self._clock() + self._patience
-        wait, in_doubt = FIRST_PAUSE, False
+        wait = FIRST_PAUSE
         while True:
             try:
                 response = once()
@@ -184,12 +189,15 @@ def _retry_after(response: httpx2.Response) -> float | None:
 def rebuilt(response: httpx2.Response) -> GrusError:
     """The error that the server raised, as the same class here."""
     try:
-        body = response.json()["error"]
-        code, message = str(body["code"]), str(body["message"])
-        mistakes = [_mistake(found) for found in body.get("mistakes") or ()]
+        return _from_body(response.json()["error"])
     except (ValueError, KeyError, TypeError, AttributeError):
         return GrusError(f"The server answered {response.status_code} without saying why.")
+
+
+def _from_body(body: Mapping[str, Any]) -> GrusError:
+    code, message = str(body["code"]), str(body["message"])
     if code == BadInput.code:
+        mistakes = [_mistake(found) for found in body.get("mistakes") or ()]
         return BadInput(mistakes or [Mistake("request", message)])
     kind = _by_code().get(code)
     return kind(message) if kind is not None else GrusError(f"{message} ({code})")

@@ -1,0 +1,381 @@
+"""The Python way in: `Client().submit(Job(...))` and a handle to follow what became of it.
+
+A client finds the server of this machine by itself (server.json and the token file), or is told by GRUS_SERVER
+and GRUS_TOKEN, or by its arguments. Every error of the server is raised here as the same class of
+`grus.model.errors`. Everything a method returns is a value of `grus.api.wire`.
+"""
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from types import TracebackType
+from typing import Self, TypeVar
+from urllib.parse import quote
+
+from pydantic import BaseModel, TypeAdapter
+
+from grus.api.jobfile import parse_job_file
+from grus.api.wire import (
+    EventOut,
+    JobIn,
+    JobOut,
+    NodeOut,
+    PlanOut,
+    QueueIn,
+    QueueOut,
+    ScaleIn,
+    StatusOut,
+    TokenIn,
+    TokenOut,
+    UsageOut,
+    UserIn,
+    UserOut,
+    WhyOut,
+    WorkerOut,
+    read,
+)
+from grus.model.errors import BadInput, GrusError, Mistake
+from grus.model.jobs import TERMINAL, Phase
+from grus.sdk.transport import Transport
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+Submission = JobIn | Mapping[str, object] | str
+LONGEST_STREAM = 3600.0
+"""Seconds after which a wait asks anew, whatever happens."""
+KEPT_ENVIRONMENT = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
+"""All that a job inherits of its submitter's environment."""
+POLL = 1.0
+"""Seconds between two looks at a job when its live stream is not to be had."""
+
+
+class Client:
+    """A connection to one server. Use it as a context manager, or call `close`."""
+
+    def __init__(
+        self,
+        address: str | None = None,
+        token: str | None = None,
+        *,
+        timeout: float = 30.0,
+        patience: float = 30.0,
+        transport: Transport | None = None,
+    ) -> None:
+        self._transport = transport or Transport(address, token, timeout=timeout, patience=patience)
+
+    @property
+    def address(self) -> str:
+        return self._transport.address
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._transport.close()
+
+    # ------------------------------------------------------------------------------------------- jobs
+
+    def submit(self, job: Submission, *, key: str | None = None) -> "Handle":
+        """Store the job durably and return a handle; exactly once, however often the connection breaks.
+
+        `job` is a `Job`, a mapping like a job file, or the text of a job file with one document. `key` names
+        the submission: a second submit of the same user with the same key returns the first one's job.
+        """
+        body = _json(_from_here(_job_in(job)))
+        headers = {"Idempotency-Key": key or uuid.uuid4().hex}
+        answer = self._transport.request("POST", "/v1/jobs", content=body, headers=headers)
+        return Handle(self, _read(JobOut, answer.content))
+
+    def submit_stages(self, jobs: Sequence[Submission]) -> list["Handle"]:
+        """Submit the jobs of one file in their order; a name in `after` means the earlier job of that name."""
+        ids: dict[str, str] = {}
+        handles = []
+        for job in map(_job_in, jobs):
+            after = tuple(ids.get(name, name) for name in job.after)
+            handle = self.submit(job.model_copy(update={"after": after}) if after else job)
+            ids[handle.job.name] = handle.id
+            handles.append(handle)
+        return handles
+
+    def plan(self, job: Submission) -> PlanOut:
+        """What would happen: whether it fits, where, when and who is affected. Nothing is stored."""
+        body = _json(_from_here(_job_in(job)))
+        return self._ask(PlanOut, "POST", "/v1/jobs", content=body, params={"plan": "true"})
+
+    def job(self, job: str) -> JobOut:
+        return self._ask(JobOut, "GET", _at("jobs", job))
+
+    def handle(self, job: str) -> "Handle":
+        """A handle to a job submitted earlier."""
+        return Handle(self, self.job(job))
+
+    def jobs(
+        self,
+        *,
+        phases: Sequence[str] = (),
+        queue: str | None = None,
+        mine: bool = False,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> list[JobOut]:
+        """Jobs, newest first; `after` is the id of the last job of the page before."""
+        params = _params(phase=",".join(phases), queue=queue, mine=mine, limit=limit, after=after)
+        return self._ask(list[JobOut], "GET", "/v1/jobs", params=params)
+
+    def stop(self, job: str) -> JobOut:
+        return self._ask(JobOut, "POST", _at("jobs", job, "stop"))
+
+    def pause(self, job: str) -> JobOut:
+        return self._ask(JobOut, "POST", _at("jobs", job, "pause"))
+
+    def resume(self, job: str) -> JobOut:
+        return self._ask(JobOut, "POST", _at("jobs", job, "resume"))
+
+    def scale(self, job: str, size: int | str) -> JobOut:
+        """`4` pins the size, `"2..6"` changes the range, `"auto"` goes back to what was submitted."""
+        return self._ask(JobOut, "POST", _at("jobs", job, "scale"), content=_json(ScaleIn(size=size)))
+
+    def why(self, job: str) -> WhyOut:
+        return self._ask(WhyOut, "GET", _at("jobs", job, "why"))
+
+    def workers(self, job: str) -> list[WorkerOut]:
+        return self._ask(list[WorkerOut], "GET", _at("jobs", job, "workers"))
+
+    # ----------------------------------------------------------------------------------- logs, events
+
+    def log(
+        self, job: str, *, worker: int | None = None, offset: int = 0, limit: int = 65536
+    ) -> tuple[bytes, int]:
+        """Bytes of a worker's log and the offset to go on from; a negative offset counts from the end."""
+        params = _params(worker=worker, offset=offset, limit=limit)
+        answer = self._transport.request("GET", _at("jobs", job, "log"), params=params)
+        return answer.content, int(answer.headers["Grus-Next-Offset"])
+
+    def follow_log(self, job: str, *, worker: int | None = None, offset: int = 0) -> Iterator[str]:
+        """The log as text, as it is written, until the job has ended."""
+        params = _params(worker=worker, offset=offset)
+        for event in self._transport.live(_at("jobs", job, "log", "stream"), params=params):
+            yield json.loads(event.data)["text"]
+
+    def events(self, *, after: int = 0, job: str | None = None, limit: int = 1000) -> list[EventOut]:
+        """What happened, oldest first, with a number above `after`."""
+        if job is not None:
+            params = _params(after=after, limit=limit)
+            return self._ask(list[EventOut], "GET", _at("jobs", job, "events"), params=params)
+        return self._ask(list[EventOut], "GET", "/v1/events", params=_params(after=after, limit=limit))
+
+    def watch(self, *, after: int | None = None, job: str | None = None) -> Iterator[EventOut]:
+        """Events as they happen, for ever; from `after` on if it is given, else from now."""
+        last = "" if after is None else str(after)
+        for event in self._transport.live("/v1/events", params=_params(job=job), last=last):
+            yield _read(EventOut, event.data)
+
+    def wait_for_end(self, job: str, seconds: float) -> None:
+        """Return when the job has ended, or after that many seconds."""
+        params = _params(job=job, seconds=f"{seconds:.3f}")
+        for _ in self._transport.live("/v1/events", params=params, forever=False):
+            continue
+
+    def usage(self) -> list[UsageOut]:
+        return self._ask(list[UsageOut], "GET", "/v1/usage")
+
+    def watch_usage(self) -> Iterator[list[UsageOut]]:
+        """What the running workers use, about once a second."""
+        for event in self._transport.live("/v1/usage/stream"):
+            yield _read(list[UsageOut], event.data)
+
+    # ------------------------------------------------------------------------------------------- pool
+
+    def queues(self) -> list[QueueOut]:
+        return self._ask(list[QueueOut], "GET", "/v1/queues")
+
+    def put_queue(self, name: str, queue: QueueIn | Mapping[str, object]) -> QueueOut:
+        return self._ask(QueueOut, "PUT", _at("queues", name), content=_json(_model(QueueIn, queue)))
+
+    def delete_queue(self, name: str) -> None:
+        self._transport.request("DELETE", _at("queues", name))
+
+    def nodes(self) -> list[NodeOut]:
+        return self._ask(list[NodeOut], "GET", "/v1/nodes")
+
+    def cordon(self, node: str) -> None:
+        self._transport.request("POST", _at("nodes", node, "cordon"))
+
+    def uncordon(self, node: str) -> None:
+        self._transport.request("POST", _at("nodes", node, "uncordon"))
+
+    def status(self) -> StatusOut:
+        return self._ask(StatusOut, "GET", "/v1/status")
+
+    # ---------------------------------------------------------------------------------------- people
+
+    def users(self) -> list[UserOut]:
+        return self._ask(list[UserOut], "GET", "/v1/users")
+
+    def put_user(self, name: str, user: UserIn | Mapping[str, object]) -> UserOut:
+        return self._ask(UserOut, "PUT", _at("users", name), content=_json(_model(UserIn, user)))
+
+    def delete_user(self, name: str) -> None:
+        self._transport.request("DELETE", _at("users", name))
+
+    def tokens(self) -> list[TokenOut]:
+        return self._ask(list[TokenOut], "GET", "/v1/tokens")
+
+    def new_token(self, token: TokenIn | Mapping[str, object]) -> TokenOut:
+        """A new token; its secret is told this once. Not repeated by itself: each call makes one more."""
+        body = _json(_model(TokenIn, token))
+        answer = self._transport.request("POST", "/v1/tokens", content=body, repeatable=False)
+        return _read(TokenOut, answer.content)
+
+    def delete_token(self, digest: str) -> None:
+        self._transport.request("DELETE", _at("tokens", digest))
+
+    def _ask(
+        self,
+        kind: type[T],
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+    ) -> T:
+        return _read(kind, self._transport.request(method, path, params=params, content=content).content)
+
+
+class Handle:
+    """One submitted job: `job` is how it looked last; every method asks the server anew."""
+
+    def __init__(self, client: Client, job: JobOut) -> None:
+        self._client = client
+        self.job = job
+
+    def __repr__(self) -> str:
+        return f"<job {self.id} {self.job.name}: {self.phase}>"
+
+    @property
+    def id(self) -> str:
+        return self.job.id
+
+    @property
+    def phase(self) -> str:
+        return self.job.phase
+
+    @property
+    def ended(self) -> bool:
+        return Phase(self.phase) in TERMINAL
+
+    def refresh(self) -> JobOut:
+        self.job = self._client.job(self.id)
+        return self.job
+
+    def wait(self, timeout: float | None = None, *, pause: Callable[[float], None] = time.sleep) -> JobOut:
+        """Wait until the job has ended; raises TimeoutError after `timeout` seconds."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while Phase(self.refresh().phase) not in TERMINAL:
+            left = LONGEST_STREAM if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"job {self.id} is still {self.phase} after {timeout:g} s")
+            try:
+                self._client.wait_for_end(self.id, min(left, LONGEST_STREAM))
+            except GrusError:
+                # No stream to be had (too many of them, a restart): look now and then instead.
+                pause(min(left, POLL))
+        return self.job
+
+    def logs(self, *, follow: bool = False, worker: int | None = None) -> Iterator[str]:
+        """The log so far, piece by piece; with `follow`, also what is still to come until the job ends."""
+        if follow:
+            return self._client.follow_log(self.id, worker=worker)
+        return self._pieces(worker)
+
+    def _pieces(self, worker: int | None) -> Iterator[str]:
+        offset = 0
+        while True:
+            data, offset = self._client.log(self.id, worker=worker, offset=offset)
+            if not data:
+                return
+            yield data.decode(errors="replace")
+
+    def events(self) -> list[EventOut]:
+        return self._client.events(job=self.id)
+
+    def pause(self) -> JobOut:
+        self.job = self._client.pause(self.id)
+        return self.job
+
+    def resume(self) -> JobOut:
+        self.job = self._client.resume(self.id)
+        return self.job
+
+    def stop(self) -> JobOut:
+        self.job = self._client.stop(self.id)
+        return self.job
+
+    def scale(self, size: int | str) -> JobOut:
+        self.job = self._client.scale(self.id, size)
+        return self.job
+
+    def why(self) -> WhyOut:
+        return self._client.why(self.id)
+
+
+def _job_in(job: Submission) -> JobIn:
+    if isinstance(job, JobIn):
+        return job
+    if not isinstance(job, str):
+        return _model(JobIn, job)
+    found = parse_job_file(job, folder=os.getcwd())
+    if len(found) != 1:
+        rule = "must be one job; `submit_stages` takes the several of one file"
+        raise BadInput([Mistake("job", rule, f"{len(found)} documents")])
+    return found[0]
+
+
+def _model(kind: type[M], given: M | Mapping[str, object]) -> M:
+    return given if isinstance(given, kind) else read(kind, given, whole="request")
+
+
+def _from_here(job: JobIn) -> JobIn:
+    """The job with what the submitter's place gives it: the folder, and the way to its Python."""
+    update: dict[str, object] = {}
+    if not job.workdir:
+        update["workdir"] = os.getcwd()
+    if os.name == "posix":
+        kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if os.environ.get(name)}
+        update["env"] = {**kept, **job.env}
+    return job.model_copy(update=update)
+
+
+def _read(kind: type[T], content: bytes | str) -> T:
+    return _adapter(kind).validate_json(content)
+
+
+@cache
+def _adapter(kind: type[T]) -> TypeAdapter[T]:
+    return TypeAdapter(kind)
+
+
+def _json(value: BaseModel) -> bytes:
+    return value.model_dump_json(exclude_unset=True).encode()
+
+
+def _at(*parts: str) -> str:
+    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def _params(**given: str | int | bool | None) -> dict[str, str]:
+    """Query parameters, without those that say nothing."""
+    kept = {
+        name: value
+        for name, value in given.items()
+        if value is not None and value != "" and value is not False
+    }
+    return {name: "true" if value is True else str(value) for name, value in kept.items()}

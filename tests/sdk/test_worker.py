@@ -1,0 +1,116 @@
+"""What a script inside a job sees, and that all of it also works outside Grus."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from grus.sdk import worker
+
+
+@pytest.fixture(autouse=True)
+def _outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("GRUS_")]:
+        monkeypatch.delenv(name)
+
+
+def test_outside_grus_everything_answers_and_nothing_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    worker.report(step=1)
+    assert not worker.should_pause()
+    assert not worker.resuming()
+    assert worker.params() == {}
+    assert worker.checkpoint_path("here") == Path("here")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_environment_tells_of_resuming_checkpoint_and_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRUS_RESUME", "1")
+    monkeypatch.setenv("GRUS_CHECKPOINT", "/data/ckpt")
+    monkeypatch.setenv("GRUS_PARAMS", '{"lr": 0.1}')
+    assert worker.resuming()
+    assert worker.checkpoint_path() == Path("/data/ckpt")
+    assert worker.params() == {"lr": 0.1}
+
+
+def test_reports_are_lines_of_json_appended_to_the_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GRUS_REPORT", str(tmp_path / "report"))
+    worker.report(step=1, loss=0.5)
+    worker.report(step=2)
+    lines = [json.loads(line) for line in (tmp_path / "report").read_text().splitlines()]
+    assert [line["figures"] for line in lines] == [{"step": 1.0, "loss": 0.5}, {"step": 2.0}]
+
+
+def test_a_figure_that_is_no_number_is_named() -> None:
+    with pytest.raises(TypeError, match="loss"):
+        worker.report(loss="low")  # type: ignore[arg-type]
+
+
+def test_a_report_that_cannot_be_written_warns_and_the_run_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GRUS_REPORT", str(tmp_path / "missing" / "report"))
+    with pytest.warns(RuntimeWarning, match="could not be written"):
+        worker.report(step=1)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pause": false, "leave": false}'])
+def test_a_control_file_that_asks_nothing_means_go_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str
+) -> None:
+    monkeypatch.setattr(worker._asked, "listening", True)  # leave this process's signals alone
+    (tmp_path / "control").write_text(text)
+    monkeypatch.setenv("GRUS_CONTROL", str(tmp_path / "control"))
+    assert not worker.should_pause()
+
+
+@pytest.mark.parametrize("wish", ["pause", "leave"])
+def test_the_control_file_asks_to_pause_or_leave(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wish: str
+) -> None:
+    monkeypatch.setattr(worker._asked, "listening", True)
+    (tmp_path / "control").write_text(json.dumps({wish: True}))
+    monkeypatch.setenv("GRUS_CONTROL", str(tmp_path / "control"))
+    assert worker.should_pause()
+
+
+def test_sigterm_asks_instead_of_killing_once_the_script_listens(tmp_path: Path) -> None:
+    script = (
+        "import sys, grus\n"
+        "assert not grus.should_pause()\n"
+        "print('listening', flush=True)\n"
+        "while not grus.should_pause(): pass\n"
+        "print('saved', flush=True)\n"
+    )
+    env = {**os.environ, "GRUS_CONTROL": str(tmp_path / "none")}
+    with subprocess.Popen(
+        [sys.executable, "-c", script], env=env, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "listening\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == "saved\n"
+        assert process.wait(10) == 0
+
+
+def test_importing_grus_and_its_worker_side_loads_nothing_heavy() -> None:
+    script = (
+        "import sys, grus\n"
+        "grus.report(step=1); grus.should_pause(); grus.params(); grus.checkpoint_path()\n"
+        "heavy = {'pydantic', 'httpx2', 'fastapi', 'msgspec', 'yaml', 'asyncio'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=30)
+
+
+def test_a_name_that_grus_does_not_have_is_an_attribute_error() -> None:
+    import grus
+
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = grus.nothing
+    assert "Client" in dir(grus)
