@@ -1,7 +1,7 @@
 """The Python way in: `Client().submit(Job(...))` and a handle to follow what became of it.
 
-A client finds the server of this machine by itself (server.json and the token file), or is told by GRUS_SERVER
-and GRUS_TOKEN, or by its arguments. Every error of the server is raised here as the same class of
+A client finds the server of this machine by itself (server.json and the token file), or is told by
+GRUS_SERVER and GRUS_TOKEN, or by its arguments. Every error of the server is raised here as the same class of
 `grus.model.errors`. Everything a method returns is a value of `grus.api.wire`.
 """
 
@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, TypeAdapter
@@ -39,7 +39,7 @@ from grus.api.wire import (
 )
 from grus.model.errors import BadInput, GrusError, Mistake
 from grus.model.jobs import TERMINAL, Phase
-from grus.sdk.transport import Transport
+from grus.sdk.transport import Params, Transport
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -95,7 +95,7 @@ class Client:
         return Handle(self, _read(JobOut, answer.content))
 
     def submit_stages(self, jobs: Sequence[Submission]) -> list["Handle"]:
-        """Submit the jobs of one file in their order; a name in `after` means the earlier job of that name."""
+        """Submit the jobs of one file in their order; a name in `after` is the earlier job of that name."""
         ids: dict[str, str] = {}
         handles = []
         for job in map(_job_in, jobs):
@@ -127,7 +127,10 @@ class Client:
         after: str | None = None,
     ) -> list[JobOut]:
         """Jobs, newest first; `after` is the id of the last job of the page before."""
-        params = _params(phase=",".join(phases), queue=queue, mine=mine, limit=limit, after=after)
+        params: dict[str, str | list[str]] = {
+            "phase": list(phases),
+            **_params(queue=queue, mine=mine, limit=limit, after=after),
+        }
         return self._ask(list[JobOut], "GET", "/v1/jobs", params=params)
 
     def stop(self, job: str) -> JobOut:
@@ -244,7 +247,7 @@ class Client:
         method: str,
         path: str,
         *,
-        params: Mapping[str, str] | None = None,
+        params: Params | None = None,
         content: bytes | None = None,
     ) -> T:
         return _read(kind, self._transport.request(method, path, params=params, content=content).content)
@@ -355,11 +358,12 @@ def _from_here(job: JobIn) -> JobIn:
 
 
 def _read(kind: type[T], content: bytes | str) -> T:
-    return _adapter(kind).validate_json(content)
+    adapter: TypeAdapter[T] = _adapter(kind)  # type: ignore[arg-type]  # types are hashable
+    return adapter.validate_json(content)
 
 
 @cache
-def _adapter(kind: type[T]) -> TypeAdapter[T]:
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 

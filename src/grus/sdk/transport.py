@@ -19,6 +19,7 @@ import httpx2
 from grus.model.errors import BadInput, GrusError, Mistake, Unreachable
 from grus.sdk.places import Places, find_address, find_token, places
 
+Params = Mapping[str, str | list[str]]
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 """Back-off between two tries, in seconds, doubling."""
@@ -79,7 +80,7 @@ class Transport:
         method: str,
         path: str,
         *,
-        params: Mapping[str, str] | None = None,
+        params: Params | None = None,
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         repeatable: bool = True,
@@ -99,7 +100,7 @@ class Transport:
         return response
 
     def live(
-        self, path: str, *, params: Mapping[str, str] | None = None, last: str = "", forever: bool = True
+        self, path: str, *, params: Params | None = None, last: str = "", forever: bool = True
     ) -> Iterator[LiveEvent]:
         """Server-sent events; a broken stream is taken up again after the last id, so that none is missed.
 
@@ -123,7 +124,7 @@ class Transport:
                 return
             self._persist(self._alive, repeatable=True, in_doubt=True)
 
-    def _one_stream(self, path: str, params: Mapping[str, str] | None, last: str) -> Iterator[LiveEvent]:
+    def _one_stream(self, path: str, params: Params | None, last: str) -> Iterator[LiveEvent]:
         headers = {"Last-Event-ID": last} if last else {}
         # Reads time out after some missed heartbeats.
         timeout = httpx2.Timeout(self._timeout, read=60.0)
