@@ -19,6 +19,8 @@ Place = tuple[str | int, ...]
 """Where in the input: keys and positions from the top."""
 
 LONGEST_SHOWN = 80
+MOST_MISTAKES = 100
+"""More are counted, not listed: a list without end helps nobody, and takes as long to make."""
 _NOT_A_MAPPING = "must be a mapping (key: value), with the keys "
 
 
@@ -96,7 +98,11 @@ class Strict(BaseModel):
         cls, data: Any, handler: ModelWrapValidatorHandler[Self], error: ValidationError
     ) -> list[Broken]:
         """The mistakes found, and those between the fields that remain when the bad ones are left out."""
-        broken = [cls._broken(dict(one)) for one in error.errors(include_url=False)]
+        errors = error.errors(include_url=False)
+        broken = [cls._broken(dict(one)) for one in errors[:MOST_MISTAKES]]
+        if len(errors) > MOST_MISTAKES:
+            rule = f"has {len(errors) - MOST_MISTAKES} more mistakes; these are the first"
+            return [*broken, Broken((), rule)]
         if not isinstance(data, Mapping) or any(not one.at for one in broken):
             return broken
         places = [one.at for one in broken]

@@ -1,0 +1,115 @@
+"""`Job(...)`: a job written in Python, with the fields of a job file as keywords.
+
+    Job(run="python train.py", gpu="2..8", queue="vision")
+
+A Job is a JobIn: it keeps every rule from the moment it exists. Nothing here talks to a server.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from pydantic import ValidationError
+
+from grus.api.job_in import JobIn, ResourcesIn
+from grus.api.rules import Place, mistakes_of
+from grus.model.errors import BadInput
+
+_HERE = {"gpus": "gpu", "num_gpus": "gpu", "cpus": "cpu", "mem": "memory", "size": "sizes"}
+
+
+class Job(JobIn):
+    """What to run and what it takes. Raises BadInput with every mistake, each with the rule that it breaks.
+
+    Relative paths are seen from the current folder, which is also the default `workdir`.
+    """
+
+    synonyms: ClassVar[Mapping[str, str]] = {
+        **JobIn.synonyms,
+        **{word: f"did you mean {meant}?" for word, meant in _HERE.items()},
+    }
+
+    def __init__(
+        self,
+        run: str | Sequence[str] | None = None,
+        *,
+        gpu: str | int | float | None = None,
+        sizes: Sequence[int] | None = None,
+        cpu: float | None = None,
+        memory: str | None = None,
+        name: str | None = None,
+        queue: str | None = None,
+        type: str | None = None,
+        setup: str | Sequence[str] | None = None,
+        launch: str | None = None,
+        priority: str | int | None = None,
+        checkpoint: str | Mapping[str, object] | None = None,
+        idle: Mapping[str, object] | None = None,
+        max_runtime: str | float | None = None,
+        retries: int | None = None,
+        after: str | Sequence[str] | None = None,
+        roles: Mapping[str, Mapping[str, object]] | None = None,
+        env: Mapping[str, str] | None = None,
+        workdir: str | os.PathLike[str] | None = None,
+        snapshot: bool | None = None,
+        node_selector: Mapping[str, str] | None = None,
+        affinity: Mapping[str, object] | None = None,
+        resources: Mapping[str, object] | ResourcesIn | None = None,
+        **unknown: object,
+    ) -> None:
+        given = {
+            "run": run,
+            "name": name,
+            "queue": queue,
+            "type": type,
+            "setup": setup,
+            "launch": launch,
+            "priority": priority,
+            "checkpoint": {"path": checkpoint} if isinstance(checkpoint, str) else checkpoint,
+            "idle": idle,
+            "max_runtime": max_runtime,
+            "retries": retries,
+            "after": [after] if isinstance(after, str) else after,
+            "roles": roles,
+            "env": env,
+            "snapshot": snapshot,
+            "node_selector": node_selector,
+            "affinity": affinity,
+            **unknown,
+        }
+        amounts = {"gpu": gpu, "sizes": sizes, "cpu": cpu, "memory": memory}
+        fields: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        fields |= _resources(resources, {key: value for key, value in amounts.items() if value is not None})
+        fields["workdir"] = _workdir(workdir)
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise BadInput(_in_keywords(error, flat=resources is None)) from None
+
+
+def _resources(whole: object, amounts: dict[str, object]) -> dict[str, object]:
+    """`resources=` as in a job file, or its fields as keywords (which win)."""
+    if whole is None:
+        return {"resources": amounts} if amounts else {}
+    if isinstance(whole, ResourcesIn):
+        whole = whole.model_dump(exclude_unset=True)
+    return {"resources": {**whole, **amounts} if isinstance(whole, Mapping) else whole}
+
+
+def _workdir(given: str | os.PathLike[str] | None) -> object:
+    try:
+        path = os.fspath(given) if given is not None else ""
+    except TypeError:
+        return given
+    return os.path.abspath(os.path.expanduser(path)) if isinstance(path, str) else given
+
+
+def _in_keywords(error: ValidationError, *, flat: bool) -> list[Any]:
+    """The mistakes under the names of the keywords: `gpu`, not `resources.gpu`."""
+    errors = []
+    for one in error.errors(include_url=False):
+        place: Place = tuple(one["loc"])
+        if flat and place[:1] == ("resources",) and len(place) > 1:
+            place = place[1:]
+        errors.append({**one, "loc": place})
+    return mistakes_of(errors)
