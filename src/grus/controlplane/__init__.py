@@ -1,0 +1,1 @@
+"""Keeping it so: the loop that brings what is to what is wanted, and the services behind every way in."""

@@ -1,0 +1,53 @@
+"""Who comes after whom: which waiting jobs are held back until others have succeeded.
+
+Kept for jobs that have never started; once a job has run, what it came after no longer matters.
+"""
+
+from grus.controlplane.lifecycle import Change, dependency_failed
+from grus.model.errors import NotFound
+from grus.model.identifiers import JobId
+from grus.model.jobs import Job, Phase
+from grus.model.ports import Store
+
+
+class Dependencies:
+    """An index from a job to those that wait for it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._after: dict[JobId, set[JobId]] = {}
+
+    def note(self, job: Job) -> str:
+        """Remember what the job waits for; the sentence why it may not start now, or nothing."""
+        if not job.spec.after or job.attempt or job.terminal:
+            return ""
+        missing = [other for other in job.spec.after if self._phase(other) is not Phase.SUCCEEDED]
+        for other in missing:
+            self._after.setdefault(other, set()).add(job.id)
+        return f"waits for {', '.join(missing)} to succeed" if missing else ""
+
+    def ended(self, job: JobId) -> set[JobId]:
+        """Who waited for this job, which has ended; they are no longer kept under it."""
+        return self._after.pop(job, set())
+
+    def failure(self, job: Job, now: float) -> Change | None:
+        """The end of a job of whose predecessors one can no longer succeed."""
+        if not job.spec.after or job.attempt or job.terminal or job.seats:
+            return None
+        for other in job.spec.after:
+            match self._phase(other):
+                case Phase.FAILED:
+                    return dependency_failed(job, other, "failed", now)
+                case Phase.STOPPED:
+                    return dependency_failed(job, other, "was stopped", now)
+                case None:
+                    return dependency_failed(job, other, "is no longer on record", now)
+                case _:
+                    pass
+        return None
+
+    def _phase(self, job: JobId) -> Phase | None:
+        try:
+            return self._store.job(job).phase
+        except NotFound:
+            return None

@@ -1,0 +1,178 @@
+"""What has to be done outside so that the workers are as the record says. `wanted` is pure; `Hand` does it.
+
+Every effect follows from recorded state alone and can be repeated, so that a control plane which died between
+the record and the effect is simply followed by one that does it again. Nothing is done that is not recorded.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from grus.controlplane.launching import (
+    Member,
+    Surroundings,
+    members,
+    setup_id,
+    setup_member,
+    worker_spec,
+)
+from grus.controlplane.lifecycle import Statuses, ending
+from grus.model.identifiers import WorkerId
+from grus.model.jobs import HOLDING, Desired, ExitCause, Job, Phase
+from grus.model.ports import Engine, WorkerSpec, WorkerState, WorkerStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What a worker's SDK is told."""
+
+    generation: int
+    world: int
+    pause: bool
+    leave: bool
+
+    def text(self, deadline: float | None) -> str:
+        """As JSON; `deadline` is when the worker will be killed, in Unix time."""
+        return json.dumps(
+            {
+                "generation": self.generation,
+                "world": self.world,
+                "pause": self.pause,
+                "leave": self.leave,
+                "deadline": deadline,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    worker: WorkerSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    worker: WorkerId
+    control: Control
+    grace: float | None
+    """Seconds that it has left; None if it goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    worker: WorkerId
+    grace: float
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    worker: WorkerId
+
+
+Effect = Launch | Tell | End | Forget
+
+
+def wanted(job: Job | None, statuses: Statuses, around: Surroundings, failure_grace: float) -> list[Effect]:
+    """Everything that the record asks of the engine for one job, repeated or not; None for no such job."""
+    if job is None or job.phase not in HOLDING:
+        return _clear(statuses.values())
+    own = {worker: status for worker, status in statuses.items() if status.attempt == job.attempt}
+    effects = _clear(status for worker, status in statuses.items() if worker not in own)
+    team = members(job)
+    world = sum(1 for member in team if not member.leaving)
+    known = {member.id for member in team}
+    if ending(job):
+        grace = _grace(job, failure_grace)
+        control = Control(job.generation, world, job.phase is Phase.PAUSING, job.phase is not Phase.PAUSING)
+        return effects + _end_all(own, control, grace)
+    effects += _clear_gone(own, known, job)
+    if (
+        (setup := setup_member(job)) is not None
+        and job.phase is Phase.STARTING
+        and not _over(own.get(setup.id))
+    ):
+        return effects if setup.id in own else [*effects, Launch(worker_spec(job, setup, around))]
+    for member in team:
+        effects += _for_member(
+            job, member, own, Control(job.generation, world, False, member.leaving), around
+        )
+    return effects
+
+
+def _for_member(
+    job: Job, member: Member, own: Statuses, control: Control, around: Surroundings
+) -> list[Effect]:
+    status = own.get(member.id)
+    if member.leaving:
+        if status is None or status.state is WorkerState.ENDED:
+            return []
+        grace = job.spec.checkpoint.grace
+        return [Tell(member.id, control, grace), End(member.id, grace)]
+    if status is None:
+        return [Launch(worker_spec(job, member, around)), *_news(job, member, control)]
+    return _news(job, member, control) if status.state is not WorkerState.ENDED else []
+
+
+def _news(job: Job, member: Member, control: Control) -> list[Effect]:
+    """A worker of the first generation knows everything from its environment."""
+    return [Tell(member.id, control, None)] if job.generation > 1 else []
+
+
+def _end_all(own: Statuses, control: Control, grace: float) -> list[Effect]:
+    alive = [status.id for status in own.values() if status.state is not WorkerState.ENDED]
+    effects: list[Effect] = []
+    for worker in alive:
+        effects += [Tell(worker, control, grace), End(worker, grace)]
+    return effects
+
+
+def _grace(job: Job, failure_grace: float) -> float:
+    """What the workers of an attempt that ends get: time to save, unless there is nothing left to save."""
+    own = job.spec.checkpoint.grace
+    if job.phase is Phase.PAUSING or job.desired is Desired.STOP or job.exit is None:
+        return own
+    may_save = job.exit.cause in (ExitCause.TIME, ExitCause.LOST)
+    return own if may_save else min(own, failure_grace)
+
+
+def _clear(statuses: Iterable[WorkerStatus]) -> list[Effect]:
+    """Workers that no record asks for: the living are ended at once, the dead forgotten."""
+    return [
+        Forget(status.id) if status.state is WorkerState.ENDED else End(status.id, 0.0) for status in statuses
+    ]
+
+
+def _clear_gone(own: Statuses, known: set[WorkerId], job: Job) -> list[Effect]:
+    """Workers of this attempt whose seats are released; the setup is kept as proof that it was run."""
+    setup = setup_id(job)
+    return _clear(status for worker, status in own.items() if worker not in known and worker != setup)
+
+
+def _over(status: WorkerStatus | None) -> bool:
+    return status is not None and status.state is WorkerState.ENDED
+
+
+class Hand:
+    """Carries effects out, each once in the life of a control plane; a repetition by the next is harmless."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._told: dict[WorkerId, tuple[Control, float | None]] = {}
+        self._ended: dict[WorkerId, float] = {}
+
+    def do(self, effect: Effect, now: float) -> None:
+        """Raises Fenced if another control plane has taken over; anything else raised is a fault."""
+        match effect:
+            case Launch(worker):
+                self._engine.start(worker)
+            case Tell(worker, control, grace):
+                if self._told.get(worker) != (control, grace):
+                    self._engine.publish(worker, control.text(None if grace is None else now + grace))
+                    self._told[worker] = (control, grace)
+            case End(worker, grace):
+                if grace < self._ended.get(worker, float("inf")):
+                    self._engine.stop(worker, grace)
+                    self._ended[worker] = grace
+            case Forget(worker):
+                self._engine.forget(worker)
+                self._told.pop(worker, None)
+                self._ended.pop(worker, None)

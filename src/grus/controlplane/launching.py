@@ -1,0 +1,166 @@
+"""From seats to workers: who runs where, and what it sees. Pure: the same job gives the same workers.
+
+A worker covers one seat (`per-gpu`, and gangs of several roles), all seats of a node (`per-node`), or all
+seats of the job (`once`). Its id is made of its first seat, so that a repeated start finds the first one.
+"""
+
+import os.path
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from grus.model.identifiers import DeviceId, NodeId, WorkerId
+from grus.model.jobs import Job, Launch, Seat, Spec, worker_id
+from grus.model.ports import WorkerSpec
+from grus.model.queues import gpus
+from grus.model.resources import GPU, Role
+
+SETUP = "setup"
+LAUNCHER = "launcher"
+"""A role of this name decides alone how the job ends."""
+
+FIRST_PORT, PORTS = 20_000, 10_000
+"""MASTER_PORT lies here: below the range that Linux hands out by itself (32768 and up)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One worker of the present attempt."""
+
+    id: WorkerId
+    role: str
+    seats: tuple[Seat, ...]
+    rank: int
+    """Position among those that stay; those that leave come after them."""
+    local_rank: int
+    """Position among the workers of its node."""
+
+    @property
+    def node(self) -> NodeId:
+        return self.seats[0].node
+
+    @property
+    def leaving(self) -> bool:
+        return self.seats[0].leaving
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a worker's start depends on besides the job."""
+
+    environment: tuple[tuple[str, str], ...] = ()
+    device_memory: Mapping[DeviceId, int] | None = None
+    unix_user: str = ""
+
+
+def worker_per_seat(spec: Spec) -> bool:
+    """Whether each seat has a worker of its own, so that seats can come and go while the others run."""
+    roles = spec.request.roles
+    return spec.launch is Launch.PER_GPU or len(roles) > 1 or any(role.run for role in roles)
+
+
+def members(job: Job) -> tuple[Member, ...]:
+    """The workers of the present attempt, in the order of their ranks; leaving ones last."""
+    seats = sorted(job.seats, key=lambda seat: seat.leaving)
+    groups: list[tuple[Seat, ...]]
+    if worker_per_seat(job.spec):
+        groups = [(seat,) for seat in seats]
+    elif job.spec.launch is Launch.PER_NODE:
+        by_node: dict[NodeId, list[Seat]] = {}
+        for seat in seats:
+            by_node.setdefault(seat.node, []).append(seat)
+        groups = [tuple(group) for group in by_node.values()]
+    else:
+        groups = [tuple(seats)] if seats else []
+    return tuple(_ranked(job, groups))
+
+
+def _ranked(job: Job, groups: list[tuple[Seat, ...]]) -> list[Member]:
+    on_node: dict[NodeId, int] = {}
+    found = []
+    for rank, group in enumerate(groups):
+        first = group[0]
+        local = on_node.get(first.node, 0)
+        on_node[first.node] = local + 1
+        found.append(Member(worker_id(job.id, job.attempt, first), first.role, group, rank, local))
+    return found
+
+
+def setup_member(job: Job) -> Member | None:
+    """The worker that runs the `setup` lines, on the first node of the job; None if there are none."""
+    if not job.spec.setup or not job.seats:
+        return None
+    node = job.seats[0].node
+    seats = tuple(seat for seat in job.seats if seat.node == node)
+    return Member(setup_id(job), SETUP, seats, 0, 0)
+
+
+def setup_id(job: Job) -> WorkerId:
+    """Born in generation 0, so that it differs from a replica of a role that somebody calls `setup`."""
+    return worker_id(job.id, job.attempt, Seat(SETUP, 0, NodeId(""), (), 0, born=0))
+
+
+def worker_spec(job: Job, member: Member, around: Surroundings) -> WorkerSpec:
+    """Everything the engine needs to start this worker."""
+    first = member.seats[0]
+    role = next((role for role in job.spec.request.roles if role.name == first.role), None)
+    count = len(member.seats)
+    return WorkerSpec(
+        id=member.id,
+        job=job.id,
+        attempt=job.attempt,
+        node=first.node,
+        argv=_argv(job.spec, member, role),
+        env=_environment(job, member, around),
+        workdir=job.spec.workdir,
+        devices=tuple(dict.fromkeys(device for seat in member.seats for device in seat.devices)),
+        share=first.share,
+        gpu_memory=_gpu_memory(first, role, around),
+        memory=role.replica.memory * count if role else 0,
+        cpu=role.replica.cpu * count if role else 0,
+        grace=job.spec.checkpoint.grace,
+        unix_user=around.unix_user,
+    )
+
+
+def _argv(spec: Spec, member: Member, role: Role | None) -> tuple[str, ...]:
+    if member.role == SETUP:
+        return ("/bin/sh", "-e", "-c", "\n".join(spec.setup))
+    return role.run if role and role.run else spec.run
+
+
+def _gpu_memory(seat: Seat, role: Role | None, around: Surroundings) -> int:
+    """Bytes of each device that the worker may use: its slice; 0 (all of it) for whole GPUs."""
+    if role and role.replica.gpu_memory:
+        return role.replica.gpu_memory
+    if not seat.devices or seat.share >= GPU:
+        return 0
+    return (around.device_memory or {}).get(seat.devices[0], 0) * seat.share // GPU
+
+
+def _environment(job: Job, member: Member, around: Surroundings) -> tuple[tuple[str, str], ...]:
+    world = sum(1 for other in members(job) if not other.leaving)
+    variables = dict(around.environment)
+    variables.update(job.spec.env)
+    variables.update(
+        GRUS_JOB=job.id,
+        GRUS_ATTEMPT=str(job.attempt),
+        GRUS_GENERATION=str(job.generation),
+        GRUS_WORKER=str(member.rank),
+        GRUS_ROLE=member.role,
+        GRUS_RESUME="1" if job.attempt > 1 else "0",
+        GRUS_GPUS=gpus(sum(seat.held for seat in job.staying)),
+        RANK=str(member.rank),
+        LOCAL_RANK=str(member.local_rank),
+        WORLD_SIZE=str(world),
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(master_port(job)),
+    )
+    if job.spec.checkpoint.path:
+        variables["GRUS_CHECKPOINT"] = os.path.join(job.spec.workdir, job.spec.checkpoint.path)
+    return tuple(sorted(variables.items()))
+
+
+def master_port(job: Job) -> int:
+    """Made of the attempt, not found by trying: a repeated start after a crash must name the same port."""
+    return FIRST_PORT + zlib.crc32(f"{job.id}.{job.attempt}".encode()) % PORTS

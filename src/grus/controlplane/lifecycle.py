@@ -1,0 +1,267 @@
+"""What the workers' ends mean for their job. Pure: job + states of its workers + now → new job and event.
+
+An attempt ends in two steps. First its end is recorded on the job (`exit`, or phase `pausing`, or desired
+`stop`); whoever finds that in the store stops what still runs. Only when the death of every worker is proven,
+`conclude` takes the seats away and says what becomes of the job. So a control plane may die between any two
+lines of this and the next one goes on from the record.
+
+Nothing here may free a seat whose worker has not ended, or look at a worker of another attempt.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from grus.controlplane.launching import LAUNCHER, Member, members, setup_id
+from grus.model.identifiers import JobId, WorkerId
+from grus.model.jobs import HOLDING, NEVER_CHARGED, Desired, Exit, ExitCause, Job, PauseCause, Phase
+from grus.model.ports import Event, WorkerState, WorkerStatus
+
+FIRST_BACK_OFF, LONGEST_BACK_OFF = 1.0, 300.0
+
+Statuses = Mapping[WorkerId, WorkerStatus]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A job as it shall be written, with the event that says why."""
+
+    job: Job
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Times that end an attempt from outside."""
+
+    start_timeout: float = 60.0
+    max_runtime: float | None = None
+    """Of the job or of its queue, whichever is shorter."""
+
+
+def change(job: Job, kind: str, now: float, text: str) -> Change:
+    """The change whose event says `text`, which also becomes the job's reason."""
+    event = Event(at=now, kind=kind, text=text, job=job.id, attempt=job.attempt)
+    return Change(replace(job, reason=text), event)
+
+
+def back_off(failures: int) -> float:
+    """Seconds to wait after that many failures: 1, 2, 4, … up to five minutes."""
+    return float(min(LONGEST_BACK_OFF, FIRST_BACK_OFF * 2 ** min(failures - 1, 20)))
+
+
+def ending(job: Job) -> bool:
+    """Whether the present attempt is being brought to its end."""
+    return job.phase is Phase.PAUSING or job.desired is Desired.STOP or job.exit is not None
+
+
+def advance(job: Job, statuses: Statuses, now: float, limits: Limits) -> Change | None:
+    """The next change that the workers' states ask for; None if the record says it all already."""
+    if job.phase not in HOLDING:
+        return None
+    own = {worker: status for worker, status in statuses.items() if status.attempt == job.attempt}
+    if ending(job):
+        return None if _alive(own) else conclude(job, own, now)
+    seats = members(job)
+    staying = [member for member in seats if not member.leaving]
+    if (exit_ := _end_of_attempt(job, staying, own, now, limits)) is not None:
+        return _end(job, exit_, own, now)
+    return _released(job, seats, own, now) or _running(job, staying, own, now)
+
+
+# ----------------------------------------------------------------------------------- ends of an attempt
+
+
+def _end_of_attempt(
+    job: Job, staying: list[Member], own: Statuses, now: float, limits: Limits
+) -> Exit | None:
+    """How the attempt ends, if it does: by itself, by a failure of one worker, or by time."""
+    return (
+        _launcher_done(staying, own)
+        or _failure(job, staying, own)
+        or _all_done(staying, own)
+        or _too_long(job, now, limits)
+        or _never_up(job, staying, own, now, limits)
+    )
+
+
+def _end(job: Job, exit_: Exit, own: Statuses, now: float) -> Change:
+    if not _alive(own):
+        return conclude(replace(job, exit=exit_), own, now)
+    leaving = tuple(replace(seat, leaving=True) for seat in job.seats)
+    ended = replace(job, exit=exit_, seats=leaving)
+    return change(ended, "ending", now, f"{_sentence(exit_)}; its other workers are being stopped")
+
+
+def _launcher_done(staying: list[Member], own: Statuses) -> Exit | None:
+    deciders = [member for member in staying if member.role == LAUNCHER]
+    return _all_done(deciders, own) if deciders else None
+
+
+def _all_done(staying: list[Member], own: Statuses) -> Exit | None:
+    if staying and all(_done(own.get(member.id)) for member in staying):
+        return Exit(ExitCause.DONE, 0, "all workers have finished")
+    return None
+
+
+def _failure(job: Job, staying: list[Member], own: Statuses) -> Exit | None:
+    """The first end of a worker that was neither asked for nor a success."""
+    names = {member.id: _name(member, staying) for member in staying}
+    names[setup_id(job)] = "the setup"
+    known = [own[worker] for worker in names if worker in own]
+    ended = [status for status in known if status.state is WorkerState.ENDED and not _done(status)]
+    if ended:
+        first = min(ended, key=lambda status: (status.ended_at or 0.0, status.id))
+        exit_ = first.exit or Exit(ExitCause.LOST)
+        return replace(exit_, text=f"{names[first.id]} ended: {_sentence(exit_)}")
+    if job.phase is Phase.RUNNING:
+        # A running attempt had all its first workers up; one that nobody knows any more is gone.
+        for member in staying:
+            if member.id not in own and member.seats[0].born == 1:
+                return Exit(ExitCause.LOST, None, f"{names[member.id]} is not known to the engine any more")
+    return None
+
+
+def _too_long(job: Job, now: float, limits: Limits) -> Exit | None:
+    if limits.max_runtime is None or job.started_at is None or now < job.started_at + limits.max_runtime:
+        return None
+    return Exit(ExitCause.TIME, None, f"it ran longer than its max_runtime of {limits.max_runtime:g} s")
+
+
+def _never_up(job: Job, staying: list[Member], own: Statuses, now: float, limits: Limits) -> Exit | None:
+    """A gang that is still partly down when it should be up: undone, and nobody's fault."""
+    since = up_since(job, own)
+    if job.phase is not Phase.STARTING or since is None or now < since + limits.start_timeout:
+        return None
+    late = [member for member in staying if not _up(own.get(member.id))]
+    if not late:
+        return None
+    text = f"{_name(late[0], staying)} was not up within {limits.start_timeout:g} s"
+    return Exit(ExitCause.LOST, None, text)
+
+
+def up_since(job: Job, own: Statuses) -> float | None:
+    """From when the main workers have been starting; None while the setup runs or nothing has started."""
+    if not job.spec.setup:
+        return job.started_at
+    setup = own.get(setup_id(job))
+    return setup.ended_at if setup is not None and setup.state is WorkerState.ENDED else None
+
+
+# ---------------------------------------------------------------------------------- while it goes on
+
+
+def _released(job: Job, seats: tuple[Member, ...], own: Statuses, now: float) -> Change | None:
+    """Take away the seats that were given back and whose workers are proven dead."""
+    gone = {
+        seat
+        for member in seats
+        if member.leaving and ((status := own.get(member.id)) is None or status.state is WorkerState.ENDED)
+        for seat in member.seats
+    }
+    if not gone:
+        return None
+    left = replace(job, seats=tuple(seat for seat in job.seats if seat not in gone))
+    count = f"{len(gone)} of its workers has" if len(gone) == 1 else f"{len(gone)} of its workers have"
+    return change(left, "released", now, f"{count} left; it goes on with {len(left.staying)}")
+
+
+def _running(job: Job, staying: list[Member], own: Statuses, now: float) -> Change | None:
+    if job.phase is not Phase.STARTING or not all(_up(own.get(member.id)) for member in staying):
+        return None
+    count = "its worker is" if len(staying) == 1 else f"all {len(staying)} workers are"
+    return change(replace(job, phase=Phase.RUNNING), "running", now, f"{count} up")
+
+
+# ------------------------------------------------------------------------------------- after the end
+
+
+def conclude(job: Job, own: Statuses, now: float) -> Change:
+    """What becomes of a job whose workers are all proven dead. Only here does an attempt lose its seats."""
+    free = replace(job, seats=(), backfill_until=None)
+    staying = [member for member in members(job) if not member.leaving]
+    exit_ = job.exit
+    if exit_ is None and (done := _all_done(staying, own)) is not None:
+        exit_ = done  # it ended by itself before the request reached it
+    if exit_ is not None and exit_.cause is ExitCause.DONE:
+        return _over(free, Phase.SUCCEEDED, exit_, now, "it has finished")
+    if job.desired is Desired.STOP:
+        return _over(free, Phase.STOPPED, Exit(ExitCause.STOPPED), now, "stopped; all its processes are gone")
+    if exit_ is not None and exit_.cause is ExitCause.TIME:
+        return _over(free, Phase.FAILED, exit_, now, _sentence(exit_))
+    if exit_ is None:
+        return _paused(replace(free, exit=Exit(ExitCause.PREEMPTED)), now, "")
+    return _again(free, exit_, now)
+
+
+def _again(job: Job, exit_: Exit, now: float) -> Change:
+    """Another attempt after a failure, or the end if it has failed too often."""
+    if exit_.cause in NEVER_CHARGED:
+        waits = replace(job, exit=exit_, not_before=now + FIRST_BACK_OFF)
+        text = f"{_sentence(exit_)}; it waits for another start, which is not charged"
+        return _waits(waits, "requeued", now, text)
+    failures = job.failures + 1
+    charged = replace(job, exit=exit_, failures=failures)
+    if failures > job.spec.retries:
+        tries = f", {job.spec.retries} of {job.spec.retries} retries used" if job.spec.retries else ""
+        return _over(charged, Phase.FAILED, exit_, now, f"{_sentence(exit_)}{tries}")
+    wait = back_off(failures)
+    text = f"{_sentence(exit_)}; retry {failures} of {job.spec.retries} in {wait:g} s"
+    return _waits(replace(charged, not_before=now + wait), "retrying", now, text)
+
+
+def _waits(job: Job, kind: str, now: float, text: str) -> Change:
+    if job.phase is Phase.PAUSING:
+        return _paused(job, now, text)
+    return change(replace(job, phase=Phase.PENDING), kind, now, text)
+
+
+def _paused(job: Job, now: float, text: str) -> Change:
+    by_scheduler = job.paused_by is None or job.paused_by is PauseCause.SCHEDULER
+    why = job.reason if by_scheduler else f"paused by {_who(job.paused_by)}, until somebody resumes it"
+    return change(replace(job, phase=Phase.PAUSED), "paused", now, f"{text}; {why}" if text else why)
+
+
+def _over(job: Job, phase: Phase, exit_: Exit, now: float, text: str) -> Change:
+    return change(replace(job, phase=phase, exit=exit_, ended_at=now), phase.value, now, text)
+
+
+def dependency_failed(job: Job, other: JobId, how: str, now: float) -> Change:
+    """The end of a job that has never started, because one that it comes after did not succeed."""
+    text = f"it comes after {other}, which {how}"
+    return _over(job, Phase.FAILED, Exit(ExitCause.START, None, text), now, text)
+
+
+# -------------------------------------------------------------------------------------------- words
+
+
+def _alive(own: Statuses) -> bool:
+    return any(status.state is not WorkerState.ENDED for status in own.values())
+
+
+def _done(status: WorkerStatus | None) -> bool:
+    return (
+        status is not None
+        and status.state is WorkerState.ENDED
+        and status.exit is not None
+        and status.exit.cause is ExitCause.DONE
+    )
+
+
+def _up(status: WorkerStatus | None) -> bool:
+    return status is not None and (status.state is WorkerState.RUNNING or _done(status))
+
+
+def _name(member: Member, staying: list[Member]) -> str:
+    if len(staying) == 1:
+        return "its worker"
+    if len({other.role for other in staying}) == 1:
+        return f"worker {member.rank}"
+    return f"{member.role} {member.seats[0].index}"
+
+
+def _sentence(exit_: Exit) -> str:
+    return exit_.text or exit_.cause.value
+
+
+def _who(cause: PauseCause | None) -> str:
+    return "its idle policy" if cause is PauseCause.IDLE else "a person"

@@ -1,0 +1,359 @@
+"""The loop that brings what is to what is wanted: observe → decide → record → apply, again and again.
+
+It runs on a thread of its own for the life of a server, and is level-triggered: a pass acts on what is known,
+not on what just happened, so that a lost, late or repeated message changes nothing. Everything it does
+outside follows from what is on record; a loop that dies at any point is followed by one that goes on from it.
+
+It must never act on something that is not recorded, free what is not proven free, or go on after it was told
+that another control plane has taken over.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from grus.controlplane import lifecycle, record, rulings
+from grus.controlplane.audit import Audit
+from grus.controlplane.effects import Effect, Forget, Hand, Launch, wanted
+from grus.controlplane.launching import Surroundings
+from grus.controlplane.lifecycle import Change
+from grus.controlplane.observe import Heard, Mailbox
+from grus.controlplane.picture import Picture
+from grus.controlplane.pool import with_cordons
+from grus.controlplane.settings import Settings
+from grus.model.errors import Fenced, GrusError, NotFound
+from grus.model.identifiers import JobId
+from grus.model.jobs import HOLDING, TERMINAL, Phase
+from grus.model.ports import Engine, Store, WorkerState, WorkerStatus
+from grus.scheduling.decisions import Decision, Decisions, Resize
+from grus.scheduling.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+Decide = Callable[[Snapshot, float], Decisions]
+
+NODES, TICK, RECHECK, DECIDE, RETRY = "@nodes", "@tick", "@recheck", "@decide", "@retry"
+"""Timers of the loop itself; those of jobs have the job's id as key."""
+
+SOONEST = 0.05
+"""Seconds: a decision asked for earlier than that is not made in a tight circle."""
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Seconds to wait after trouble with the store or the engine, doubled each time."""
+
+
+@dataclass(slots=True)
+class Pulse:
+    """How the loop is, for people and metrics."""
+
+    epoch: int = 0
+    passes: int = 0
+    seconds: float = 0.0
+    """Length of the last pass."""
+    troubles: int = 0
+    """Passes in a row that met trouble."""
+    trouble: str = ""
+    stopped: str = ""
+    """Why the loop no longer acts; empty while it does."""
+
+
+class ControlLoop:
+    """One per server. `start` and `close` for a thread; `open` and `step` to drive it by hand."""
+
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        *,
+        settings: Settings,
+        clock: Callable[[], float] = time.time,
+        decide: Decide | None = None,
+        on_stopped: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._store = store
+        self._engine = engine
+        self._settings = settings
+        self._clock = clock
+        if decide is None:
+            from grus.scheduling.cycle import decide
+        self._make_decisions = decide
+        self._on_stopped = on_stopped
+        self._mailbox = Mailbox()
+        self._lock = threading.RLock()
+        self._picture = Picture(store, settings)
+        self._audit = Audit(store, self._picture)
+        self._hand = Hand(engine)
+        self._retry: set[JobId] = set()
+        self._refusals = 0
+        self._listening: list[Callable[[], None]] = []
+        self._thread: threading.Thread | None = None
+        self.pulse = Pulse()
+
+    # -------------------------------------------------------------------------------------- life
+
+    def start(self) -> None:
+        """Take over and run until closed. Raises what keeps it from taking over."""
+        self.open()
+        self._thread = threading.Thread(target=self._run, name="control-loop", daemon=True)
+        self._thread.start()
+
+    def open(self) -> None:
+        """Take over: from here on no other control plane can write, and nothing that happens is missed."""
+        now = self._clock()
+        self._listening = [
+            self._store.subscribe(self._mailbox.jobs),
+            self._engine.subscribe(self._mailbox.worker),
+        ]
+        self.pulse.epoch = self._store.take_over()
+        self._engine.open(self.pulse.epoch)
+        with self._lock:
+            self._refresh()
+            for job in self._store.jobs(phases=[phase for phase in Phase if phase not in TERMINAL]):
+                self._picture.take(job, now)
+            for status in self._engine.workers():
+                self._picture.hear(status)
+            self._picture.timers.set(NODES, now + self._settings.node_interval)
+            self._picture.timers.set(TICK, now + self._settings.safety_tick)
+        self._mailbox.wake()
+
+    def close(self) -> None:
+        """Stop acting; what runs goes on. Idempotent."""
+        self._mailbox.close()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        for stop_listening in self._listening:
+            stop_listening()
+        self._listening = []
+
+    def wake(self) -> None:
+        """Ask for a pass now."""
+        self._mailbox.wake()
+
+    def refresh(self) -> None:
+        """Queues, users or cordons have changed in the store: read them again."""
+        self._mailbox.refresh()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """The live snapshot; nobody changes it meanwhile. Leave it as you found it, and soon."""
+        with self._lock:
+            yield self._picture.snapshot
+
+    @property
+    def picture(self) -> Picture:
+        """To read nodes, queues and their version, which are replaced whole and never changed."""
+        return self._picture
+
+    @property
+    def drift(self) -> int:
+        """How often usage on record differed from usage believed since the start."""
+        return self._audit.drift
+
+    def _run(self) -> None:
+        while not self._mailbox.closed:
+            self._mailbox.wait(self._until_next())
+            if self._mailbox.closed:
+                return
+            try:
+                self.step(self._clock())
+                self.pulse.troubles = 0
+            except Fenced as error:
+                self._stop_acting(str(error))
+                return
+            except Exception as error:  # noqa: BLE001 - the edge of the thread: the pool must not stand still
+                self._stumble(error)
+
+    def _until_next(self) -> float:
+        if self._picture.touched or self._picture.freed:
+            return 0.0
+        at = self._picture.timers.next()
+        return self._settings.safety_tick if at is None else max(0.0, at - self._clock())
+
+    def _stop_acting(self, why: str) -> None:
+        self.pulse.stopped = why
+        log.critical("this control plane no longer acts: %s", why)
+        self._on_stopped(why)
+
+    def _stumble(self, error: Exception) -> None:
+        """A pass failed half-way. Everything is looked at again soon; nothing is concluded from it."""
+        self.pulse.troubles += 1
+        self.pulse.trouble = f"{type(error).__name__}: {error}"
+        log.error("a pass of the control loop failed; it is tried again", exc_info=error)
+        with self._lock:
+            self._picture.touched |= self._picture.holding
+            self._picture.undecided = True
+        self._mailbox.rest(_pause(self.pulse.troubles))
+
+    # ---------------------------------------------------------------------------------- one pass
+
+    def step(self, now: float) -> None:
+        """One pass over everything that is waiting. Raises Fenced."""
+        began = time.perf_counter()
+        with self._lock:
+            self._observe(self._mailbox.take(), now)  # 1. what has changed, and whose time has come
+            observed = self._advance(now)  # 2. what that means for the jobs
+        again = self._record(observed, now)
+        with self._lock:
+            decided = self._decide(now)  # 3. what to do next
+        self._record(decided, now)  # 4. on record first,
+        self._apply(now)  # 5. and only then outside
+        self._picture.touched |= again
+        self.pulse.passes += 1
+        self.pulse.seconds = time.perf_counter() - began
+
+    def settle(self, now: float, passes: int = 1000) -> None:
+        """Passes until there is nothing more to do without outside events; for tests and tools."""
+        for _ in range(passes):
+            self.step(now)
+            if not (self._picture.touched or self._picture.freed or self._mailbox.waiting):
+                return
+        raise RuntimeError(f"the loop has not come to rest in {passes} passes")
+
+    def _observe(self, heard: Heard, now: float) -> None:
+        for job in heard.jobs:
+            self._picture.echo(job, now)
+        for status in heard.workers:
+            self._picture.hear(status)
+        if heard.refresh:
+            self._refresh()
+        for key in self._picture.timers.due(now):
+            self._come_due(key, now)
+
+    def _come_due(self, key: str, now: float) -> None:
+        timers = self._picture.timers
+        if key == NODES:
+            self._refresh()
+            timers.set(NODES, now + self._settings.node_interval)
+        elif key == TICK:
+            self._look_at_everything(now)
+            timers.set(TICK, now + self._settings.safety_tick)
+        elif key == RECHECK:
+            self._audit.run(now)
+        elif key == RETRY:
+            self._picture.touched |= self._retry
+            self._picture.undecided = True
+            self._retry = set()
+        else:
+            self._picture.undecided = True
+            if (job := self._picture.snapshot.job(JobId(key))) is not None:
+                self._picture.touched.add(job.id)
+                timers.set(job.id, self._picture.deadline(job, now))
+
+    def _look_at_everything(self, now: float) -> None:
+        """The slow tick, in case something was never told: workers, usage, decisions."""
+        for status in self._engine.workers():
+            self._picture.hear(status)
+        self._picture.touched |= self._picture.holding
+        self._picture.undecided = True
+        if self._audit.run(now):
+            self._picture.timers.set(RECHECK, now + 1.0)
+
+    def _refresh(self) -> None:
+        self._picture.set_users(self._store.users())
+        nodes = with_cordons(self._engine.nodes(), self._store.cordoned())
+        self._picture.set_pool(nodes, self._store.queues())
+
+    def _advance(self, now: float) -> list[Change]:
+        picture = self._picture
+        changes = []
+        for id_ in picture.freed:
+            job = picture.snapshot.job(id_)
+            if job is not None and (change := picture.after.failure(job, now)) is not None:
+                changes.append(change)
+            else:
+                picture.recheck(id_)
+        picture.freed = set()
+        for id_ in picture.touched & picture.holding:
+            job = picture.snapshot.job(id_)
+            if job is None:
+                continue
+            found = lifecycle.advance(job, picture.statuses(id_), now, picture.limits(job))
+            if found is not None:
+                changes.append(found)
+        return changes
+
+    def _decide(self, now: float) -> list[Change]:
+        if not self._picture.undecided:
+            return []
+        decisions = self._make_decisions(self._picture.snapshot, now)
+        self._picture.undecided = False
+        wake_at = decisions.wake_at
+        self._picture.timers.set(DECIDE, None if wake_at is None else max(wake_at, now + SOONEST))
+        changes = (
+            self._rule(decision, now) for decision in sorted(decisions.actions, key=rulings.gives_first)
+        )
+        return [change for change in changes if change is not None]
+
+    def _rule(self, decision: Decision, now: float) -> Change | None:
+        job = self._picture.snapshot.job(decision.job)
+        if job is None:
+            return None
+        if isinstance(decision, Resize) and len(decision.seats) > len(job.seats):
+            # A job of which a worker has finished is about to end: a new one would begin from nothing.
+            own = self._picture.statuses(job.id).values()
+            if any(status.state is WorkerState.ENDED and status.attempt == job.attempt for status in own):
+                return None
+        return rulings.rule(job, decision, now)
+
+    def _record(self, changes: list[Change], now: float) -> set[JobId]:
+        """Write them down; the jobs that were written and may have more to tell."""
+        if not changes:
+            return set()
+        written = record.write(self._store, changes, self.pulse.epoch)
+        with self._lock:
+            for job in written.jobs:
+                self._picture.take(job, now)
+            for id_ in written.stale + written.failed:
+                self._read_again(id_, now)
+            if written.failed:
+                self._try_later(set(written.failed), now)
+            else:
+                self._refusals = 0
+        return {job.id for job in written.jobs if job.phase in HOLDING}
+
+    def _read_again(self, id_: JobId, now: float) -> None:
+        try:
+            self._picture.take(self._store.job(id_), now)
+        except NotFound:
+            log.warning("job %s is no longer on record", id_)
+        except (GrusError, OSError) as error:
+            log.error("job %s could not be read: %s", id_, error)
+            self._try_later({id_}, now)
+        self._picture.undecided = True
+
+    def _try_later(self, jobs: set[JobId], now: float) -> None:
+        self._retry |= jobs
+        self._refusals += 1
+        self._picture.timers.set(RETRY, now + _pause(self._refusals))
+
+    def _apply(self, now: float) -> None:
+        touched, self._picture.touched = self._picture.touched, set()
+        for id_ in touched:
+            job = self._picture.snapshot.job(id_)
+            statuses = self._picture.statuses(id_)
+            if job is None and not statuses:
+                continue
+            around = self._picture.surroundings(job) if job is not None else Surroundings()
+            try:
+                for effect in wanted(job, statuses, around, self._settings.failure_grace):
+                    self._hand.do(effect, now)
+                    self._note(id_, effect)
+            except Fenced:
+                raise
+            except (GrusError, OSError) as error:
+                log.error("the engine could not serve job %s: %s", id_, error)
+                self._try_later({id_}, now)
+
+    def _note(self, job: JobId, effect: Effect) -> None:
+        if isinstance(effect, Launch):
+            worker = effect.worker
+            starting = WorkerStatus(id=worker.id, job=job, attempt=worker.attempt, state=WorkerState.STARTING)
+            self._picture.workers.setdefault(job, {}).setdefault(worker.id, starting)
+        elif isinstance(effect, Forget):
+            self._picture.forget(job, effect.worker)
+
+
+def _pause(troubles: int) -> float:
+    return float(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(troubles - 1, 10)))

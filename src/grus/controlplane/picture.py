@@ -1,0 +1,160 @@
+"""What the loop knows: the snapshot, the workers, who waits for whom, and when to look again.
+
+Lives as long as the loop and is kept up to date one fact at a time; taking in a fact costs the same whether
+ten jobs are known or a hundred thousand. Only the loop's thread writes here. It never reads the clock, and
+never changes anything outside.
+"""
+
+from collections.abc import Iterable
+
+from grus.controlplane import pool
+from grus.controlplane.dependencies import Dependencies
+from grus.controlplane.launching import Surroundings
+from grus.controlplane.lifecycle import Limits, ending
+from grus.controlplane.settings import Settings
+from grus.controlplane.timers import Timers
+from grus.model.cluster import Node
+from grus.model.identifiers import DeviceId, JobId, QueueName, UserName, WorkerId
+from grus.model.jobs import HOLDING, Job, Phase
+from grus.model.ports import Store, User, WorkerState, WorkerStatus
+from grus.model.queues import Queue
+from grus.scheduling.snapshot import Snapshot
+
+ORDER = {WorkerState.STARTING: 0, WorkerState.RUNNING: 1, WorkerState.ENDED: 2}
+"""A worker only goes forward: what says otherwise is late."""
+
+
+class Picture:
+    """All facts that a pass works on."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._settings = settings
+        self._ended: dict[JobId, int] = {}
+        self.snapshot = Snapshot()
+        self.nodes: tuple[Node, ...] = ()
+        self.queues: tuple[Queue, ...] = ()
+        self.version = 0
+        """Counts changes of nodes and queues."""
+        self.workers: dict[JobId, dict[WorkerId, WorkerStatus]] = {}
+        self.holding: set[JobId] = set()
+        self.after = Dependencies(store)
+        self.timers: Timers[str] = Timers()
+        self.touched: set[JobId] = set()
+        """Jobs to be looked at in this pass."""
+        self.freed: set[JobId] = set()
+        """Jobs of whose predecessors one has ended."""
+        self.undecided = True
+        """Something happened since the last decision that could change it."""
+        self._by_name: dict[QueueName, Queue] = {}
+        self._device_memory: dict[DeviceId, int] = {}
+        self._unix_users: dict[UserName, str] = {}
+
+    # ------------------------------------------------------------------------------------ taking in
+
+    def set_pool(self, nodes: tuple[Node, ...], queues: Iterable[Queue]) -> bool:
+        """Take note of the pool and the queues; whether anything was new."""
+        complete = pool.with_default(queues, pool.size(nodes))
+        if nodes == self.nodes and complete == self.queues:
+            return False
+        if nodes != self.nodes:
+            self.nodes = nodes
+            self.snapshot.nodes = nodes  # built anew below, once for both
+        self.queues = complete
+        self.snapshot.set_queues(complete)
+        self._by_name = {queue.name: queue for queue in complete}
+        self._device_memory = {device.id: device.memory for node in nodes for device in node.devices}
+        self.version += 1
+        self.undecided = True
+        return True
+
+    def set_users(self, users: Iterable[User]) -> None:
+        self._unix_users = {user.name: user.unix_user for user in users}
+
+    def echo(self, job: Job, now: float) -> None:
+        """Take in what the store has told of a write, which may be one of ours and known already."""
+        over = self._ended.get(job.id)
+        if over is None:
+            self.take(job, now, told=True)
+        elif job.version >= over:
+            del self._ended[job.id]  # nothing of this job can come any more
+
+    def take(self, job: Job, now: float, *, told: bool = False) -> None:
+        """Take in a job as it is stored, unless something newer of it is known."""
+        known = self.snapshot.job(job.id)
+        if known is not None and known.version >= job.version:
+            return
+        self.snapshot.put(job, self.after.note(job))
+        self.touched.add(job.id)
+        self.undecided = self.undecided or known is None or _matters(known, job)
+        if job.phase in HOLDING:
+            self.holding.add(job.id)
+        else:
+            self.holding.discard(job.id)
+        self.timers.set(job.id, self.deadline(job, now))
+        if job.spec.after and not job.attempt:
+            self.freed.add(job.id)
+        if job.terminal:
+            self.freed |= self.after.ended(job.id)
+            if not told:
+                self._ended[job.id] = job.version
+
+    def hear(self, status: WorkerStatus) -> None:
+        """Take in what the engine says of a worker, unless something later is known."""
+        own = self.workers.setdefault(status.job, {})
+        known = own.get(status.id)
+        if known is None or ORDER[known.state] < ORDER[status.state]:
+            own[status.id] = status
+            self.touched.add(status.job)
+
+    def forget(self, job: JobId, worker: WorkerId) -> None:
+        own = self.workers.get(job, {})
+        own.pop(worker, None)
+        if not own:
+            self.workers.pop(job, None)
+
+    def recheck(self, job: JobId) -> None:
+        """Take in that a predecessor of a waiting job has ended."""
+        found = self.snapshot.job(job)
+        if found is not None:
+            self.snapshot.put(found, self.after.note(found))
+            self.undecided = True
+
+    # -------------------------------------------------------------------------------------- reading
+
+    def statuses(self, job: JobId) -> dict[WorkerId, WorkerStatus]:
+        return self.workers.get(job, {})
+
+    def limits(self, job: Job) -> Limits:
+        return Limits(
+            start_timeout=self._settings.start_timeout, max_runtime=pool.max_runtime(job, self._by_name)
+        )
+
+    def surroundings(self, job: Job) -> Surroundings:
+        return Surroundings(
+            self._settings.environment, self._device_memory, self._unix_users.get(job.user, "")
+        )
+
+    def deadline(self, job: Job, now: float) -> float | None:
+        """When time alone may change something about this job."""
+        if job.phase is Phase.PENDING:
+            return job.not_before if job.not_before > now else None
+        if job.phase not in HOLDING or ending(job) or job.started_at is None:
+            return None
+        limits = self.limits(job)
+        times = [] if limits.max_runtime is None else [job.started_at + limits.max_runtime]
+        if job.phase is Phase.STARTING:
+            up = job.started_at + limits.start_timeout
+            # Later than that only while the setup still runs: look again from time to time.
+            times.append(up if up > now else now + limits.start_timeout)
+        return min(times, default=None)
+
+
+def _matters(before: Job, after: Job) -> bool:
+    """Whether this can change a decision. That all workers are up, or a figure was reported, cannot."""
+    return (
+        before.seats != after.seats
+        or before.desired is not after.desired
+        or before.size != after.size
+        or before.saved_at != after.saved_at
+        or not (before.phase is after.phase or {before.phase, after.phase} == {Phase.STARTING, Phase.RUNNING})
+    )

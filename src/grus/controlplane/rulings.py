@@ -1,0 +1,115 @@
+"""What the scheduler's decisions make of a job. Pure: job + decision + now → new job and event, or None.
+
+None means that the decision no longer applies to the job as it stands; the next pass decides again.
+A ruling never drops a seat: what is given back is marked as leaving until the death of its worker is proven.
+"""
+
+from dataclasses import replace
+
+from grus.controlplane.launching import worker_per_seat
+from grus.controlplane.lifecycle import Change, change, ending
+from grus.model.jobs import HOLDING, Desired, Exit, ExitCause, Job, PauseCause, Phase, Seat
+from grus.model.queues import gpus
+from grus.scheduling.decisions import Decision, Pause, Requeue, Resize, Start
+
+
+def rule(job: Job, decision: Decision, now: float) -> Change | None:
+    """The job after this decision."""
+    if job.desired is not Desired.RUN:
+        return None
+    match decision:
+        case Start():
+            return _start(job, decision, now)
+        case Pause():
+            return _pause(job, decision.reason, now)
+        case Resize():
+            return _resize(job, decision, now)
+        case Requeue():
+            return _requeue(job, decision, now)
+
+
+def gives_first(decision: Decision) -> int:
+    """Sort key: what gives is written before what takes, so that a crash between them leaves GPUs idle, not
+    promised twice."""
+    match decision:
+        case Requeue():
+            return 0
+        case Pause():
+            return 1
+        case Resize():
+            return 2 if any(seat.leaving for seat in decision.seats) else 3
+        case Start():
+            return 4
+
+
+def _start(job: Job, decision: Start, now: float) -> Change | None:
+    if job.phase not in (Phase.PENDING, Phase.PAUSED) or job.seats:
+        return None
+    started = replace(
+        job,
+        phase=Phase.STARTING,
+        attempt=job.attempt + 1,
+        generation=1,
+        seats=tuple(replace(seat, born=1, leaving=False) for seat in decision.seats),
+        started_at=now,
+        first_started_at=now if job.first_started_at is None else job.first_started_at,
+        paused_by=None,
+        backfill_until=decision.backfill_until,
+        not_before=0.0,
+        exit=None,
+    )
+    nodes = ", ".join(sorted({seat.node for seat in decision.seats}))
+    text = f"starts with {gpus(started.held)} GPUs on {nodes}: {decision.reason}"
+    made = change(started, "starting", now, text)
+    return Change(replace(started, reason=decision.reason), made.event)
+
+
+def _pause(job: Job, reason: str, now: float) -> Change | None:
+    if job.phase not in (Phase.STARTING, Phase.RUNNING) or ending(job):
+        return None
+    return change(replace(job, phase=Phase.PAUSING, paused_by=PauseCause.SCHEDULER), "pausing", now, reason)
+
+
+def _resize(job: Job, decision: Resize, now: float) -> Change | None:
+    if job.phase not in (Phase.STARTING, Phase.RUNNING) or ending(job):
+        return None
+    if not worker_per_seat(
+        job.spec
+    ):  # one process cannot change its GPUs; it saves and starts again with others
+        return _pause(job, decision.reason, now)
+    generation = job.generation + 1
+    seats = _new_seats(job, decision.seats, generation)
+    if seats == job.seats:
+        return None
+    resized = replace(job, seats=seats, generation=generation)
+    before, after = len(job.staying), len(resized.staying)
+    verb = "grows" if after > before else "shrinks" if after < before else "moves"
+    made = change(resized, "resized", now, f"{verb} from {before} to {after} workers: {decision.reason}")
+    return Change(replace(resized, reason=decision.reason), made.event)
+
+
+def _new_seats(job: Job, wanted: tuple[Seat, ...], generation: int) -> tuple[Seat, ...]:
+    """The wanted seats, new ones born now, and every seat held so far still there at least as leaving."""
+    held = {_place(seat): seat for seat in job.seats}
+    kept = {}
+    new = []
+    for seat in wanted:
+        before = held.get(_place(seat))
+        if before is None:
+            new.append(replace(seat, born=generation, leaving=False))
+        else:
+            kept[_place(seat)] = replace(before, leaving=seat.leaving or before.leaving)
+    old = [kept.get(place, replace(seat, leaving=True)) for place, seat in held.items()]
+    return tuple(old + new)
+
+
+def _place(seat: Seat) -> tuple[object, ...]:
+    return seat.role, seat.index, seat.born, seat.node, seat.devices
+
+
+def _requeue(job: Job, decision: Requeue, now: float) -> Change | None:
+    if job.phase not in HOLDING or ending(job):
+        return None
+    leaving = tuple(replace(seat, leaving=True) for seat in job.seats)
+    lost = Exit(ExitCause.LOST, None, decision.reason)
+    return change(replace(job, exit=lost, seats=leaving), "ending", now, decision.reason)

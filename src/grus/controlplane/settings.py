@@ -1,0 +1,34 @@
+"""What an operator may set about the control plane. Values only; the server reads them from files."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Seconds and bytes throughout."""
+
+    state: Path
+    """Folder of this server's state; code copies live in its `code` folder."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """What every job sees unless its own `env` says otherwise (PATH, HOME, USER, LANG of the server)."""
+    safety_tick: float = 30.0
+    """How often usage is recomputed from the store and everything is decided anew."""
+    node_interval: float = 5.0
+    """How often the engine is asked for its nodes: a lost GPU must be noticed within 10 s."""
+    start_timeout: float = 60.0
+    """A gang that is not up by then is undone."""
+    failure_grace: float = 5.0
+    """What the others of a gang get when one of them has failed; never more than the job's own grace."""
+    max_snapshot_bytes: int = 512 << 20
+    event_retention: float = 30 * DAY
+    job_retention: float = 90 * DAY
+    """Age at which ended jobs go, with their logs and code copies."""
+    retention_interval: float = 3600.0
+
+    @property
+    def code(self) -> Path:
+        """Where copies of submitted code live, one folder each."""
+        return self.state / "code"

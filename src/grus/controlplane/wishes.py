@@ -1,0 +1,103 @@
+"""What people ask of a job: pause, resume, stop, scale. Pure: job + wish + now → new job and event, or None.
+
+None means that the job is already as asked: every wish can be repeated. A wish that the job's state forbids
+raises Conflict with a sentence that says which state. A wish never frees a seat; that is `lifecycle`'s.
+"""
+
+from dataclasses import replace
+
+from grus.controlplane.launching import worker_per_seat
+from grus.controlplane.lifecycle import Change, change
+from grus.model.errors import BadInput, Conflict, Mistake
+from grus.model.identifiers import UserName
+from grus.model.jobs import HOLDING, Desired, Exit, ExitCause, Job, PauseCause, Phase
+from grus.model.resources import Range
+
+
+def pause(job: Job, who: UserName, now: float) -> Change | None:
+    """Until somebody resumes it. What runs is asked to save and end; what waits stops waiting."""
+    _refuse_ended(job, "pause")
+    if job.desired is Desired.STOP:
+        raise Conflict(f"job {job.id} is being stopped; it cannot be paused any more")
+    if job.desired is Desired.PAUSE:
+        return None
+    asked = replace(job, desired=Desired.PAUSE, paused_by=PauseCause.PERSON)
+    if job.phase in HOLDING:
+        if job.phase is not Phase.PAUSING:
+            asked = replace(asked, phase=Phase.PAUSING)
+        return change(asked, "pausing", now, f"paused by {who}; it is saving its work")
+    return change(
+        replace(asked, phase=Phase.PAUSED), "paused", now, f"paused by {who}, until somebody resumes it"
+    )
+
+
+def resume(job: Job, who: UserName, now: float) -> Change | None:
+    """Let it run again, at the place that its time of submission gives it."""
+    _refuse_ended(job, "resume")
+    if job.desired is Desired.STOP:
+        raise Conflict(f"job {job.id} is being stopped; it cannot be resumed any more")
+    if job.desired is Desired.RUN:
+        return None
+    wanted = replace(job, desired=Desired.RUN)
+    if job.phase is Phase.PAUSING:  # it ends this attempt, and then starts again by itself
+        wanted = replace(wanted, paused_by=PauseCause.SCHEDULER)
+        return change(
+            wanted, "resumed", now, f"resumed by {who} while it was pausing; it starts again by itself"
+        )
+    wanted = replace(wanted, phase=Phase.PENDING, paused_by=None)
+    return change(wanted, "resumed", now, f"resumed by {who}; it waits for GPUs")
+
+
+def stop(job: Job, who: UserName, now: float) -> Change | None:
+    """For good. GPUs are free when all its processes are gone."""
+    if job.phase is Phase.STOPPED or job.desired is Desired.STOP:
+        return None
+    _refuse_ended(job, "stop")
+    asked = replace(job, desired=Desired.STOP)
+    if job.phase in HOLDING:
+        return change(asked, "stopping", now, f"stopped by {who}; its processes are ending")
+    over = replace(asked, phase=Phase.STOPPED, ended_at=now, exit=Exit(ExitCause.STOPPED))
+    return change(
+        over, "stopped", now, f"stopped by {who} before it ran" if not job.attempt else f"stopped by {who}"
+    )
+
+
+def scale(job: Job, size: Range | None, who: UserName, now: float) -> Change | None:
+    """Pin the number of replicas of the elastic role, or narrow its range; None gives the spec's own back."""
+    _refuse_ended(job, "scale")
+    role = job.spec.request.elastic
+    if role is None:
+        raise Conflict(
+            f"job {job.id} has a fixed size; only a job that asks for a range (gpu: 2..8) can be scaled"
+        )
+    if not worker_per_seat(job.spec):
+        raise Conflict(
+            f"job {job.id} is launched as one process ({job.spec.launch.value}), which cannot change its size"
+        )
+    if size is not None:
+        _check_size(job, role.replicas, size)
+    if size == job.size:
+        return None
+    text = f"scaled to {size} by {who}" if size else f"scaled to {role.replicas} (as submitted) by {who}"
+    # The reason stays: why the job is where it is has not changed yet.
+    made = change(job, "scaled", now, text)
+    return Change(replace(job, size=size), made.event)
+
+
+def _check_size(job: Job, range_: Range, size: Range) -> None:
+    allowed = job.spec.request.allowed
+    rule = f"must lie within {range_}"
+    if range_.low <= size.low <= size.high <= range_.high:
+        if any(size.low <= number <= size.high for number in allowed):
+            return
+        rule = f"must contain one of the sizes it can use: {', '.join(map(str, allowed))}"
+    raise BadInput([Mistake("size", rule, str(size))])
+
+
+def _refuse_ended(job: Job, wish: str) -> None:
+    if job.terminal:
+        raise Conflict(f"job {job.id} has already {_ended(job.phase)}; there is nothing to {wish}")
+
+
+def _ended(phase: Phase) -> str:
+    return {Phase.STOPPED: "been stopped"}.get(phase, phase.value)
