@@ -1,0 +1,124 @@
+"""The server as a process of its own: started in the background, awaited, asked to end.
+
+Only a process that wrote its own server.json in our state folder is ever signalled, and by its id.
+"""
+
+import contextlib
+import http.client
+import os
+import select
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from grus.model.errors import Conflict, GrusError
+from grus.sdk.places import Places, Running, running
+
+PATIENCE = 30.0
+"""Seconds within which a server must answer after its start, or end after being asked to."""
+LARGE_LOG = 10_000_000
+POLL = 0.05
+
+
+def alive(pid: int) -> bool:
+    """Whether there is a process of that id (a zombie is not one)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return True
+    return state != "Z"
+
+
+def is_running(at: Places) -> Running | None:
+    """The server of this state folder, if its process lives."""
+    server = running(at)
+    return server if server is not None and alive(server.pid) else None
+
+
+def start(at: Places, arguments: Sequence[str], waiting: Callable[[], None] = lambda: None) -> Running:
+    """Start the server in a session of its own and wait until it answers; its log is in the state folder."""
+    at.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if at.log_file.exists() and at.log_file.stat().st_size > LARGE_LOG:
+        at.log_file.replace(at.log_file.with_suffix(".log.1"))
+    with at.log_file.open("ab") as log:
+        before = log.tell()
+        command = [sys.executable, "-m", "grus.cli.main", "up", "--foreground", *arguments]
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
+        )
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        server = running(at)
+        if server is not None and server.pid == child.pid and answers(server.address):
+            return server
+        waiting()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(POLL)
+            raise GrusError(
+                f"The server ended at once:\n{_tail(at.log_file, before)}\n  its log: {at.log_file}"
+            )
+    os.kill(child.pid, signal.SIGTERM)
+    raise GrusError(f"The server did not answer within {PATIENCE:.0f} s; its log: {at.log_file}")
+
+
+def answers(address: str) -> bool:
+    """Whether a server at the address says that it is well; no secret is sent, so any certificate will do."""
+    url = urlsplit(address)
+    host, port = url.hostname or "127.0.0.1", url.port or (443 if url.scheme == "https" else 80)
+    connection = (
+        http.client.HTTPSConnection(host, port, timeout=2.0, context=_any_certificate())
+        if url.scheme == "https"
+        else http.client.HTTPConnection(host, port, timeout=2.0)
+    )
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _any_certificate() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def stop(server: Running) -> None:
+    """Ask the server to end and wait until it has. Its jobs go on."""
+    try:
+        end = os.pidfd_open(server.pid)
+        os.kill(server.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return
+    except PermissionError:
+        raise Conflict(
+            f"The server (pid {server.pid}) belongs to somebody else; ask them to stop it."
+        ) from None
+    try:
+        if not select.select([end], [], [], PATIENCE)[0]:
+            raise GrusError(
+                f"The server (pid {server.pid}) has not ended within {PATIENCE:.0f} s of being asked to."
+            )
+    finally:
+        os.close(end)
+
+
+def _tail(log: Path, since: int, lines: int = 12) -> str:
+    with log.open("rb") as file:
+        file.seek(since)
+        text = file.read().decode(errors="replace").strip()
+    return "\n".join(f"  {line}" for line in text.splitlines()[-lines:]) or "  (it said nothing)"

@@ -1,0 +1,164 @@
+"""`grus demo`: a real server and real processes on a pretend pool, told as a story, judged at the end.
+
+Everything it starts lives in a folder of its own and is ended by it, on success, failure and Ctrl-C alike.
+"""
+
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from grus.cli.output import Format, Output, emit, examples, for_people, hint
+from grus.model.errors import GrusError
+
+if TYPE_CHECKING:
+    from grus.cli.demo_story import Scene, Stage, Verdict
+    from grus.cli.demo_view import Narrator
+    from grus.sdk.client import Client
+    from grus.sdk.places import Places
+
+POOL = "2x4x16GB"
+QUEUES = {"vision": 4, "language": 4}
+LONGEST = 85.0
+"""Seconds for the whole story."""
+POLL = 0.15
+ENDING = 20.0
+"""Seconds in which all jobs must have ended after being told to."""
+OF_OTHERS = ("GRUS_SERVER", "GRUS_TOKEN", "GRUS_CA")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(rich_help_panel="Server", epilog=examples("grus demo", "grus demo --keep"))(demo)
+
+
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="Leave its folder with all logs.")] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """See it work: two teams, eight pretend GPUs, real processes, about half a minute."""
+    folder = Path(tempfile.mkdtemp(prefix="grus-demo-"))
+    begin = time.monotonic()
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    passed = False
+    try:
+        found = _play_in(folder, output)
+        passed = all(verdict.ok for verdict in found)
+        seconds = time.monotonic() - begin
+        told = {"ok": passed, "seconds": round(seconds, 1), "jobs": [verdict.as_json() for verdict in found]}
+        emit(told, output, lambda: _show(found, seconds))
+    finally:
+        if passed and not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            hint(f"its logs: {folder}/state")
+    if not passed:
+        raise typer.Exit(1)
+
+
+def _as_interrupt(*_: object) -> None:
+    """Being told to end is like Ctrl-C: what was started is cleaned up."""
+    raise KeyboardInterrupt
+
+
+def _play_in(folder: Path, output: Format) -> "list[Verdict]":
+    from grus.cli.demo_story import Stage, scenes, verdicts
+    from grus.cli.demo_view import narrator
+
+    with _own_server(folder) as client:
+        for name, quota in QUEUES.items():
+            client.put_queue(name, {"quota": quota})
+        on = Stage(client, folder)
+        with narrator(
+            on, live=for_people() and output is Format.TABLE, silent=output is Format.JSON
+        ) as teller:
+            _play(on, scenes(), teller)
+        return verdicts(on)
+
+
+def _play(on: "Stage", scenes: "list[Scene]", teller: "Narrator") -> None:
+    """Scene by scene; one that does not come to its end is said, and ends the story."""
+    last = time.monotonic() + LONGEST
+    pause = threading.Event()
+    for scene in scenes:
+        teller.scene(scene.title)
+        scene.begin(on)
+        deadline = min(last, time.monotonic() + scene.within)
+        while True:
+            teller.events(on.look())
+            if scene.until(on):
+                break
+            if time.monotonic() > deadline:
+                teller.gave_up(scene.title)
+                return
+            pause.wait(POLL)
+
+
+@contextmanager
+def _own_server(folder: Path) -> "Iterator[Client]":
+    """A server of our own in the folder; afterwards its jobs and itself are gone."""
+    from grus.cli import background
+    from grus.cli.access import connect
+    from grus.sdk.places import places
+
+    for name in OF_OTHERS:
+        os.environ.pop(name, None)
+    os.environ["GRUS_HOME"] = str(folder)
+    at = places()
+    arguments = ["--virtual", POOL, "--port", "0"]
+    try:
+        background.start(at, arguments)
+        client = connect()
+        yield client
+    finally:
+        with _uninterrupted():
+            _end_all(at, arguments)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """A second Ctrl-C must not leave half of it behind."""
+    before = {kind: signal.signal(kind, signal.SIG_IGN) for kind in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+
+
+def _end_all(at: "Places", arguments: list[str]) -> None:
+    """Stop all jobs, then the server. One that has died is started again first: it knows its processes."""
+    from grus.cli import background
+    from grus.cli.access import connect
+
+    try:
+        if background.is_running(at) is None:
+            background.start(at, arguments)
+        _stop_jobs(connect())
+    except GrusError as error:
+        hint(f"error: not everything could be cleaned up: {error}")
+    if (server := background.is_running(at)) is not None:
+        background.stop(server)
+
+
+def _stop_jobs(client: "Client") -> None:
+    from grus.cli.jobs import LIVE
+
+    for job in client.jobs(phases=LIVE, limit=1000):
+        client.stop(job.id)
+    deadline, pause = time.monotonic() + ENDING, threading.Event()
+    while client.jobs(phases=LIVE, limit=1) and time.monotonic() < deadline:
+        pause.wait(POLL)
+
+
+def _show(found: "list[Verdict]", seconds: float) -> None:
+    from grus.cli.demo_view import show_verdicts
+
+    show_verdicts(found, seconds)

@@ -1,0 +1,136 @@
+"""How the demo is told: a live picture on a terminal, plain lines elsewhere; the last table in both.
+
+What is said about a job is the event's own sentence: nothing here invents a reason.
+"""
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from grus.cli.output import console, for_people, rich_table, say
+from grus.cli.view import QUEUE_HEADINGS, look, queue_rows, tiles
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+
+    from grus.api.wire import EventOut, JobOut
+    from grus.cli.demo_story import Stage, Verdict
+
+LAST_EVENTS = 10
+HEADINGS = ("JOB", "PROMISED", "WHAT HAPPENED", "WHY", "OK")
+
+
+class Narrator(Protocol):
+    """Tells the story as it happens."""
+
+    def scene(self, title: str) -> None: ...
+
+    def events(self, events: "Sequence[EventOut]") -> None: ...
+
+    def gave_up(self, title: str) -> None: ...
+
+
+class Silent:
+    """For programs: only the end counts."""
+
+    def scene(self, title: str) -> None: ...
+
+    def events(self, events: "Sequence[EventOut]") -> None: ...
+
+    def gave_up(self, title: str) -> None: ...
+
+
+class Lines:
+    """One line a scene, one line an event."""
+
+    def __init__(self, on: "Stage") -> None:
+        self._on = on
+        self._begin = time.monotonic()
+
+    def scene(self, title: str) -> None:
+        say(f"\n{self._clock()} {title}")
+
+    def events(self, events: "Sequence[EventOut]") -> None:
+        for event in events:
+            say(f"{self._clock()}   {self._on.name_of(event.job):20} {event.kind:10} {event.text}")
+
+    def gave_up(self, title: str) -> None:
+        say(f"{self._clock()} gave up waiting for: {title}")
+
+    def _clock(self) -> str:
+        return f"{time.monotonic() - self._begin:5.1f} s"
+
+
+class Picture:
+    """The pool as tiles, queues, jobs and the last events, drawn anew at each look."""
+
+    def __init__(self, on: "Stage", live: "Live") -> None:
+        self._on = on
+        self._live = live
+        self._begin = time.monotonic()
+        self._title = ""
+        self._last: deque[tuple[str, str, str]] = deque(maxlen=LAST_EVENTS)
+
+    def scene(self, title: str) -> None:
+        self._title = title
+
+    def events(self, events: "Sequence[EventOut]") -> None:
+        for event in events:
+            self._last.append((self._on.name_of(event.job), event.kind, event.text))
+        self._live.update(self._draw(), refresh=True)
+
+    def gave_up(self, title: str) -> None:
+        self._title = f"gave up waiting for: {title}"
+
+    def _draw(self) -> "RenderableType":
+        from rich.console import Group
+        from rich.panel import Panel
+        from rich.text import Text
+
+        seen = look(self._on.client)
+        jobs = [_job_row(one.job) for one in self._on.seen.values()]
+        clock = f"{time.monotonic() - self._begin:.0f} s"
+        return Group(
+            Panel(Text(self._title, style="bold"), title="grus demo", subtitle=clock, border_style="cyan"),
+            tiles(seen.nodes, seen.names),
+            Text(),
+            rich_table(QUEUE_HEADINGS, queue_rows(seen.queues)),
+            Text(),
+            rich_table(("JOB", "QUEUE", "PHASE", "GPUS", "REASON"), jobs),
+            Text(),
+            rich_table(("LAST EVENTS", "", ""), list(self._last)),
+        )
+
+
+def _job_row(job: "JobOut") -> tuple[str, ...]:
+    return (job.name, job.queue, job.status, f"{job.gpus:g} of {job.request}", job.reason)
+
+
+@contextmanager
+def narrator(on: "Stage", *, live: bool, silent: bool) -> "Iterator[Narrator]":
+    """The one that suits where the output goes."""
+    if silent:
+        yield Silent()
+    elif not live:
+        yield Lines(on)
+    else:
+        from rich.live import Live
+
+        with Live(console=console(), auto_refresh=False, transient=True) as screen:
+            yield Picture(on, screen)
+
+
+def show_verdicts(found: "Sequence[Verdict]", seconds: float) -> None:
+    """The last table: what was promised, what happened and why."""
+    rows = [(one.job, one.expected, one.happened, one.why, "ok" if one.ok else "fail") for one in found]
+    say()
+    if for_people():
+        console().print(rich_table(HEADINGS, rows))
+    else:
+        for job, expected, happened, why, ok in rows:
+            say(f"[{ok}] {job}: {expected}\n       happened: {happened}\n       why: {why or 'not said'}")
+    good = sum(one.ok for one in found)
+    say(f"\n{good} of {len(found)} ended as they should, in {seconds:.0f} s.")

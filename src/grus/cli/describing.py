@@ -1,0 +1,195 @@
+"""One job in full: what was asked, what became of it, why, its workers, its events, its log."""
+
+import sys
+from typing import TYPE_CHECKING
+
+from grus.cli import following
+from grus.cli.output import (
+    Format,
+    between,
+    emit_json,
+    fields,
+    for_people,
+    local,
+    number,
+    plain,
+    say,
+    size,
+    table,
+)
+from grus.model.errors import GrusError
+
+if TYPE_CHECKING:
+    from grus.api.wire import EventOut, JobOut, PlanOut, WhyOut, WorkerOut
+    from grus.sdk.client import Client
+
+CHUNK = 65536
+"""Bytes of a log asked for at once."""
+LINE = 200
+"""Bytes that a line of a log is guessed to have."""
+
+
+def describe_job(client: "Client", job: "JobOut", output: Format) -> None:
+    why, workers, events = client.why(job.id), client.workers(job.id), client.events(job=job.id)
+    if output is Format.JSON:
+        emit_json({"job": job, "why": why, "workers": workers, "events": events})
+        return
+    _show_job(job)
+    _heading("why")
+    show_why(client, job, why)
+    _show_workers(client, job, workers)
+    _show_events(events)
+
+
+def _heading(text: str) -> None:
+    import typer
+
+    say("\n" + (typer.style(text, bold=True, underline=True) if for_people() else f"{text}:"))
+
+
+def _show_job(job: "JobOut") -> None:
+    fields(
+        (
+            ("job", job.id),
+            ("name", job.name),
+            ("phase", job.status),
+            ("type", job.type),
+            ("queue", job.queue),
+            ("user", job.user),
+            ("command", job.run),
+            ("launch", job.launch),
+            ("asked for", f"{job.request} GPUs" + (f", scaled to {job.size}" if job.size else "")),
+            ("holds", f"{number(job.gpus)} GPUs" + (f" on {', '.join(job.nodes)}" if job.nodes else "")),
+            ("priority", job.priority),
+            ("after", ", ".join(job.after)),
+            ("workdir", job.workdir),
+            ("submitted", local(job.submitted_at)),
+            ("started", local(job.first_started_at)),
+            ("ended", local(job.ended_at)),
+            ("ran", between(job.first_started_at, job.ended_at)),
+            ("attempt", f"{job.attempt} (failures charged: {job.failures} of {job.retries} allowed)"),
+            ("checkpoint", local(job.saved_at)),
+            ("not before", local(job.not_before)),
+            ("progress", ", ".join(f"{name} {value:g}" for name, value in job.progress.items())),
+            ("exit", _exit_words(job)),
+        )
+    )
+
+
+def _exit_words(job: "JobOut") -> str:
+    if job.exit is None:
+        return ""
+    code = f" {job.exit.code}" if job.exit.code is not None else ""
+    return f"{job.exit.cause}{code}" + (f": {job.exit.text}" if job.exit.text else "")
+
+
+def show_why(client: "Client", job: "JobOut", why: "WhyOut") -> None:
+    say(why.sentence or job.reason or f"{job.name} is {job.status}.")
+    if why.holders:
+        names = _names(client, [holder.job for holder in why.holders])
+        say("held by: " + ", ".join(f"{names[one.job]} {number(one.gpus)}" for one in why.holders))
+    if why.change:
+        say(f"to start it now: {why.change}")
+
+
+def show_plan(client: "Client", plan: "PlanOut") -> None:
+    say(plan.sentence)
+    fields((("starts", plan.starts), ("launch", plan.launch), ("on", ", ".join(plan.nodes))))
+    if plan.affected:
+        names = _names(client, [one.job for one in plan.affected])
+        table(("JOB", "WHAT", "WHY"), [(names[one.job], one.action, one.reason) for one in plan.affected])
+
+
+def _names(client: "Client", ids: list[str]) -> dict[str, str]:
+    """`name (id)` of each, or the id alone where it cannot be seen."""
+    found = {}
+    for one in ids:
+        try:
+            found[one] = f"{client.job(one).name} ({one})"
+        except GrusError:
+            found[one] = one
+    return found
+
+
+def _show_workers(client: "Client", job: "JobOut", workers: "list[WorkerOut]") -> None:
+    if not workers:
+        return
+    use = {one.worker: one for one in client.usage() if one.job == job.id}
+    rows = []
+    for worker in workers:
+        used = use.get(worker.id)
+        share = "" if used is None or used.gpu_utilisation is None else f"{used.gpu_utilisation:.0%}"
+        end = "" if worker.exit is None else f"{worker.exit.cause} {worker.exit.text}".strip()
+        memory = "" if used is None else size(used.memory)
+        rows.append(
+            ("" if worker.number is None else worker.number, worker.role, worker.attempt, worker.state,
+             worker.pid or "", share, memory, end)
+        )  # fmt: skip
+    _heading("workers")
+    table(("N", "ROLE", "ATTEMPT", "STATE", "PID", "GPU", "MEMORY", "END"), rows)
+
+
+def _show_events(events: "list[EventOut]") -> None:
+    _heading("events")
+    table(("TIME", "ATTEMPT", "EVENT", "WHAT"), [(local(e.at), e.attempt, e.kind, e.text) for e in events])
+
+
+# --------------------------------------------------------------------------------------------------- logs
+
+
+def print_log(
+    client: "Client", job: "JobOut", *, worker: int | None, tail: int | None, follow: bool, output: Format
+) -> None:
+    """The log so far, or its last lines; with `follow` also what is to come."""
+    offset = 0
+    if tail is not None:
+        text, offset = _last_lines(client, job.id, worker, tail)
+        _write(job, text, output)
+    if follow:
+        following.follow(client, job, worker=worker, offset=offset, quiet=True)
+    elif tail is None:
+        _print_all(client, job, worker, output)
+
+
+def _write(job: "JobOut", text: str, output: Format) -> None:
+    if output is Format.JSON:
+        emit_json({"job": plain(job.id), "log": text})
+    else:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def _print_all(client: "Client", job: "JobOut", worker: int | None, output: Format) -> None:
+    offset, parts = 0, []
+    while True:
+        data, after = client.log(job.id, worker=worker, offset=offset, limit=CHUNK)
+        if not data or after == offset:
+            break
+        offset = after
+        if output is Format.JSON:
+            parts.append(data)
+        else:
+            sys.stdout.buffer.write(data)
+    if output is Format.JSON:
+        _write(job, b"".join(parts).decode(errors="replace"), output)
+    sys.stdout.flush()
+
+
+def _last_lines(client: "Client", job: str, worker: int | None, count: int) -> tuple[str, int]:
+    """The last lines of a log and the offset after them; reads ever more from the end until it has them."""
+    reach = max(count * LINE, 4096)
+    while True:
+        data, offset = _from_the_end(client, job, worker, reach)
+        lines = data.decode(errors="replace").splitlines(keepends=True)
+        if len(lines) > count or len(data) < reach:
+            return "".join(lines[len(lines) - min(count, len(lines)) :]), offset
+        reach *= 4
+
+
+def _from_the_end(client: "Client", job: str, worker: int | None, reach: int) -> tuple[bytes, int]:
+    data, offset = client.log(job, worker=worker, offset=-reach, limit=CHUNK)
+    parts = [data]
+    while data:
+        data, offset = client.log(job, worker=worker, offset=offset, limit=CHUNK)
+        parts.append(data)
+    return b"".join(parts), offset

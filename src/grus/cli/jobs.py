@@ -1,0 +1,358 @@
+"""The verbs for jobs: hand one in, look at it, follow it, change what is wanted of it."""
+
+import os
+import sys
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from grus.cli import following
+from grus.cli.access import JobArgument, JobsArgument, complete_queue, connected, find_job
+from grus.cli.output import (
+    Format,
+    Output,
+    between,
+    emit,
+    emit_json,
+    examples,
+    for_people,
+    hint,
+    number,
+    say,
+    table,
+)
+from grus.model.errors import BadInput, Mistake
+from grus.model.jobs import TERMINAL, Phase
+
+if TYPE_CHECKING:
+    from grus.api.wire import JobIn, JobOut
+    from grus.sdk.client import Client
+
+PANEL = "Jobs"
+KEPT = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
+"""What a job sees of its submitter's environment."""
+LIVE = [phase.value for phase in Phase if phase not in TERMINAL]
+Queue = Annotated[
+    str, typer.Option("--queue", "-q", help="Name of the queue.", autocompletion=complete_queue)
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    for verb in (submit, run, ps, describe, why, logs, attach, stop, pause, resume, scale):
+        app.command(rich_help_panel=PANEL, epilog=EXAMPLES[verb.__name__], no_args_is_help=False)(verb)
+
+
+EXAMPLES = {
+    "submit": examples("grus submit job.yaml", "grus submit job.yaml --plan", "cat job.yaml | grus submit -"),
+    "run": examples("grus run -- python train.py", "grus run --gpu 2..8 -q vision -- python train.py"),
+    "ps": examples("grus ps", "grus ps -a --mine", "grus ps --phase pending -q vision -o json"),
+    "describe": examples("grus describe resnet", "grus describe j4k -o json"),
+    "why": examples("grus why resnet"),
+    "logs": examples("grus logs resnet", "grus logs resnet -f --worker 2", "grus logs j4k --tail 20"),
+    "attach": examples("grus attach resnet"),
+    "stop": examples("grus stop resnet", "grus stop j4k j9x --wait"),
+    "pause": examples("grus pause resnet"),
+    "resume": examples("grus resume resnet"),
+    "scale": examples("grus scale resnet 4", "grus scale resnet 2..6", "grus scale resnet auto"),
+}
+
+
+# ----------------------------------------------------------------------------------------------- hand in
+
+
+def submit(
+    file: Annotated[Path, typer.Argument(help="Job file (YAML); - for standard input.", allow_dash=True)],
+    plan: Annotated[bool, typer.Option("--plan", help="Say what would happen, and store nothing.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow the last job until it ends.")] = False,
+    key: Annotated[
+        str, typer.Option(help="Name of this submission: the same one again submits nothing new.")
+    ] = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Hand in the jobs of a file: one document, or several stages."""
+    documents = _read_file(file)
+    with connected() as client:
+        if plan:
+            _show_plans(client, documents, output)
+            return
+        jobs = _submit_all(client, documents, key or uuid.uuid4().hex)
+        emit(jobs if len(jobs) > 1 else jobs[0], output, lambda: _tell_submitted(jobs))
+        if watch:
+            raise typer.Exit(following.to_the_end(client, jobs[-1], quiet=output is Format.JSON))
+
+
+def _read_file(file: Path) -> "list[JobIn]":
+    from grus.api.jobfile import parse_job_file
+
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        cause = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        raise BadInput([Mistake(str(file), f"cannot be read: {cause}")]) from None
+    folder = Path.cwd() if str(file) == "-" else file.absolute().parent
+    return [_with_surroundings(job) for job in parse_job_file(text, folder=str(folder))]
+
+
+def _with_surroundings(job: "JobIn") -> "JobIn":
+    """With what is kept of the submitter's environment; the job's own `env` comes first."""
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    return job.model_copy(update={"env": {**kept, **job.env}})
+
+
+def _submit_all(client: "Client", documents: "list[JobIn]", key: str) -> "list[JobOut]":
+    """In the order of the file; a name in `after` means the stage of that name, else an id."""
+    ids: dict[str, str] = {}
+    jobs = []
+    for index, document in enumerate(documents):
+        after = [ids.get(name, name) for name in document.after]
+        job = client.submit(
+            document.model_copy(update={"after": after}) if after else document, key=f"{key}-{index}"
+        ).job
+        ids[document.name or job.name] = job.id
+        jobs.append(job)
+    return jobs
+
+
+def _tell_submitted(jobs: "list[JobOut]") -> None:
+    for job in jobs:
+        say(f"{job.id}  {job.name}  in {job.queue}: {job.phase}" + (f" – {job.reason}" if job.reason else ""))
+    if for_people():
+        hint(f"next: grus logs -f {jobs[-1].id} · grus why {jobs[-1].id} · grus ps")
+
+
+def _show_plans(client: "Client", documents: "list[JobIn]", output: Format) -> None:
+    stages = {document.name for document in documents}
+    alone = [
+        document.model_copy(update={"after": [name for name in document.after if name not in stages]})
+        for document in documents
+    ]  # the stages before it are not there yet: a plan says what it needs by itself
+    plans = [client.plan(document) for document in alone]
+    if output is Format.JSON:
+        emit_json(plans if len(plans) > 1 else plans[0])
+        return
+    from grus.cli.describing import show_plan
+
+    for plan in plans:
+        show_plan(client, plan)
+
+
+def run(
+    command: Annotated[list[str], typer.Argument(help="The command, after --.", metavar="-- COMMAND")],
+    gpu: Annotated[str, typer.Option("--gpu", "-g", help="4 · 2..8 · 0.5 · 12GB · A100:2 · 0")] = "1",
+    queue: Queue = "default",
+    name: Annotated[str, typer.Option("--name", "-n", help="Name; the command's by default.")] = "",
+    kind: Annotated[
+        str, typer.Option("--type", help="train, or dev (never preempted, inside quota).")
+    ] = "train",
+    launch: Annotated[str, typer.Option(help="once, per-gpu or per-node.")] = "",
+    cpu: Annotated[float | None, typer.Option(help="Cores per GPU.")] = None,
+    memory: Annotated[str, typer.Option(help="Host memory per GPU, such as 32GB.")] = "",
+    priority: Annotated[str, typer.Option(help="inference, dev, dev-preemptible, train, or a number.")] = "",
+    retries: Annotated[int, typer.Option(help="How often to try again after a failure.")] = 0,
+    checkpoint: Annotated[str, typer.Option(help="Folder of its checkpoints.")] = "",
+    grace: Annotated[str, typer.Option(help="Time to save before it is ended, such as 30s.")] = "",
+    max_runtime: Annotated[str, typer.Option(help="End it after this time, such as 2h.")] = "",
+    env: Annotated[list[str] | None, typer.Option("--env", "-e", help="NAME=VALUE; may be repeated.")] = None,
+    after: Annotated[list[str] | None, typer.Option(help="Start after this job has succeeded.")] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Print the id and leave it to itself.")
+    ] = False,
+    stop_on_interrupt: Annotated[
+        bool, typer.Option("--stop-on-interrupt", help="Ctrl-C stops the job without asking.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Only the job's own output.")] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Run a command in this folder, show its output, and return its exit code.
+
+    Ctrl-C asks whether to leave the job to itself or to stop it; where nobody can be asked, the job goes on.
+    Errors of Grus itself are 120 + their code.
+    """
+    from grus.api.wire import JobIn, read
+
+    resources = {"gpu": gpu, "cpu": cpu, "memory": memory}
+    wanted = {
+        "type": kind,
+        "name": name,
+        "queue": queue,
+        "run": command,
+        "launch": launch,
+        "resources": {key: value for key, value in resources.items() if value not in ("", None)},
+        "priority": int(priority) if priority.isdigit() else priority,
+        "retries": retries,
+        "checkpoint": {key: value for key, value in (("path", checkpoint), ("grace", grace)) if value},
+        "max_runtime": max_runtime,
+        "env": _pairs(env or []),
+        "workdir": os.getcwd(),
+    }
+    with connected() as client:
+        if after:
+            wanted["after"] = [find_job(client, meant).id for meant in after]
+        given = {key: value for key, value in wanted.items() if value not in ("", None, {})}
+        job = client.submit(_with_surroundings(read(JobIn, given)), key=uuid.uuid4().hex).job
+        if detach:
+            emit(job, output, lambda: say(job.id))
+            return
+        if not quiet:
+            hint(f"[grus] {job.id} ({job.name}) submitted to {job.queue}")
+        code = following.to_the_end(client, job, quiet=quiet, stop_on_interrupt=stop_on_interrupt)
+        if output is Format.JSON:
+            emit_json(client.job(job.id))
+        raise typer.Exit(code)
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    wrong = [text for text in texts if "=" not in text]
+    if wrong:
+        raise BadInput([Mistake("env", "is written NAME=VALUE", text) for text in wrong])
+    return dict(text.split("=", 1) for text in texts)
+
+
+# --------------------------------------------------------------------------------------------------- look
+
+
+def ps(
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Ended ones too.")] = False,
+    queue: Queue = "",
+    user: Annotated[str, typer.Option("--user", "-u", help="Only this user's.")] = "",
+    mine: Annotated[bool, typer.Option("--mine", help="Only my own.")] = False,
+    phase: Annotated[list[Phase] | None, typer.Option(help="Only these; may be repeated.")] = None,
+    limit: Annotated[int, typer.Option(help="At most so many, newest first.")] = 100,
+    output: Output = Format.TABLE,
+) -> None:
+    """List jobs: the live ones, newest first."""
+    wanted = [one.value for one in phase] if phase else [] if everything else LIVE
+    with connected() as client:
+        found = client.jobs(phases=wanted, queue=queue or None, mine=mine, limit=limit)
+    jobs = [job for job in found if not user or job.user == user]
+    emit(jobs, output, lambda: _list_jobs(jobs, everything))
+
+
+def _list_jobs(jobs: "list[JobOut]", everything: bool) -> None:
+    empty = "No jobs." if everything else "No live jobs. `grus ps -a` lists ended ones too."
+    headings = ("ID", "NAME", "QUEUE", "USER", "PHASE", "GPUS", "AGE", "RAN", "REASON")
+    table(headings, [_row(job) for job in jobs], empty=empty)
+
+
+def _row(job: "JobOut") -> tuple[object, ...]:
+    return (
+        job.id,
+        job.name,
+        job.queue,
+        job.user,
+        job.status,
+        f"{number(job.gpus)} of {job.request}",
+        between(job.submitted_at, None),
+        between(job.first_started_at, job.ended_at),
+        job.reason,
+    )
+
+
+def describe(job: JobArgument, output: Output = Format.TABLE) -> None:
+    """Everything about a job: what was asked, what became of it, its workers and events."""
+    from grus.cli.describing import describe_job
+
+    with connected() as client:
+        describe_job(client, find_job(client, job), output)
+
+
+def why(job: JobArgument, output: Output = Format.TABLE) -> None:
+    """Why a job is where it is: the reason, who holds what it waits for, the cheapest change."""
+    from grus.cli.describing import show_why
+
+    with connected() as client:
+        found = find_job(client, job)
+        answer = client.why(found.id)
+        emit(answer, output, lambda: show_why(client, found, answer))
+
+
+def logs(
+    job: JobArgument,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job ends.")] = False,
+    worker: Annotated[int | None, typer.Option(help="Number of the worker; all by default.")] = None,
+    tail: Annotated[int | None, typer.Option(help="Only the last so many lines.", min=0)] = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Print what a job wrote."""
+    from grus.cli.describing import print_log
+
+    with connected() as client:
+        found = find_job(client, job)
+        print_log(client, found, worker=worker, tail=tail, follow=follow, output=output)
+
+
+def attach(
+    job: JobArgument,
+    stop_on_interrupt: Annotated[
+        bool, typer.Option("--stop-on-interrupt", help="Ctrl-C stops the job without asking.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Only the job's own output.")] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Follow a job until it ends and return its exit code; Ctrl-C asks what to do, as in `run`."""
+    with connected() as client:
+        found = find_job(client, job)
+        code = following.to_the_end(client, found, quiet=quiet, stop_on_interrupt=stop_on_interrupt)
+        if output is Format.JSON:
+            emit_json(client.job(found.id))
+        raise typer.Exit(code)
+
+
+# ------------------------------------------------------------------------------------------------- change
+
+
+Wait = Annotated[bool, typer.Option("--wait", "-w", help="Return when it is done.")]
+
+
+def stop(job: JobsArgument, wait: Wait = False, output: Output = Format.TABLE) -> None:
+    """End jobs: ask first, after their grace kill everything they started."""
+    _act("stop", job, output, set(TERMINAL) if wait else None)
+
+
+def pause(job: JobsArgument, wait: Wait = False, output: Output = Format.TABLE) -> None:
+    """Pause jobs: they save and give their GPUs back; `resume` brings them back."""
+    _act("pause", job, output, {Phase.PAUSED, *TERMINAL} if wait else None)
+
+
+def resume(job: JobsArgument, wait: Wait = False, output: Output = Format.TABLE) -> None:
+    """Let paused jobs go on, from their last checkpoint, when there is room."""
+    _act("resume", job, output, {Phase.RUNNING, *TERMINAL} if wait else None)
+
+
+def scale(
+    job: JobArgument,
+    size: Annotated[str, typer.Argument(help="4 pins the size, 2..6 sets the range, auto goes back.")],
+    output: Output = Format.TABLE,
+) -> None:
+    """Change the size of an elastic job."""
+    with connected() as client:
+        changed = client.scale(find_job(client, job).id, size)
+        emit(changed, output, lambda: say(f"{changed.id} ({changed.name}): size {size}"))
+
+
+def _act(verb: str, meant: list[str], output: Format, until: "set[Phase] | None") -> None:
+    with connected() as client:
+        found = [find_job(client, one) for one in meant]  # all are found before any is touched
+        jobs = [getattr(client, verb)(job.id) for job in found]
+        if until is not None:
+            jobs = [wait_for(client, job.id, until) for job in jobs]
+        emit(jobs if len(jobs) > 1 else jobs[0], output, lambda: _tell_changed(jobs))
+
+
+def wait_for(client: "Client", job: str, phases: "set[Phase]") -> "JobOut":
+    """The job once it is in one of the phases; every event of its own is a moment to look."""
+    found = client.job(job)
+    if found.phase in phases:
+        return found
+    for _ in client.watch(job=job, after=0):
+        found = client.job(job)
+        if found.phase in phases:
+            break
+    return found
+
+
+def _tell_changed(jobs: "list[JobOut]") -> None:
+    for job in jobs:
+        say(f"{job.id} ({job.name}): {job.phase}" + (f" – {job.reason}" if job.reason else ""))

@@ -1,0 +1,102 @@
+"""The `grus` command: its verbs, and the one place where an error becomes a few lines and an exit code.
+
+Exit codes: 0 ok, 1 failed, 2 bad input, 3 does not fit, 4 not found, 5 not allowed, 6 server unreachable.
+`run` and `attach` return the job's own code, so their own errors are 120 + the code. Nothing heavy is
+imported here or in the verbs' modules: `grus --help` answers at once.
+"""
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from grus.cli import demo, jobs, people, pool, serving
+from grus.cli.output import FORMAT, Format, hint, say, show_error
+from grus.model.errors import GrusError
+
+OWN_ERRORS = 120
+"""Added to the code of an error of a verb that otherwise returns the job's own."""
+RETURN_THE_JOBS_CODE = frozenset({"run", "attach"})
+INTERRUPTED = 130
+
+UsageError: Any = typer.BadParameter.__bases__[0]
+"""Any mistake on the command line; typer exports only this one of its kinds."""
+
+
+class Verbs(TyperGroup):
+    """All verbs; errors that people are meant to read leave here as lines on stderr."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except GrusError as error:
+            show_error(error, ctx.meta.get(FORMAT, Format.TABLE))
+            raise typer.Exit(self._own(ctx, error.exit_code)) from None
+        except UsageError as error:
+            if type(error).__name__ == "NoArgsIsHelpError":
+                raise
+            where = error.ctx.command_path if error.ctx else "grus"
+            hint(f"error: {error.format_message()}\n  see `{where} --help`")
+            raise typer.Exit(self._own(ctx, error.exit_code)) from None
+
+    def _own(self, ctx: Any, code: int) -> int:
+        return OWN_ERRORS + code if ctx.invoked_subcommand in RETURN_THE_JOBS_CODE else code
+
+
+app = typer.Typer(
+    cls=Verbs,
+    name="grus",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="One pool out of a team's GPUs: quotas that lend, jobs that pause and resume, decisions "
+    "that explain themselves.\n\nFirst steps: [bold]grus up[/], then [bold]grus run --gpu 1 -- python train.py[/].",
+    epilog="Exit codes: 0 ok · 1 failed · 2 bad input · 3 does not fit · 4 not found · 5 not allowed · "
+    "6 server unreachable",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import grus
+
+        say(f"grus {grus.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    server: Annotated[str, typer.Option(help="Address of the server, if not the one found here.")] = "",
+    version: Annotated[  # noqa: ARG001 - its callback has done it
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    if server:
+        os.environ["GRUS_SERVER"] = server
+
+
+serving.add_to(app)
+jobs.add_to(app)
+pool.add_to(app)
+people.add_to(app)
+demo.add_to(app)
+
+
+def main() -> None:
+    """What the installed command calls."""
+    try:
+        app(prog_name="grus")
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except Exception as error:
+        if os.environ.get("GRUS_DEBUG"):
+            raise
+        hint(f"error: {type(error).__name__}: {error}\n  this is a defect in Grus; GRUS_DEBUG=1 shows where")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

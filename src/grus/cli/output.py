@@ -1,0 +1,248 @@
+"""How results look: tables for people, JSON for programs, errors as a few clear lines on stderr.
+
+Knows nothing of the server, and imports rich only for a terminal: `--help` and pipes stay quick. Times are
+local here; in JSON they are what the API sent (RFC 3339, UTC).
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from grus.model.errors import BadInput, GrusError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+
+class Format(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+
+
+FORMAT = "grus.format"
+"""Where the chosen format is kept in the command's context, so that errors can follow it."""
+
+
+def _remember(context: typer.Context, chosen: Format) -> Format:
+    context.meta[FORMAT] = chosen
+    return chosen
+
+
+Output = Annotated[
+    Format,
+    typer.Option("-o", "--output", help="How to print: for people or for programs.", callback=_remember),
+]
+"""The `-o` of every verb."""
+
+STYLES = {
+    "pending": "yellow",
+    "starting": "cyan",
+    "running": "green",
+    "pausing": "magenta",
+    "paused": "magenta",
+    "succeeded": "bold green",
+    "failed": "bold red",
+    "stopped": "dim",
+    "ok": "green",
+    "warn": "yellow",
+    "fail": "bold red",
+    "healthy": "green",
+    "dirty": "yellow",
+    "quarantined": "red",
+    "cordoned": "yellow",
+    "in quota": "green",
+    "over quota": "yellow",
+    "over fair share": "magenta",
+}
+"""Colours of the words that say how something stands."""
+
+
+def examples(*commands: str) -> str:
+    """The end of a verb's help."""
+    return "\n\n".join(["Examples:", *(f"  [cyan]{command}[/]" for command in commands)])
+
+
+def for_people() -> bool:
+    """Whether stdout is a terminal: colours, live views and questions are for those only."""
+    return sys.stdout.isatty()
+
+
+def console() -> "Console":
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=not for_people())
+
+
+def say(text: str = "") -> None:
+    """One line on stdout, as it is."""
+    typer.echo(text)
+
+
+def hint(text: str) -> None:
+    """Progress and advice: on stderr, so that stdout stays what was asked for."""
+    typer.echo(text, err=True)
+
+
+# ------------------------------------------------------------------------------------------------- values
+
+
+def plain(value: object) -> object:
+    """A wire value as JSON knows it."""
+    dump = getattr(value, "model_dump", None)
+    if dump is not None:
+        return dump(mode="json")
+    if isinstance(value, dict):
+        return {key: plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    return value
+
+
+def emit_json(value: object) -> None:
+    say(json.dumps(plain(value), indent=2, ensure_ascii=False))
+
+
+def emit(value: object, chosen: Format, show: Callable[[], None]) -> None:
+    """Print the value: as JSON, or by `show` for people."""
+    if chosen is Format.JSON:
+        emit_json(value)
+    else:
+        show()
+
+
+# ------------------------------------------------------------------------------------------------- tables
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "") -> None:
+    """A table: coloured on a terminal, aligned plain text elsewhere; `empty` for no rows."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    if not cells and empty:
+        say(empty)
+    elif for_people():
+        console().print(rich_table(headings, cells))
+    else:
+        say("\n".join(aligned(headings, cells)))
+
+
+def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines with columns two spaces apart, nothing cut and nothing trailing."""
+    lines = [list(headings), *[list(row) for row in rows]]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+
+
+def rich_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None
+) -> "RenderableType":
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
+    for number, heading in enumerate(headings):
+        made.add_column(heading, no_wrap=number == 0, overflow="fold")
+    for row in rows:
+        made.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
+    return made
+
+
+def fields(pairs: Iterable[tuple[str, object]]) -> None:
+    """Names and values, one a line; empty values are left out."""
+    shown = [(name, str(value)) for name, value in pairs if value not in ("", None)]
+    width = max((len(name) for name, _ in shown), default=0)
+    for name, value in shown:
+        label, colour = name.ljust(width), STYLES.get(value)
+        if for_people():
+            label = typer.style(label, bold=True)
+            value = _coloured(value, colour)
+        say(f"{label}  {value}")
+
+
+def _coloured(text: str, style: str | None) -> str:
+    words = (style or "").split()
+    colour = next((word for word in words if word not in ("bold", "dim")), None)
+    if style is None or os.environ.get("NO_COLOR"):
+        return text
+    return typer.style(text, fg=colour, bold="bold" in words or None, dim="dim" in words or None)
+
+
+# -------------------------------------------------------------------------------------------------- words
+
+
+def moment(text: str | None) -> datetime | None:
+    """The wire's RFC 3339 text as a time."""
+    return datetime.fromisoformat(text) if text else None
+
+
+def local(text: str | None) -> str:
+    """A time of the wire as people here read it; the date only when it is not today's."""
+    at = moment(text)
+    if at is None:
+        return ""
+    here = at.astimezone()
+    today = datetime.now(UTC).astimezone().date()
+    return here.strftime("%H:%M:%S" if here.date() == today else "%Y-%m-%d %H:%M:%S")
+
+
+def span(seconds: float) -> str:
+    """A length of time in its two largest units: 45s, 3m 10s, 2h 5m, 1d 4h."""
+    left = max(0, round(seconds))
+    for size, name, below, under in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
+        if left >= size:
+            rest = left % size // below
+            return f"{left // size}{name} {rest}{under}" if rest else f"{left // size}{name}"
+    return f"{left}s"
+
+
+def between(start: str | None, end: str | None) -> str:
+    """From one time to the other, or to now."""
+    begin = moment(start)
+    if begin is None:
+        return ""
+    return span(((moment(end) or datetime.now(UTC)) - begin).total_seconds())
+
+
+def number(value: float | None) -> str:
+    """A number as people write it: 2, 0.5; a dash for none."""
+    return "–" if value is None else f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def size(amount: float | None) -> str:
+    """Bytes as people write them, in powers of 1000: 16GB, 512MB."""
+    left = float(amount or 0)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if left < 1000 or unit == "TB":
+            return f"{left:.1f}".rstrip("0").rstrip(".") + unit
+        left /= 1000
+    raise AssertionError("unreachable")
+
+
+# ------------------------------------------------------------------------------------------------- errors
+
+
+def show_error(error: GrusError, chosen: Format) -> None:
+    """The error on stderr: each mistake on a line of its own; with `-o json` the same object as the API's."""
+    mistakes = error.mistakes if isinstance(error, BadInput) else []
+    if chosen is Format.JSON:
+        listed = [{"field": m.field, "rule": m.rule, "value": m.value, "line": m.line} for m in mistakes]
+        hint(json.dumps({"error": {"code": error.code, "message": str(error), "mistakes": listed}}))
+        return
+    label = typer.style("error:", fg="red", bold=True) if _colour_on_stderr() else "error:"
+    if len(mistakes) > 1:
+        hint(f"{label} {len(mistakes)} mistakes; nothing was stored")
+        for mistake in mistakes:
+            hint(f"  {mistake}")
+    else:
+        hint(f"{label} {error}")
+
+
+def _colour_on_stderr() -> bool:
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR")

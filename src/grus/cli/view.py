@@ -1,0 +1,167 @@
+"""Pictures of the pool for a terminal: GPUs as coloured tiles, queues, jobs. Values in, rich renderables out.
+
+Used by `top` and the demo; plain text for everything else is in the same order, by `plain_view`.
+"""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from grus.cli.jobs import LIVE
+from grus.cli.output import aligned, between, number, rich_table, size
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from grus.api.wire import GpuOut, JobOut, NodeOut, QueueOut, UsageOut
+    from grus.sdk.client import Client
+
+COLOURS = (
+    "green",
+    "blue",
+    "magenta",
+    "cyan",
+    "yellow",
+    "bright_green",
+    "bright_blue",
+    "bright_magenta",
+    "bright_cyan",
+)
+TILE = 14
+"""Characters of one tile."""
+QUEUE_HEADINGS = (
+    "QUEUE",
+    "QUOTA",
+    "RESERVED",
+    "HELD",
+    "FAIR SHARE",
+    "BORROWED",
+    "WAITING",
+    "RUNNING",
+    "STATE",
+)
+JOB_HEADINGS = ("ID", "NAME", "QUEUE", "PHASE", "GPUS", "GPU", "MEMORY", "RAN", "REASON")
+
+
+def colour_of(name: str) -> str:
+    """Always the same for the same name."""
+    return COLOURS[zlib.crc32(name.encode()) % len(COLOURS)]
+
+
+def tiles(nodes: "Sequence[NodeOut]", names: Mapping[str, str]) -> "RenderableType":
+    """One row a node, one tile a GPU, in the colour of the job that holds it; `names` by job id."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 1))
+    for node in nodes:
+        label = Text(node.id, style="bold") + Text(" cordoned" if node.cordoned else "", style="yellow")
+        cells = []
+        for gpu in node.gpus:
+            word = tile_word(gpu, names)
+            cells.append(Text(word[: TILE - 2].center(TILE), style=_tile_style(gpu, colour_of(word))))
+        grid.add_row(label, *cells)
+    return grid
+
+
+def tile_word(gpu: "GpuOut", names: Mapping[str, str]) -> str:
+    """Who has the GPU: a job's name, several of them, nobody, or somebody outside."""
+    if gpu.outside:
+        return "outside"
+    if gpu.health != "healthy":
+        return gpu.health
+    return "+".join(names.get(one.job, one.job) for one in gpu.holders) or "free"
+
+
+def _tile_style(gpu: "GpuOut", colour: str) -> str:
+    if gpu.outside or gpu.health != "healthy":
+        return "white on red"
+    return f"black on {colour}" if gpu.holders else "dim on grey15"
+
+
+def queue_rows(queues: "Sequence[QueueOut]") -> list[list[str]]:
+    """Children under their parents, indented."""
+    depth: dict[str, int] = {}
+    ordered: list[QueueOut] = []
+
+    def walk(parent: str | None, level: int) -> None:
+        for queue in (one for one in queues if one.parent == parent):
+            depth[queue.name] = level
+            ordered.append(queue)
+            walk(queue.name, level + 1)
+
+    walk(None, 0)
+    return [[("  " * depth[one.name]) + one.name, *_queue_figures(one)] for one in ordered]
+
+
+def _queue_figures(queue: "QueueOut") -> list[str]:
+    quota = number(queue.quota)
+    if queue.effective_quota != queue.quota:
+        quota += f" (now {number(queue.effective_quota)})"
+    if queue.oversubscribe:
+        quota += " oversubscribed"
+    amounts = (queue.reserved, queue.held, queue.fair_share, queue.borrowed)
+    return [quota, *map(number, amounts), str(queue.waiting), str(queue.running), queue.state]
+
+
+def job_rows(jobs: "Sequence[JobOut]", usage: "Sequence[UsageOut]" = ()) -> list[list[str]]:
+    rows = []
+    for job in jobs:
+        mine = [one for one in usage if one.job == job.id]
+        busy = [one.gpu_utilisation for one in mine if one.gpu_utilisation is not None]
+        share = f"{sum(busy) / len(busy):.0%}" if busy else ""
+        memory = size(sum(one.gpu_memory or one.memory for one in mine)) if mine else ""
+        ran = between(job.first_started_at, job.ended_at)
+        rows.append(
+            [job.id, job.name, job.queue, job.status, number(job.gpus), share, memory, ran, job.reason]
+        )
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The pool at one moment."""
+
+    nodes: "list[NodeOut]"
+    queues: "list[QueueOut]"
+    jobs: "list[JobOut]"
+    usage: "list[UsageOut]"
+
+    @property
+    def names(self) -> dict[str, str]:
+        return {job.id: job.name for job in self.jobs}
+
+    def as_json(self) -> dict[str, object]:
+        return {"nodes": self.nodes, "queues": self.queues, "jobs": self.jobs, "usage": self.usage}
+
+
+def look(client: "Client") -> Look:
+    """Ask the server for all of it."""
+    jobs = client.jobs(phases=LIVE, limit=100)
+    return Look(client.nodes(), client.queues(), jobs, client.usage())
+
+
+def picture(seen: Look) -> "RenderableType":
+    """All of it, for `top`."""
+    from rich.console import Group
+    from rich.text import Text
+
+    return Group(
+        tiles(seen.nodes, seen.names),
+        Text(),
+        rich_table(QUEUE_HEADINGS, queue_rows(seen.queues)),
+        Text(),
+        rich_table(JOB_HEADINGS, job_rows(seen.jobs, seen.usage)),
+    )
+
+
+def plain_view(seen: Look) -> str:
+    """The same as text without colours."""
+    pool = [[node.id, " ".join(tile_word(gpu, seen.names) for gpu in node.gpus)] for node in seen.nodes]
+    parts = [
+        aligned(("NODE", "GPUS"), pool),
+        aligned(QUEUE_HEADINGS, queue_rows(seen.queues)),
+        aligned(JOB_HEADINGS, job_rows(seen.jobs, seen.usage)),
+    ]
+    return "\n\n".join("\n".join(part) for part in parts)
