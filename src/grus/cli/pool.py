@@ -51,13 +51,13 @@ NodeName = Annotated[str, typer.Argument(help="Name of the node.", autocompletio
 
 def add_to(app: typer.Typer) -> None:
     app.add_typer(queue, name="queue", rich_help_panel=PANEL)
-    for verb, examples in (
+    for verb, shown in (
         (nodes, examples("grus nodes", "grus nodes -o json")),
         (cordon, examples("grus cordon node-0")),
         (uncordon, examples("grus uncordon node-0")),
         (top, examples("grus top", "grus top --once", "grus top -o json")),
     ):
-        app.command(rich_help_panel=PANEL, epilog=examples)(verb)
+        app.command(rich_help_panel=PANEL, epilog=shown)(verb)
 
 
 # ------------------------------------------------------------------------------------------------- queues

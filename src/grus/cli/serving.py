@@ -33,13 +33,13 @@ PANEL = "Server"
 
 
 def add_to(app: typer.Typer) -> None:
-    for verb, examples in (
+    for verb, shown in (
         (up, examples("grus up", "grus up --virtual 2x4x16GB", "grus up --port 0", "grus up --foreground")),
         (down, examples("grus down", "grus down --jobs", "grus down --purge --yes")),
         (status, examples("grus status", "grus status -o json")),
         (doctor, examples("grus doctor", "grus doctor -o json")),
     ):
-        app.command(rich_help_panel=PANEL, epilog=examples)(verb)
+        app.command(rich_help_panel=PANEL, epilog=shown)(verb)
 
 
 # ---------------------------------------------------------------------------------------------------- up
