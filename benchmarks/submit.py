@@ -1,8 +1,8 @@
 """How fast jobs are taken and run, by a real server over HTTP. `python -m benchmarks.submit [--quick]`
 
-`submits_per_s`: 16 clients with kept connections; every answer was sent after the job was on disk. The pool is
-full, so that the jobs wait and only taking them is measured. `jobs_per_s`: 1,000 one-GPU jobs (`/bin/true`) on
-8 virtual GPUs, from the first submit until the last has ended.
+`submits_per_s`: 16 clients with kept connections; every answer was sent after the job was on disk. The pool
+is full, so that the jobs wait and only taking them is measured. `jobs_per_s`: 1,000 one-GPU jobs
+(`/bin/true`) on 8 virtual GPUs, from the first submit until the last has ended.
 """
 
 import argparse
