@@ -1,0 +1,94 @@
+"""The web app: every route under one gate. It holds no state of its own but the open streams.
+
+Without a token nothing answers but /healthz, the OpenAPI description included.
+"""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from grus import __version__
+from grus.controlplane.services import Services
+from grus.model.errors import GrusError
+from grus.server import jobs, live, metrics, nodes, queues, users
+from grus.server.bodies import LARGEST_BODY, SLOWEST_BODY, Bodies
+from grus.server.edge import bearer
+from grus.server.errors import Refusal, on_grus_error, on_http, on_refusal, on_validation
+from grus.server.gate import Gate
+from grus.server.rate import RateLimit
+from grus.server.streams import Streams
+
+LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+
+
+def create_app(
+    services: Services,
+    *,
+    allowed_hosts: Iterable[str] = LOCAL_HOSTS,
+    allowed_origins: Iterable[str] = (),
+    requests_per_second: float = 2000.0,
+    largest_body: int = LARGEST_BODY,
+    slowest_body: float = SLOWEST_BODY,
+    streams: Streams | None = None,
+) -> FastAPI:
+    """The app around these services. Whoever mounts more into it gets the same gate in front."""
+    app = FastAPI(
+        title="Grus",
+        version=__version__,
+        summary="One pool out of a team's GPUs.",
+        lifespan=_lifespan,
+        docs_url=None,  # its page would load scripts from elsewhere
+        redoc_url=None,
+        openapi_url=None,  # served below, behind the gate like everything
+        redirect_slashes=False,
+    )
+    app.state.services = services
+    app.state.streams = streams or Streams()
+    app.state.figures = metrics.Figures()
+    _add_routes(app)
+    _add_error_forms(app)
+    # The one added last stands outermost.
+    app.add_middleware(Bodies, largest=largest_body, slowest=slowest_body)
+    limit = RateLimit(requests_per_second, burst=2 * requests_per_second)
+    app.add_middleware(
+        Gate, whoami=services.whoami, hosts=allowed_hosts, origins=allowed_origins, limit=limit
+    )
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Streams hear of commits for as long as the app runs."""
+    streams: Streams = app.state.streams
+    streams.attach()
+    leave = app.state.services.subscribe(lambda _: streams.poke())
+    try:
+        yield
+    finally:
+        leave()
+        streams.close()
+
+
+def _add_routes(app: FastAPI) -> None:
+    v1 = APIRouter(prefix="/v1", dependencies=[Depends(bearer)])
+    # `live` before `jobs`: a fixed path is found before one with a parameter.
+    for part in (live, jobs, queues, nodes, users):
+        v1.include_router(part.router)
+
+    @v1.get("/openapi.json", include_in_schema=False)
+    async def description() -> Response:
+        return JSONResponse(app.openapi())
+
+    app.include_router(v1)
+    app.include_router(metrics.router)
+
+
+def _add_error_forms(app: FastAPI) -> None:
+    app.add_exception_handler(GrusError, on_grus_error)
+    app.add_exception_handler(RequestValidationError, on_validation)
+    app.add_exception_handler(HTTPException, on_http)
+    app.add_exception_handler(Refusal, on_refusal)

@@ -1,0 +1,91 @@
+"""Bodies are read whole before the app sees them: never above a size, never slower than a time.
+
+It stands behind the gate, so that only callers with a token can make the server wait for them.
+"""
+
+import asyncio
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from grus.server.errors import Refusal
+
+LARGEST_BODY = 1024 * 1024
+"""Bytes."""
+SLOWEST_BODY = 10.0
+"""Seconds from the headers to the last byte."""
+
+
+class _Gone(Exception):
+    """The client went away in the middle of its body."""
+
+
+class Bodies:
+    """Hands each request on with its whole body, or answers 413 or 408 and closes the connection."""
+
+    def __init__(self, app: ASGIApp, *, largest: int = LARGEST_BODY, slowest: float = SLOWEST_BODY) -> None:
+        self._app = app
+        self._largest = largest
+        self._slowest = slowest
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not _has_body(headers := Headers(scope=scope)):
+            await self._app(scope, receive, send)
+            return
+        try:
+            body = await self._read(headers, receive)
+        except _Gone:
+            return
+        except Refusal as refusal:
+            response = refusal.response()
+            # What is left of the body must not be taken for the next request.
+            response.headers["Connection"] = "close"
+            await response(scope, receive, send)
+            return
+        await self._app(scope, _replay(body, receive), send)
+
+    async def _read(self, headers: Headers, receive: Receive) -> bytes:
+        declared = headers.get("content-length", "")
+        if declared.isdigit() and int(declared) > self._largest:
+            raise self._too_large()
+        try:
+            async with asyncio.timeout(self._slowest):
+                return await self._collect(receive)
+        except TimeoutError:
+            raise Refusal(408, "too_slow", f"The body did not arrive within {self._slowest:g} s.") from None
+
+    async def _collect(self, receive: Receive) -> bytes:
+        parts: list[bytes] = []
+        size, more = 0, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _Gone
+            part = message.get("body", b"")
+            size += len(part)
+            if size > self._largest:
+                raise self._too_large()
+            parts.append(part)
+            more = message.get("more_body", False)
+        return b"".join(parts)
+
+    def _too_large(self) -> Refusal:
+        return Refusal(413, "too_large", f"A body may have at most {self._largest} bytes.")
+
+
+def _has_body(headers: Headers) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """`receive` that gives the whole body at once, then what comes after it."""
+    given = False
+
+    async def replayed() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replayed

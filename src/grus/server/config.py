@@ -1,0 +1,168 @@
+"""What a server is told: config.toml, then the command line. Read once at start; never written.
+
+    [server]                     [queues.vision]      [retention]          [client]
+    host = "127.0.0.1"           quota = 4            events = "90d"       server = "https://…"
+    port = 7600                  reserved = 1         jobs = "365d"        token = "…"
+    pool = "virtual 2x4x16GB"    weight = 2
+
+Every mistake of the file is told at once, with its place. `[client]` is read by the SDK.
+"""
+
+import ipaddress
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from grus.api.rules import Strict, read
+from grus.api.units import parse_seconds
+from grus.api.wire import QueueIn
+from grus.model.errors import BadInput, Mistake
+from grus.sdk.places import Places
+
+DEFAULT_PORT = 7600
+AUTO_POOL = "auto"
+"""NVML if there are GPUs, else a small virtual pool."""
+
+
+def _span(value: str | int | float) -> float:
+    return parse_seconds(value)
+
+
+Span = Annotated[str | int | float, AfterValidator(_span)]
+"""A length of time, as people write it; read as seconds."""
+
+
+class ServerIn(Strict):
+    """`[server]`"""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = DEFAULT_PORT
+    pool: str = AUTO_POOL
+    certificate: str = ""
+    key: str = ""
+    insecure_http: bool = False
+    allowed_hosts: list[str] = []
+    allowed_origins: list[str] = []
+    requests_per_second: Annotated[float, Field(gt=0)] = 2000.0
+
+
+class RetentionIn(Strict):
+    """`[retention]`"""
+
+    events: Span = 90 * 86400.0
+    jobs: Span = 365 * 86400.0
+
+
+class ConfigIn(Strict):
+    """The whole file."""
+
+    server: ServerIn = ServerIn()
+    queues: dict[str, QueueIn] = {}
+    retention: RetentionIn = RetentionIn()
+    client: dict[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """Everything that a server is told."""
+
+    places: Places
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    pool: str = AUTO_POOL
+    certificate: Path | None = None
+    key: Path | None = None
+    insecure_http: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    requests_per_second: float = 2000.0
+    queues: tuple[tuple[str, QueueIn], ...] = ()
+    events_kept: float = 90 * 86400.0
+    """Seconds."""
+    jobs_kept: float = 365 * 86400.0
+    """Seconds after a job's end."""
+
+    @property
+    def tls(self) -> bool:
+        return self.certificate is not None
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """Names under which the server may be asked."""
+        own = {"127.0.0.1", "localhost", "[::1]"} if is_loopback(self.host) else {_as_host(self.host)}
+        return frozenset({*own, *self.allowed_hosts})
+
+
+def load(at: Places, **given: Any) -> ServerSettings:
+    """The settings of config.toml (all defaults if there is none), overridden by those given and not None."""
+    try:
+        data = tomllib.loads(at.config_file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        data = {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput([Mistake(str(at.config_file), f"is not TOML: {error}")]) from None
+    settings = _settings(at, read(ConfigIn, data, whole="config.toml"), given)
+    if mistakes := posture_mistakes(settings):
+        raise BadInput(mistakes)
+    return settings
+
+
+def _settings(at: Places, config: ConfigIn, given: Mapping[str, Any]) -> ServerSettings:
+    server = config.server
+    found: dict[str, Any] = {
+        **server.model_dump(),
+        "certificate": _path(server.certificate, at),
+        "key": _path(server.key, at),
+        "allowed_hosts": tuple(server.allowed_hosts),
+        "allowed_origins": tuple(server.allowed_origins),
+        "queues": tuple(config.queues.items()),
+        "events_kept": config.retention.events,
+        "jobs_kept": config.retention.jobs,
+    }
+    found.update({name: value for name, value in given.items() if value is not None})
+    return ServerSettings(places=at, **found)
+
+
+def _path(text: str, at: Places) -> Path | None:
+    """A path of the file, relative to the file's folder."""
+    return at.config / Path(text).expanduser() if text else None
+
+
+def posture_mistakes(settings: ServerSettings) -> list[Mistake]:
+    """What would make the server easier to reach than its owner meant."""
+    found = []
+    if (settings.certificate is None) != (settings.key is None):
+        found.append(Mistake("server.certificate", "needs server.key beside it, and the other way round"))
+    if not is_loopback(settings.host) and not settings.tls and not settings.insecure_http:
+        rule = (
+            "other machines can reach this address: give --certificate and --key for TLS, "
+            "or --insecure-http to send tokens and jobs in the clear"
+        )
+        found.append(Mistake("server.host", rule, settings.host))
+    if is_wildcard(settings.host) and not settings.allowed_hosts:
+        rule = "must name the host names under which clients ask, when the address is every address"
+        found.append(Mistake("server.allowed_hosts", rule))
+    return found
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def is_wildcard(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return host == ""
+
+
+def _as_host(address: str) -> str:
+    """An address as it stands in a Host header."""
+    return f"[{address}]" if ":" in address else address

@@ -1,0 +1,86 @@
+"""What every route shares: who asks, the services, and how a value becomes an answer.
+
+A route is three lines: take what was parsed, call one service, answer. Anything that may wait (for the disk, for
+the scheduler's lock) is called through `off_loop`, so that one slow call never holds up the others.
+"""
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Annotated, Any, ParamSpec, TypeVar
+
+import anyio.to_thread
+from fastapi import Depends, Path, Request
+from fastapi.security import HTTPBearer
+from pydantic import BaseModel, TypeAdapter
+from starlette.responses import Response
+
+from grus.controlplane.services import Services
+from grus.model.errors import NotLoggedIn
+from grus.model.ports import User
+from grus.server.gate import Caller
+from grus.server.streams import Streams
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+bearer = HTTPBearer(auto_error=False, description="A token made by an administrator.")
+"""Only for the OpenAPI description; the gate has done the work before."""
+
+
+async def the_caller(request: Request) -> Caller:
+    """Who asks, as the gate found. A route that somehow got past the gate still knows nobody."""
+    caller = getattr(request.state, "caller", None)
+    if not isinstance(caller, Caller):
+        raise NotLoggedIn("A token is needed: send `Authorization: Bearer TOKEN`.")
+    return caller
+
+
+async def the_user(request: Request) -> User:
+    return (await the_caller(request)).user
+
+
+async def the_services(request: Request) -> Services:
+    found = request.app.state.services
+    assert isinstance(found, Services)
+    return found
+
+
+async def the_streams(request: Request) -> Streams:
+    found = request.app.state.streams
+    assert isinstance(found, Streams)
+    return found
+
+
+Who = Annotated[User, Depends(the_user)]
+WhoExactly = Annotated[Caller, Depends(the_caller)]
+Does = Annotated[Services, Depends(the_services)]
+Live = Annotated[Streams, Depends(the_streams)]
+JobPath = Annotated[str, Path(pattern=r"^j[0-9a-z]{10}$", description="A job's id.")]
+NamePath = Annotated[str, Path(min_length=1, max_length=253)]
+
+
+async def off_loop(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """The result of a call that may block, made in a thread."""
+    return await anyio.to_thread.run_sync(partial(call, *args, **kwargs))
+
+
+def encoded(value: BaseModel) -> bytes:
+    """A wire value as JSON, by pydantic's own core."""
+    return value.__pydantic_serializer__.to_json(value, by_alias=True)
+
+
+def encoded_list(kind: type[BaseModel], values: list[Any]) -> bytes:
+    return _lists(kind).dump_json(values, by_alias=True)
+
+
+def answer(value: BaseModel, status: int = 200) -> Response:
+    return Response(encoded(value), status, media_type="application/json")
+
+
+def answers(kind: type[BaseModel], values: list[Any]) -> Response:
+    return Response(encoded_list(kind, values), media_type="application/json")
+
+
+@cache
+def _lists(kind: type[BaseModel]) -> TypeAdapter[list[BaseModel]]:
+    return TypeAdapter(list[kind])  # type: ignore[valid-type]

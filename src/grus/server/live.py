@@ -1,0 +1,177 @@
+"""Server-sent events: what happens, logs as they are written, use as it is measured.
+
+Each stream reads with its caller's rights and checks at every heartbeat that the token still holds. How streams
+wake and are bounded is in `streams`.
+"""
+
+import asyncio
+import codecs
+from collections.abc import AsyncGenerator
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request
+from starlette.responses import Response
+
+from grus.api.wire import EventOut, UsageOut, event_out, usage_out
+from grus.controlplane.services import Services
+from grus.model.errors import BadInput, Mistake
+from grus.model.identifiers import JobId
+from grus.server.edge import Does, JobPath, Live, WhoExactly, answers, encoded, encoded_list, off_loop
+from grus.server.gate import Caller
+from grus.server.streams import BEAT, END, HELLO, RECONNECT, LiveResponse, Streams, frame, json_bytes, waited
+
+router = APIRouter(tags=["live"])
+
+PAGE = 500
+"""Events read at once."""
+LOG_PIECE = 65536
+"""Bytes of a log in one event."""
+LOG_EVERY = 0.2
+"""Seconds between two looks at a log file: nobody tells when a process writes."""
+USAGE_EVERY = 1.0
+LONGEST = 3600.0
+"""Seconds after which a stream asks its client to come back."""
+
+After = Annotated[int | None, Query(ge=0, description="The number of the last event that is known.")]
+Seconds = Annotated[float, Query(gt=0, le=LONGEST, description="End by itself after this time.")]
+LastId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=20)]
+
+
+@router.get("/events", response_model=list[EventOut])
+async def events(
+    request: Request,
+    caller: WhoExactly,
+    does: Does,
+    streams: Live,
+    after: After = None,
+    job: Annotated[str | None, Query(pattern=r"^j[0-9a-z]{10}$")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
+    seconds: Seconds = LONGEST,
+    last: LastId = None,
+) -> Response:
+    """A list; or, for a client that accepts text/event-stream, a stream from `Last-Event-ID` (else from now).
+
+    The stream of one `job` ends when the job has ended.
+    """
+    name = None if job is None else JobId(job)
+    if "text/event-stream" not in request.headers.get("accept", ""):
+        found = await off_loop(does.events, caller.user, after=after or 0, job=name, limit=limit)
+        return answers(EventOut, [event_out(event) for event in found])
+    if name is not None:
+        await off_loop(does.job, caller.user, name)  # a job that is not there is a 404, not an empty stream
+    begin = _after(last) if last is not None else after
+    if begin is None:
+        begin = await off_loop(does.last_event)
+    return LiveResponse(_events(does, caller, streams, begin, name, seconds), streams, caller.token)
+
+
+@router.get("/jobs/{id}/log/stream", response_class=LiveResponse)
+async def follow_log(
+    id: JobPath,
+    caller: WhoExactly,
+    does: Does,
+    streams: Live,
+    worker: Annotated[int | None, Query(ge=0)] = None,
+    offset: int = 0,
+    last: LastId = None,
+) -> Response:
+    """The log of a worker as it grows, until the job has ended. An event's id is the offset after it."""
+    await off_loop(does.job, caller.user, JobId(id))
+    begin = _after(last) if last is not None else offset
+    return LiveResponse(_log(does, caller, streams, JobId(id), worker, begin), streams, caller.token)
+
+
+@router.get("/usage/stream", response_class=LiveResponse)
+async def follow_usage(caller: WhoExactly, does: Does, streams: Live) -> Response:
+    """What the running workers use, once a second."""
+    await off_loop(does.usage, caller.user)
+    return LiveResponse(_usage(does, caller, streams), streams, caller.token)
+
+
+class _Pace:
+    """When a stream must end, say that it lives, or look again."""
+
+    def __init__(self, streams: Streams, caller: Caller, seconds: float) -> None:
+        self._streams = streams
+        self._caller = caller
+        self._clock = asyncio.get_running_loop().time
+        self._end = self._clock() + seconds
+        self._beat = self._clock() + streams.heartbeat
+
+    @property
+    def over(self) -> bool:
+        return self._streams.closing or self._clock() >= self._end
+
+    def sent(self) -> None:
+        self._beat = self._clock() + self._streams.heartbeat
+
+    async def silence(self, ticket: asyncio.Event, most: float = LONGEST) -> bool:
+        """Wait for a change, `most` seconds at most; whether it is time for a heartbeat."""
+        now = self._clock()
+        await waited(ticket, max(0.0, min(most, self._beat - now, self._end - now)))
+        if self._clock() < self._beat:
+            return False
+        self.sent()
+        self._caller.verify()  # raises when the token was taken back
+        return True
+
+
+async def _events(
+    does: Services, caller: Caller, streams: Streams, after: int, job: JobId | None, seconds: float
+) -> AsyncGenerator[bytes, None]:
+    pace = _Pace(streams, caller, seconds)
+    yield HELLO
+    while not pace.over:
+        ticket = streams.ticket()
+        # First whether it has ended, then what happened: so the last event is never cut off.
+        ended = job is not None and (await off_loop(does.job, caller.user, job)).terminal
+        found = await off_loop(does.events, caller.user, after=after, job=job, limit=PAGE)
+        for event in found:
+            yield frame("event", encoded(event_out(event)), event.seq)
+            after = event.seq
+            pace.sent()
+        if ended and len(found) < PAGE:
+            yield END
+            return
+        if not found and await pace.silence(ticket):
+            yield BEAT
+    yield RECONNECT
+
+
+async def _log(
+    does: Services, caller: Caller, streams: Streams, job: JobId, worker: int | None, offset: int
+) -> AsyncGenerator[bytes, None]:
+    pace = _Pace(streams, caller, LONGEST)
+    text = codecs.getincrementaldecoder("utf-8")("replace")
+    yield HELLO
+    while not pace.over:
+        ended = (await off_loop(does.job, caller.user, job)).terminal
+        data, following = await off_loop(does.log, caller.user, job, worker, offset, LOG_PIECE)
+        if data:
+            piece = text.decode(data)
+            known = following - len(text.getstate()[0])  # half a character is sent with the rest of it
+            yield frame("log", json_bytes({"text": piece, "next": known}), known)
+            pace.sent()
+        offset = following
+        if ended and not data:
+            yield END
+            return
+        if not data and await pace.silence(streams.closed, LOG_EVERY):
+            yield BEAT
+    yield RECONNECT
+
+
+async def _usage(does: Services, caller: Caller, streams: Streams) -> AsyncGenerator[bytes, None]:
+    pace = _Pace(streams, caller, LONGEST)
+    yield HELLO
+    while not pace.over:
+        found = await off_loop(does.usage, caller.user)
+        yield frame("usage", encoded_list(UsageOut, [usage_out(one) for one in found]))
+        await pace.silence(streams.closed, USAGE_EVERY)
+    yield RECONNECT
+
+
+def _after(last: str) -> int:
+    if not last.isdecimal():
+        raise BadInput([Mistake("Last-Event-ID", "must be a number that the stream gave before", last)])
+    return int(last)

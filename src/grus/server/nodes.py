@@ -1,0 +1,39 @@
+"""Routes of the pool: nodes, who holds what, measured use, and the server's own state."""
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from grus.api.wire import NodeOut, StatusOut, UsageOut, node_out, status_out, usage_out
+from grus.model.identifiers import NodeId
+from grus.server.edge import Does, NamePath, Who, answer, answers, off_loop
+
+router = APIRouter(tags=["pool"])
+
+
+@router.get("/nodes", response_model=list[NodeOut])
+async def list_nodes(user: Who, does: Does) -> Response:
+    nodes, holders = await off_loop(does.nodes, user), await off_loop(does.holders, user)
+    return answers(NodeOut, [node_out(node, holders) for node in nodes])
+
+
+@router.post("/nodes/{id}/cordon", status_code=204)
+async def cordon(id: NamePath, user: Who, does: Does) -> Response:
+    """No new work there; what runs goes on."""
+    await off_loop(does.cordon, user, NodeId(id), True)
+    return Response(status_code=204)
+
+
+@router.post("/nodes/{id}/uncordon", status_code=204)
+async def uncordon(id: NamePath, user: Who, does: Does) -> Response:
+    await off_loop(does.cordon, user, NodeId(id), False)
+    return Response(status_code=204)
+
+
+@router.get("/usage", response_model=list[UsageOut])
+async def usage(user: Who, does: Does) -> Response:
+    return answers(UsageOut, [usage_out(one) for one in await off_loop(does.usage, user)])
+
+
+@router.get("/status", response_model=StatusOut)
+async def status(user: Who, does: Does) -> Response:
+    return answer(status_out(await off_loop(does.status, user)))

@@ -1,0 +1,30 @@
+"""Routes of queues: look, make or change, delete."""
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from grus.api.wire import QueueIn, QueueOut, queue_out, to_queue
+from grus.model.identifiers import QueueName
+from grus.server.edge import Does, NamePath, Who, answer, answers, off_loop
+
+router = APIRouter(tags=["queues"])
+
+
+@router.get("/queues", response_model=list[QueueOut])
+async def list_queues(user: Who, does: Does) -> Response:
+    """Every queue with what it deserves, holds and waits for."""
+    return answers(QueueOut, [queue_out(queue) for queue in await off_loop(does.queues, user)])
+
+
+@router.put("/queues/{name}", status_code=204)
+async def put_queue(name: NamePath, queue: QueueIn, user: Who, does: Does) -> Response:
+    """Make the queue, or replace all its settings."""
+    await off_loop(does.put_queue, user, to_queue(name, queue))
+    return Response(status_code=204)
+
+
+@router.delete("/queues/{name}", status_code=204)
+async def delete_queue(name: NamePath, user: Who, does: Does) -> Response:
+    """Refused with their list while it has jobs that have not ended."""
+    await off_loop(does.delete_queue, user, QueueName(name))
+    return Response(status_code=204)
