@@ -101,9 +101,8 @@ def crashes(size: Size) -> tuple[list[int], list[int]]:
         seconds = 5 + random.uniform(0, 3)
         for name, crash in ((OURS, crash_grus), (TUNED, crash_slurm)):
             result = crash(seconds)
-            tell(
-                f"kill -9 of {name}, round {number + 1}: {result[0]} acknowledged, {result[1]} lost, {result[2]} twice"
-            )
+            told = f"{result[0]} acknowledged, {result[1]} lost, {result[2]} twice"
+            tell(f"kill -9 of {name}, round {number + 1}: {told}")
             totals[name] = [total + more for total, more in zip(totals[name], result, strict=True)]
     return totals[OURS], totals[TUNED]
 
