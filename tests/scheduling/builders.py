@@ -120,7 +120,7 @@ def a_request(
     if isinstance(gpus, str) and ":" in gpus:
         kind, _, gpus = gpus.partition(":")
         kinds = (kind,)
-    slice_of_one = isinstance(gpus, str) and gpus.endswith("GB") or isinstance(gpus, float) and gpus < 1
+    slice_of_one = (isinstance(gpus, str) and gpus.endswith("GB")) or (isinstance(gpus, float) and gpus < 1)
     if slice_of_one:
         role = Role("worker", Range(1, 1), a_replica(gpus, kinds))
     else:

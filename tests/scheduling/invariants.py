@@ -108,7 +108,7 @@ def _on_lost_device(facts: Facts, job: Job) -> bool:
 
 
 def gangs_are_whole(after: Facts, decisions: Decisions) -> Iterator[str]:
-    """Whoever was started or resized has an allowed number of every role, all of them, on one node if asked."""
+    """Whoever was started or resized has an allowed number of every role, on one node if asked."""
     touched = {a.job for a in decisions.actions if isinstance(a, Start | Resize)}
     for job in after.jobs:
         if job.id not in touched:
@@ -188,7 +188,7 @@ def nothing_runs_on_lost_devices(after: Facts) -> Iterator[str]:
 
 
 def the_young_are_guarded(before: Facts, decisions: Decisions) -> Iterator[str]:
-    """A job younger than a minute is paused only where some request inside quota waits, or a backfill is due."""
+    """A job younger than a minute is paused only where a request inside quota waits, or a backfill is due."""
     jobs = {job.id: job for job in before.jobs}
     asked = any(_someone_inside_waits(before, queue.name) for queue in before.queues)
     for action in decisions.actions:

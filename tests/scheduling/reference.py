@@ -1,4 +1,4 @@
-"""A naive reference of the scheduling quantities: recomputed from the list of jobs, exact, slow, obviously right.
+"""A naive reference of the scheduling quantities: from the list of jobs, exact, slow, obviously right.
 
 No index, no cache, no floating point: every function walks all jobs of `Facts` and says one sentence of the
 specification. It must never import from grus.scheduling; that is what it is compared with.
@@ -160,7 +160,7 @@ def held(facts: Facts, name: QueueName) -> int:
 
 
 def claimed(facts: Facts, parent: QueueName | None = None) -> int:
-    """Sum over the queues below `parent` of max(held, reserved), where a branch holds what its children claim."""
+    """Sum of max(held, reserved) over the queues below `parent`; a branch holds what its children claim."""
     total = 0
     for queue in children(facts, parent):
         leaf = not children(facts, queue.name)
@@ -179,16 +179,15 @@ def never_preempted(facts: Facts, name: QueueName) -> int:
 
 
 def effective_quotas(facts: Facts) -> dict[QueueName, Fraction]:
-    """reserved + (quota − reserved) × f where the pool (below: the parent's quota) is smaller than the sum."""
+    """reserved + (quota − reserved) × f where the room (the pool, the parent's quota) is below the sum."""
     quotas: dict[QueueName, Fraction] = {}
 
     def spread(parent: QueueName | None, room: Fraction) -> None:
         below = children(facts, parent)
-        over = any(q.oversubscribe for q in below)
         total = sum(q.quota.total for q in below)
         lent = sum(q.quota.total - q.reserved for q in below)
         factor = Fraction(1)
-        if total > room and lent and not over:
+        if total > room and lent:
             factor = max(Fraction(0), (room - sum(q.reserved for q in below)) / lent)
         for q in below:
             quotas[q.name] = q.reserved + (q.quota.total - q.reserved) * factor
@@ -216,7 +215,9 @@ def idle_reserved(facts: Facts, queue: Queue) -> int:
     return max(0, queue.reserved - demand(facts, queue))
 
 
-def water_fill(rest: Fraction, wishes: Mapping[QueueName, Fraction], weights: Mapping[QueueName, float]) -> dict[QueueName, Fraction]:  # fmt: skip
+def water_fill(
+    rest: Fraction, wishes: Mapping[QueueName, Fraction], weights: Mapping[QueueName, float]
+) -> dict[QueueName, Fraction]:
     """Share `rest` by weight among the wishes; whoever is full leaves the remainder to the others."""
     given = dict.fromkeys(wishes, Fraction(0))
     while rest > 0:

@@ -1,9 +1,9 @@
 """A tiny live system in virtual time around the pure core: what a control plane does, without one.
 
-`settle` asks `decide`, carries the answer out as a control plane would – a start takes a second, a pause two, a
-seat that was given back leaves a second later – and goes on until nothing more happens. After every step the
-invariants are checked, and the same decision is asked of a snapshot built anew in another order: it must be the
-same to the byte. Between outside events the world must never come back to an allocation that it has left.
+`settle` asks `decide`, carries the answer out as a control plane would – a start takes a second, a pause two,
+a seat that was given back leaves a second later – and goes on until nothing more happens. After every step
+the invariants are checked, and the same decision is asked of a snapshot built anew in another order: it must
+be the same to the byte. Without outside events the world never comes back to an allocation that it has left.
 """
 
 import random
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from grus.model.cluster import Node
 from grus.model.identifiers import JobId, QueueName
-from grus.model.jobs import NEXT, Desired, Job, PauseCause, Phase, Seat
+from grus.model.jobs import NEXT, Desired, Job, PauseCause, Phase
 from grus.model.queues import Queue
 from grus.model.resources import GPU, Range
 from grus.scheduling.cycle import decide
@@ -24,6 +24,8 @@ from tests.scheduling.dump import dump
 from tests.scheduling.reference import Facts
 
 START_SECONDS, PAUSE_SECONDS, LEAVE_SECONDS, STOP_SECONDS = 1.0, 2.0, 1.0, 2.0
+WORKED_OUT = frozenset({"share", "exact", "demand"})
+"""Fair shares and branches' demand, kept on the queues and worked out anew by every cycle."""
 
 
 class World:
@@ -40,6 +42,7 @@ class World:
         self.snapshot = Snapshot(self.nodes, self.queues, ())
         self._timers: list[tuple[float, JobId, int, Phase | None]] = []
         self._chance = random.Random(seed)
+        self._last_run: dict[JobId, Job] = {}
         self._quiet: list[str] = []
         self._actions_since_event = 0
 
@@ -160,9 +163,10 @@ class World:
     def step(self) -> Decisions:
         """One cycle: decide, check, carry out, check."""
         before = self.facts()
-        found = dump(self.snapshot)
+        self.snapshot.advance(self.now)
+        found = dump(self.snapshot, WORKED_OUT)
         decisions = decide(self.snapshot, self.now)
-        assert dump(self.snapshot) == found, "decide changed its snapshot"
+        assert dump(self.snapshot, WORKED_OUT) == found, "decide changed its snapshot"
         assert repr(decide(self.anew(), self.now)) == repr(decisions), "another order, another decision"
         for action in decisions.actions:
             self._carry_out(action)
@@ -174,11 +178,14 @@ class World:
         return decisions
 
     def anew(self) -> Snapshot:
-        """A snapshot of the same facts, built in another order."""
+        """A snapshot of the same facts, built in another order; it has seen the ended jobs run, too."""
         jobs, queues, nodes = list(self.jobs.values()), list(self.queues), list(self.nodes)
         for things in (jobs, queues, nodes):
-            self._chance.shuffle(things)  # type: ignore[arg-type]
+            self._chance.shuffle(things)
         snapshot = Snapshot(nodes, queues, ())
+        for job in jobs:
+            if job.terminal and job.id in self._last_run:
+                snapshot.put(self._last_run[job.id])
         for job in jobs:
             snapshot.put(job, self._blocked(job))
         return snapshot
@@ -265,7 +272,7 @@ class World:
         if job.terminal or job.attempt != attempt:
             return
         if phase is None:
-            self._put(replace(job, seats=_without_leaving(job)))
+            self._put(replace(job, seats=job.staying))
         elif phase is Phase.RUNNING and job.phase is Phase.STARTING:
             self._put(replace(job, phase=phase))
         elif phase is Phase.PAUSED and job.phase is Phase.PAUSING:
@@ -279,6 +286,8 @@ class World:
         assert old is None or job.phase is old.phase or job.phase in NEXT[old.phase], f"{old} → {job.phase}"
         self.jobs[job.id] = job = replace(job, version=job.version + 1)
         self.snapshot.put(job, self._blocked(job))
+        if job.seats:
+            self._last_run[job.id] = job
         for other in self.jobs.values():
             if job.terminal and job.id in other.spec.after and not other.terminal:
                 self.snapshot.put(other, self._blocked(other))
@@ -312,10 +321,6 @@ class World:
         last = [f"  {at:.3f} {action}" for at, action in self.history[-30:]]
         jobs = [f"  {job.id}: {job.phase} {job.held / GPU}" for job in self.jobs.values() if not job.terminal]
         return "\n".join(["history:", *last, "jobs:", *jobs])
-
-
-def _without_leaving(job: Job) -> tuple[Seat, ...]:
-    return job.staying
 
 
 def two_queues(pool: str = "1x4", a: float = 2, b: float = 2) -> World:
