@@ -1,0 +1,588 @@
+"""What every Store promises, as tests: inherit `StoreContract` and give it a fixture `store`.
+
+Each test is a sentence of the docstrings in `grus.model.ports.Store`.
+"""
+
+import logging
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from itertools import count
+from typing import TypeVar
+
+import pytest
+
+from grus.model.errors import BadInput, Conflict, Fenced, NotFound, StaleVersion
+from grus.model.identifiers import JobId, NodeId, QueueName, UserName
+from grus.model.jobs import (
+    NEXT,
+    TERMINAL,
+    Affinity,
+    Checkpoint,
+    Exit,
+    ExitCause,
+    Idle,
+    Job,
+    PauseCause,
+    Phase,
+    Seat,
+    Spec,
+)
+from grus.model.ports import AccessRole, Event, Store, Token, User
+from grus.model.queues import Queue, Quota
+from grus.model.resources import GPU, Range, Replica, Request, Role
+
+T = TypeVar("T")
+Heard = list[tuple[Job, Event | None]]
+ADA, BOB = UserName("ada"), UserName("bob")
+_numbers = count(1)
+
+
+def a_spec(name: str = "resnet", queue: str = "vision") -> Spec:
+    request = Request(roles=(Role("worker", Range(1, 1), Replica(gpus=1)),))
+    return Spec(name=name, queue=QueueName(queue), run=("python", "train.py"), request=request)
+
+
+def a_job(
+    id: str | None = None,
+    *,
+    name: str = "resnet",
+    queue: str = "vision",
+    user: str = ADA,
+    submitted_at: float = 1000.0,
+    phase: Phase = Phase.PENDING,
+) -> Job:
+    return Job(
+        id=JobId(id or f"j{next(_numbers):06}"),
+        spec=a_spec(name, queue),
+        user=UserName(user),
+        submitted_at=submitted_at,
+        phase=phase,
+    )
+
+
+def an_event(job: Job | None = None, kind: str = "submitted", at: float = 1000.0) -> Event:
+    return Event(at=at, kind=kind, text=f"It was {kind}.", job=job.id if job else None)
+
+
+def done(future: "Future[T]") -> T:
+    return future.result(timeout=30)
+
+
+def stored(store: Store, *jobs: Job) -> list[Job]:
+    """The jobs as the store keeps them, each with an event."""
+    return [done(future) for future in [store.create(job, an_event(job)) for job in jobs]]
+
+
+def a_full_job() -> Job:
+    """A value in every field that is empty by default."""
+    roles = (
+        Role("launcher", Range(1, 1), Replica(gpus=0, cpu=1000), run=("mpirun",)),
+        Role(
+            "worker",
+            Range(2, 8),
+            Replica(gpus=0, gpu_memory=12 << 30, types=("A100", "H100"), memory=1 << 35),
+        ),
+    )
+    spec = Spec(
+        name="größe „ü“ \U0001f680 \x00 \\ \"'",
+        queue=QueueName("vision"),
+        run=("/bin/sh", "-c", "echo 'a\nb'"),
+        request=Request(roles=roles, sizes=(2, 4, 8), one_node=True),
+        setup=("pip install .",),
+        checkpoint=Checkpoint(path="ckpt/", grace=0.1, every=600.0),
+        idle=Idle(below=1 / 3),
+        max_runtime=3 * 86400.0,
+        retries=3,
+        after=(JobId("j1"),),
+        env=(("PATH", "/bin"), ("EMPTY", "")),
+        node_selector=(("zone", "a"),),
+        affinity=Affinity(prefer=(("disk", "fast"),), avoid_nodes=("n9",)),
+    )
+    return Job(
+        id=JobId("jfull"),
+        spec=spec,
+        user=ADA,
+        submitted_at=1763000000.1234567,
+        seats=(Seat("worker", 0, NodeId("n1"), (), GPU // 3, born=2, leaving=True),),
+        started_at=1.1,
+        first_started_at=0.1 + 0.2,
+        saved_at=2.2,
+        paused_by=PauseCause.IDLE,
+        backfill_until=5e-324,
+        not_before=1e300,
+        failures=1,
+        size=Range(2, 4),
+        exit=Exit(ExitCause.SIGNAL, 9, "killed"),
+        reason="because",
+        progress=(("step", 12.0), ("loss", 1e-9)),
+    )
+
+
+class StoreContract:
+    """The promises. `store` is empty and open; whoever provides it closes it."""
+
+    # ------------------------------------------------------------------------------------------- create
+
+    def test_a_created_job_has_version_one_and_reads_back_equal(self, store: Store) -> None:
+        given = a_full_job()
+        result = done(store.create(given, an_event(given)))
+        assert result == replace(given, version=1)
+        assert store.job(given.id) == result
+        assert store.jobs() == [result]
+
+    def test_an_id_is_used_once(self, store: Store) -> None:
+        [first] = stored(store, a_job("j1"))
+        with pytest.raises(Conflict):
+            done(store.create(a_job("j1", name="other"), an_event()))
+        assert store.job(first.id) == first
+        assert len(store.events()) == 1
+
+    def test_a_repeated_key_gives_the_first_job_as_it_is_now_and_writes_nothing(self, store: Store) -> None:
+        first = done(store.create(a_job("j1"), an_event(), key="k"))
+        now = done(store.replace(replace(first, phase=Phase.STARTING), None))
+        again = done(store.create(a_job("j2"), an_event(), key="k"))
+        assert again == now
+        assert [job.id for job in store.jobs()] == ["j1"]
+        assert len(store.events()) == 1
+
+    def test_a_repeated_key_with_another_spec_is_a_conflict(self, store: Store) -> None:
+        done(store.create(a_job("j1", name="one"), an_event(), key="k"))
+        with pytest.raises(Conflict, match="k"):
+            done(store.create(a_job("j2", name="two"), an_event(), key="k"))
+        assert [job.id for job in store.jobs()] == ["j1"]
+
+    def test_a_key_belongs_to_its_user(self, store: Store) -> None:
+        done(store.create(a_job("j1", user=ADA), an_event(), key="k"))
+        done(store.create(a_job("j2", user=BOB), an_event(), key="k"))
+        assert {job.id for job in store.jobs()} == {"j1", "j2"}
+
+    def test_a_refused_create_does_not_use_up_its_key(self, store: Store) -> None:
+        stored(store, a_job("j1"))
+        with pytest.raises(Conflict):
+            done(store.create(a_job("j1"), an_event(), key="k"))
+        assert done(store.create(a_job("j2"), an_event(), key="k")).id == "j2"
+
+    def test_many_at_once_with_one_key_make_one_job(self, store: Store) -> None:
+        futures = [store.create(a_job(f"j{n}"), an_event(), key="k") for n in range(50)]
+        assert {done(future).id for future in futures} == {"j0"}
+        assert len(store.jobs()) == len(store.events()) == 1
+
+    @pytest.mark.parametrize(
+        "bad", [{"progress": (("loss", float("nan")),)}, {"not_before": float("inf")}, {"reason": "\ud800"}]
+    )
+    def test_what_cannot_be_read_back_is_refused_and_harms_nobody(
+        self, store: Store, bad: dict[str, object]
+    ) -> None:
+        futures = [
+            store.create(a_job("j1"), an_event()),
+            store.create(replace(a_job("j2"), **bad), an_event()),  # type: ignore[arg-type]
+            store.create(a_job("j3"), an_event()),
+        ]
+        with pytest.raises(BadInput):
+            done(futures[1])
+        assert [done(futures[0]).id, done(futures[2]).id] == ["j1", "j3"]
+        assert {job.id for job in store.jobs()} == {"j1", "j3"}
+
+    # ------------------------------------------------------------------------------------------ replace
+
+    def test_a_replace_writes_the_job_with_its_event_and_the_next_version(self, store: Store) -> None:
+        [job] = stored(store, a_job())
+        wanted = replace(job, phase=Phase.STARTING, attempt=1, reason="there is room")
+        result = done(store.replace(wanted, an_event(job, "starting")))
+        assert result == replace(wanted, version=2)
+        assert store.job(job.id) == result
+        assert [event.kind for event in store.events(job=job.id)] == ["submitted", "starting"]
+
+    def test_a_replace_without_event_leaves_the_log_alone(self, store: Store) -> None:
+        [job] = stored(store, a_job())
+        done(store.replace(replace(job, reason="waits"), None))
+        assert store.job(job.id).reason == "waits"
+        assert len(store.events()) == 1
+
+    def test_a_stale_replace_is_refused_and_writes_nothing(self, store: Store) -> None:
+        [job] = stored(store, a_job())
+        newer = done(store.replace(replace(job, reason="first"), None))
+        with pytest.raises(StaleVersion):
+            done(store.replace(replace(job, reason="second"), an_event(job)))
+        assert store.job(job.id) == newer
+        assert len(store.events()) == 1
+
+    @pytest.mark.parametrize("version", [0, 2, 99])
+    def test_a_version_that_is_not_the_stored_one_is_stale(self, store: Store, version: int) -> None:
+        [job] = stored(store, a_job())
+        with pytest.raises(StaleVersion):
+            done(store.replace(replace(job, version=version), None))
+
+    @pytest.mark.parametrize("version", [0, 1])
+    def test_replacing_a_job_that_is_not_there_is_not_found(self, store: Store, version: int) -> None:
+        with pytest.raises(NotFound):
+            done(store.replace(replace(a_job(), version=version), an_event()))
+        assert store.events() == []
+
+    @pytest.mark.parametrize("before", list(Phase))
+    def test_only_legal_changes_of_phase_are_written(self, store: Store, before: Phase) -> None:
+        for after in Phase:
+            [job] = stored(store, a_job(phase=before))
+            future = store.replace(replace(job, phase=after), an_event(job))
+            if after is before or after in NEXT[before]:
+                assert done(future).phase is after
+            else:
+                with pytest.raises(Conflict):
+                    done(future)
+                assert store.job(job.id) == job
+
+    def test_user_queue_and_time_of_submission_never_change(self, store: Store) -> None:
+        [job] = stored(store, a_job())
+        for changed in (
+            replace(job, user=BOB),
+            replace(job, submitted_at=job.submitted_at + 1),
+            replace(job, spec=a_spec(queue="other")),
+        ):
+            with pytest.raises(Conflict):
+                done(store.replace(changed, None))
+        assert store.job(job.id) == job
+
+    def test_writes_of_one_thread_take_effect_in_order(self, store: Store) -> None:
+        job = a_job()
+        futures = [store.create(job, an_event(job))]
+        futures += [
+            store.replace(replace(job, version=n, reason=str(n)), an_event(job, str(n)))
+            for n in range(1, 300)
+        ]
+        assert [done(future).version for future in futures] == list(range(1, 301))
+        assert store.job(job.id).reason == "299"
+        assert [event.kind for event in store.events()] == ["submitted", *map(str, range(1, 300))]
+
+    def test_a_refused_write_never_undoes_its_neighbours(self, store: Store) -> None:
+        jobs = stored(store, *(a_job(f"j{n:03}") for n in range(300)))
+        futures = [
+            store.replace(replace(job, version=99 if n % 3 == 0 else 1, reason="new"), an_event(job, "new"))
+            for n, job in enumerate(jobs)
+        ]
+        refused = {n for n, future in enumerate(futures) if future.exception(timeout=30) is not None}
+        assert refused == set(range(0, 300, 3))
+        assert {int(job.id[1:]) for job in store.jobs() if job.reason != "new"} == refused
+        assert len(store.events()) == 300 + 200
+
+    def test_of_many_threads_with_the_same_version_one_wins(self, store: Store) -> None:
+        [job] = stored(store, a_job())
+        won: list[str] = []
+        barrier = threading.Barrier(8)
+
+        def race(name: str) -> None:
+            barrier.wait(timeout=30)
+            try:
+                won.append(done(store.replace(replace(job, reason=name), an_event(job, name))).reason)
+            except StaleVersion:
+                return
+
+        threads = [threading.Thread(target=race, args=(str(n),)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=30)
+        assert won == [store.job(job.id).reason]
+        assert len(store.events()) == 2
+
+    # ------------------------------------------------------------------------------------------- epochs
+
+    def test_epochs_rise(self, store: Store) -> None:
+        epochs = [store.take_over() for _ in range(3)]
+        assert epochs == sorted(set(epochs))
+
+    def test_an_earlier_epoch_is_fenced_and_writes_nothing(self, store: Store) -> None:
+        [job] = stored(store, a_job())
+        old = store.take_over()
+        job = done(store.replace(replace(job, reason="old"), None, epoch=old))
+        new = store.take_over()
+        with pytest.raises(Fenced):
+            done(store.replace(replace(job, reason="late"), an_event(job), epoch=old))
+        assert store.job(job.id) == job
+        assert done(store.replace(replace(job, reason="new"), None, epoch=new)).reason == "new"
+
+    def test_a_write_without_epoch_is_not_fenced(self, store: Store) -> None:
+        [job] = stored(store, a_job())
+        store.take_over()
+        store.take_over()
+        assert done(store.replace(replace(job, reason="a person"), None)).version == 2
+
+    def test_a_fenced_writer_hears_that_first_whatever_else_is_wrong(self, store: Store) -> None:
+        old = store.take_over()
+        store.take_over()
+        with pytest.raises(Fenced):
+            done(store.replace(a_job(), None, epoch=old))
+
+    # --------------------------------------------------------------------------------------------- read
+
+    def test_an_unknown_job_is_not_found(self, store: Store) -> None:
+        with pytest.raises(NotFound, match="jnone"):
+            store.job(JobId("jnone"))
+
+    def test_jobs_come_newest_first_and_ties_by_id_descending(self, store: Store) -> None:
+        stored(store, a_job("ja", submitted_at=2), a_job("jc", submitted_at=1), a_job("jb", submitted_at=2))
+        assert [job.id for job in store.jobs()] == ["jb", "ja", "jc"]
+
+    def test_jobs_are_filtered_by_phase_queue_and_user(self, store: Store) -> None:
+        stored(
+            store,
+            a_job("j1", queue="a", user=ADA, submitted_at=1),
+            a_job("j2", queue="b", user=ADA, submitted_at=2, phase=Phase.RUNNING),
+            a_job("j3", queue="a", user=BOB, submitted_at=3, phase=Phase.FAILED),
+        )
+
+        def ids(jobs: Sequence[Job]) -> list[str]:
+            return [job.id for job in jobs]
+
+        assert ids(store.jobs(phases=[Phase.PENDING, Phase.FAILED])) == ["j3", "j1"]
+        assert ids(store.jobs(phases=[])) == []
+        assert ids(store.jobs(queue=QueueName("a"))) == ["j3", "j1"]
+        assert ids(store.jobs(user=ADA)) == ["j2", "j1"]
+        assert ids(store.jobs(phases=[Phase.PENDING], queue=QueueName("a"), user=ADA)) == ["j1"]
+        assert ids(store.jobs(phases=[Phase.PENDING], queue=QueueName("a"), user=BOB)) == []
+
+    def test_a_filter_sees_the_phase_as_it_is_now(self, store: Store) -> None:
+        [job] = stored(store, a_job())
+        done(store.replace(replace(job, phase=Phase.STARTING), None))
+        assert store.jobs(phases=[Phase.PENDING]) == []
+        assert len(store.jobs(phases=[Phase.STARTING])) == 1
+
+    @pytest.mark.parametrize("limit", [1, 3, 7, 100])
+    def test_pages_joined_are_the_whole_listing(self, store: Store, limit: int) -> None:
+        # Times that have no short decimal form, so that the cursor must be exact.
+        times = [0.1 + 0.2, 0.3, 1763000000.1234567, 1763000000.1234569, 1 / 3]
+        stored(store, *(a_job(submitted_at=times[n % 5]) for n in range(20)))
+        pages: list[Job] = []
+        after = None
+        while page := store.jobs(limit=limit, after=after):
+            assert len(page) <= limit
+            pages += page
+            after = page[-1].submitted_at, page[-1].id
+        assert pages == store.jobs()
+        assert len(pages) == 20
+
+    def test_a_limit_of_none_is_no_limit_and_of_zero_is_nothing(self, store: Store) -> None:
+        stored(store, *(a_job() for _ in range(3)))
+        assert len(store.jobs()) == 3
+        assert store.jobs(limit=0) == []
+
+    def test_count_is_by_phase(self, store: Store) -> None:
+        assert sum(store.count().values()) == 0
+        stored(store, a_job(), a_job(), a_job(phase=Phase.RUNNING))
+        counts = {phase: jobs for phase, jobs in store.count().items() if jobs}
+        assert counts == {Phase.PENDING: 2, Phase.RUNNING: 1}
+
+    # ------------------------------------------------------------------------------------------- events
+
+    def test_events_are_numbered_without_gaps_or_repeats(self, store: Store) -> None:
+        jobs = stored(store, *(a_job() for _ in range(5)))
+        futures = [
+            store.replace(replace(job, version=n), an_event(job, "tick")) for n, job in enumerate(jobs)
+        ]
+        assert sum(future.exception(timeout=30) is None for future in futures) == 1
+        stored(store, a_job())
+        seqs = [event.seq for event in store.events()]
+        assert seqs == list(range(seqs[0], seqs[0] + 7))
+
+    def test_an_event_reads_back_as_given_but_for_its_number(self, store: Store) -> None:
+        job = a_job()
+        given = Event(at=1763000000.1234567, kind="submitted", text="ü\n", job=job.id, attempt=3, seq=77)
+        done(store.create(job, given))
+        [event] = store.events()
+        assert replace(event, seq=77) == given
+
+    def test_events_are_read_from_a_number_on_by_job_and_with_a_limit(self, store: Store) -> None:
+        one, two = stored(store, a_job("j1"), a_job("j2"))
+        for n in range(1, 4):
+            done(store.replace(replace(one, version=n), an_event(one, f"tick{n}")))
+        everything = store.events()
+        assert [event.seq for event in everything] == sorted(event.seq for event in everything)
+        assert store.events(after=everything[2].seq) == everything[3:]
+        assert [event.kind for event in store.events(job=two.id)] == ["submitted"]
+        assert store.events(limit=2) == everything[:2]
+        mine = store.events(job=one.id)
+        assert store.events(job=one.id, after=mine[0].seq, limit=2) == mine[1:3]
+
+    # ---------------------------------------------------------------------------------------- listeners
+
+    def test_listeners_hear_every_write_in_the_order_of_the_log(self, store: Store) -> None:
+        heard: Heard = []
+        store.subscribe(heard.extend)
+        jobs = stored(store, *(a_job() for _ in range(20)))
+        [done(future) for future in [store.replace(job, an_event(job, "tick")) for job in jobs]]
+        silent = done(store.replace(replace(jobs[0], version=2), None))
+        assert [event for _, event in heard if event] == store.events()
+        assert heard[-1] == (silent, None)
+        assert [job.version for job, _ in heard] == [1] * 20 + [2] * 20 + [3]
+
+    def test_when_a_future_is_done_the_listeners_have_heard(self, store: Store) -> None:
+        heard: Heard = []
+        store.subscribe(heard.extend)
+        for n in range(1, 50):
+            [job] = stored(store, a_job())
+            assert heard[-1][0] == job
+            assert len(heard) == n
+
+    def test_a_listener_finds_what_it_hears_of_in_the_store(self, store: Store) -> None:
+        seen: list[bool] = []
+        store.subscribe(
+            lambda written: seen.extend(store.job(job.id).version >= job.version for job, _ in written)
+        )
+        stored(store, *(a_job() for _ in range(10)))
+        assert seen == [True] * 10
+
+    def test_refused_writes_and_repeated_keys_are_not_told(self, store: Store) -> None:
+        done(store.create(a_job("j1"), an_event(), key="k"))
+        heard: Heard = []
+        store.subscribe(heard.extend)
+        done(store.create(a_job("j2"), an_event(), key="k"))
+        with pytest.raises(NotFound):
+            done(store.replace(a_job("jnone"), an_event()))
+        assert heard == []
+
+    def test_who_has_left_hears_nothing_more(self, store: Store) -> None:
+        heard: Heard = []
+        leave = store.subscribe(heard.extend)
+        stored(store, a_job())
+        leave()
+        leave()
+        stored(store, a_job())
+        assert len(heard) == 1
+
+    def test_a_failing_listener_stops_neither_the_store_nor_the_others(
+        self, store: Store, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        heard: Heard = []
+
+        def fail(written: Sequence[tuple[Job, Event | None]]) -> None:
+            raise RuntimeError("not today")
+
+        store.subscribe(fail)
+        store.subscribe(heard.extend)
+        with caplog.at_level(logging.ERROR):
+            stored(store, a_job(), a_job())
+        assert len(heard) == len(store.jobs()) == 2
+        assert "not today" in caplog.text
+
+    def test_a_listener_may_write(self, store: Store) -> None:
+        heard: Heard = []
+        written: list[Future[Job]] = []
+
+        def follow(writes: Sequence[tuple[Job, Event | None]]) -> None:
+            written.extend(store.replace(job, an_event(job, "seen")) for job, _ in writes if job.version == 1)
+
+        store.subscribe(follow)
+        store.subscribe(heard.extend)
+        stored(store, a_job(), a_job())
+        assert [done(future).version for future in written] == [2, 2]
+        assert [event for _, event in heard if event] == store.events()
+
+    def test_who_listens_and_then_reads_misses_nothing(self, store: Store) -> None:
+        ids = [f"j{n:03}" for n in range(200)]
+        writing = threading.Thread(target=lambda: stored(store, *(a_job(id) for id in ids)))
+        writing.start()
+        heard: Heard = []
+        leave = store.subscribe(heard.extend)
+        known = {job.id for job in store.jobs()}
+        writing.join(timeout=30)
+        leave()
+        assert known | {job.id for job, _ in heard} == set(ids)
+
+    # ----------------------------------------------------------------------------- queues, users, nodes
+
+    def test_queues_are_put_overwritten_and_deleted(self, store: Store) -> None:
+        vision = Queue(
+            name=QueueName("vision"), quota=Quota.of({"A100": 4, "any": 2}), members=(ADA,), limit=8 * GPU
+        )
+        done(store.put_queue(vision))
+        done(store.put_queue(Queue(name=QueueName("audio"))))
+        assert store.queues() == [Queue(name=QueueName("audio")), vision]
+        done(store.put_queue(replace(vision, weight=2.5)))
+        assert store.queues()[1].weight == 2.5
+        done(store.delete_queue(QueueName("vision")))
+        assert [queue.name for queue in store.queues()] == ["audio"]
+
+    def test_deleting_a_queue_that_is_not_there_is_not_found(self, store: Store) -> None:
+        with pytest.raises(NotFound, match="vision"):
+            done(store.delete_queue(QueueName("vision")))
+
+    def test_deleting_a_user_removes_its_tokens(self, store: Store) -> None:
+        done(store.put_user(User(name=ADA, role=AccessRole.ADMIN)))
+        done(store.put_user(User(name=BOB, unix_user="bob")))
+        for digest, user in (("d1", ADA), ("d2", BOB), ("d3", ADA)):
+            done(
+                store.put_token(
+                    Token(digest=digest, user=user, label="laptop", created_at=1.5, expires_at=2.5)
+                )
+            )
+        assert [user.name for user in store.users()] == [ADA, BOB]
+        assert [token.digest for token in store.tokens()] == ["d1", "d2", "d3"]
+        done(store.delete_user(ADA))
+        assert store.users() == [User(name=BOB, unix_user="bob")]
+        assert [token.digest for token in store.tokens()] == ["d2"]
+
+    def test_overwriting_a_user_keeps_its_tokens(self, store: Store) -> None:
+        done(store.put_user(User(name=ADA)))
+        done(store.put_token(Token(digest="d", user=ADA, label="x", created_at=1.0)))
+        done(store.put_user(User(name=ADA, role=AccessRole.VIEWER)))
+        assert store.users()[0].role is AccessRole.VIEWER
+        assert len(store.tokens()) == 1
+
+    def test_a_token_needs_its_user(self, store: Store) -> None:
+        with pytest.raises(NotFound, match="ada"):
+            done(store.put_token(Token(digest="d", user=ADA, label="x", created_at=1.0)))
+
+    def test_tokens_are_deleted_one_by_one(self, store: Store) -> None:
+        done(store.put_user(User(name=ADA)))
+        for digest in ("d1", "d2"):
+            done(store.put_token(Token(digest=digest, user=ADA, label="x", created_at=1.0)))
+        done(store.delete_token("d1"))
+        assert [token.digest for token in store.tokens()] == ["d2"]
+        with pytest.raises(NotFound):
+            done(store.delete_token("d1"))
+        with pytest.raises(NotFound):
+            done(store.delete_user(BOB))
+
+    def test_nodes_are_cordoned_and_uncordoned(self, store: Store) -> None:
+        for node in ("n1", "n2", "n2"):
+            done(store.set_cordoned(NodeId(node), True))
+        assert store.cordoned() == {"n1", "n2"}
+        for node in ("n1", "n9"):
+            done(store.set_cordoned(NodeId(node), False))
+        assert store.cordoned() == {"n2"}
+
+    # -------------------------------------------------------------------------------------------- prune
+
+    def test_prune_drops_old_events_and_jobs_that_ended_before(self, store: Store) -> None:
+        old = replace(a_job("jold", phase=Phase.SUCCEEDED), ended_at=10.0)
+        new = replace(a_job("jnew", phase=Phase.FAILED), ended_at=20.0)
+        alive = replace(a_job("jrun", phase=Phase.RUNNING), ended_at=5.0)
+        for at, job in enumerate((old, new, alive)):
+            done(store.create(job, an_event(job, at=float(at)), key=job.id))
+        assert done(store.prune(events_before=1.0, jobs_before=20.0)) == 2
+        assert {job.id for job in store.jobs()} == {"jnew", "jrun"}
+        assert [event.at for event in store.events()] == [1.0, 2.0]
+        assert done(store.prune(events_before=1.0, jobs_before=20.0)) == 0
+
+    def test_a_pruned_job_frees_its_key(self, store: Store) -> None:
+        ended = replace(a_job("j1", phase=next(iter(TERMINAL))), ended_at=1.0)
+        done(store.create(ended, an_event(), key="k"))
+        done(store.prune(events_before=0.0, jobs_before=2.0))
+        assert done(store.create(a_job("j2"), an_event(), key="k")).id == "j2"
+
+    def test_numbers_of_pruned_events_are_never_given_again(self, store: Store) -> None:
+        stored(store, a_job(), a_job())
+        last = store.events()[-1].seq
+        done(store.prune(events_before=1e12, jobs_before=0.0))
+        assert store.events() == []
+        stored(store, a_job())
+        assert [event.seq for event in store.events()] == [last + 1]
+
+    # -------------------------------------------------------------------------------------------- close
+
+    def test_close_finishes_what_was_given_and_may_be_repeated(self, store: Store) -> None:
+        futures = [store.create(a_job(), an_event()) for _ in range(100)]
+        store.close()
+        store.close()
+        assert all(future.done() and future.exception() is None for future in futures)

@@ -1,0 +1,185 @@
+"""Whatever is done to both, the SQLite store and the in-memory reference answer the same."""
+
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from grus.model.errors import GrusError
+from grus.model.identifiers import JobId, NodeId, QueueName, UserName
+from grus.model.jobs import TERMINAL, Job, Phase
+from grus.model.ports import Event, Store, Token, User
+from grus.model.queues import Queue, Quota
+from grus.store.memory import MemoryStore
+from grus.store.sqlite import SqliteStore
+from tests.contracts.store_contract import a_job
+
+IDS = st.sampled_from(["j0", "j1", "j2", "j3"]).map(JobId)
+NAMES = st.sampled_from(["ada", "bob"])
+QUEUES = st.sampled_from(["vision", "audio"])
+KEYS = st.sampled_from([None, "k1", "k2"])
+TIMES = st.sampled_from([0.1 + 0.2, 0.3, 1 / 3, 1.0, 2.0])
+PHASES = st.sampled_from(Phase)
+
+Write = Callable[[Store], "Future[Any]"]
+
+
+def outcome(future: "Future[Any]") -> object:
+    """The result, or the kind and the sentence of the refusal."""
+    try:
+        return future.result(timeout=30)
+    except GrusError as error:
+        return type(error), str(error)
+
+
+class SqliteAgainstMemory(RuleBasedStateMachine):
+    @initialize()
+    def open(self) -> None:
+        self.stack = ExitStack()
+        folder = self.stack.enter_context(tempfile.TemporaryDirectory())
+        self.path = Path(folder) / "grus.db"
+        self.memory, self.sqlite = MemoryStore(), SqliteStore(self.path)
+        self.waiting: list[Write] = []
+        self.heard: tuple[list[object], list[object]] = ([], [])
+        self.listen()
+
+    def listen(self) -> None:
+        self.memory.subscribe(self.heard[0].extend)
+        self.sqlite.subscribe(self.heard[1].extend)
+
+    def teardown(self) -> None:
+        if hasattr(self, "stack"):
+            self.sqlite.close()
+            self.stack.close()
+
+    # ---------------------------------------------------------------- writes are gathered, then given at once
+
+    @rule(id=IDS, user=NAMES, queue=QUEUES, key=KEYS, at=TIMES, name=NAMES, phase=PHASES)
+    def create(
+        self, id: JobId, user: str, queue: str, key: str | None, at: float, name: str, phase: Phase
+    ) -> None:
+        job = a_job(id, name=name, queue=queue, user=user, submitted_at=at, phase=phase)
+        if phase in TERMINAL:
+            job = replace(job, ended_at=at)
+        self.waiting.append(lambda store: store.create(job, _event(job, at), key))
+
+    @rule(
+        id=IDS,
+        phase=PHASES,
+        ahead=st.integers(-1, 2),
+        epoch=st.none() | st.integers(0, 3),
+        told=st.booleans(),
+    )
+    def replace(self, id: JobId, phase: Phase, ahead: int, epoch: int | None, told: bool) -> None:
+        present = {job.id: job for job in self.memory.jobs()}.get(id, a_job(id))
+        job = replace(present, phase=phase, version=present.version + ahead, ended_at=0.3)
+        event = _event(job, 1.0) if told else None
+        self.waiting.append(lambda store: store.replace(job, event, epoch))
+
+    @rule(id=IDS, queue=QUEUES, user=NAMES, at=TIMES)
+    def replace_by_another(self, id: JobId, queue: str, user: str, at: float) -> None:
+        version = {job.id: job.version for job in self.memory.jobs()}.get(id, 0)
+        job = replace(a_job(id, queue=queue, user=user, submitted_at=at), version=version)
+        self.waiting.append(lambda store: store.replace(job, None))
+
+    @rule(name=QUEUES, quota=st.integers(0, 3), delete=st.booleans())
+    def queue(self, name: str, quota: int, delete: bool) -> None:
+        queue = Queue(name=QueueName(name), quota=Quota.of(quota))
+        self.waiting.append(
+            lambda store: store.delete_queue(queue.name) if delete else store.put_queue(queue)
+        )
+
+    @rule(name=NAMES, unix=NAMES, delete=st.booleans())
+    def user(self, name: str, unix: str, delete: bool) -> None:
+        user = User(name=UserName(name), unix_user=unix)
+        self.waiting.append(lambda store: store.delete_user(user.name) if delete else store.put_user(user))
+
+    @rule(digest=st.sampled_from("ab"), name=NAMES, delete=st.booleans())
+    def token(self, digest: str, name: str, delete: bool) -> None:
+        token = Token(digest=digest, user=UserName(name), label="x", created_at=1.0)
+        self.waiting.append(lambda store: store.delete_token(digest) if delete else store.put_token(token))
+
+    @rule(node=NAMES, cordoned=st.booleans())
+    def cordon(self, node: str, cordoned: bool) -> None:
+        self.waiting.append(lambda store: store.set_cordoned(NodeId(node), cordoned))
+
+    @rule(events=TIMES, jobs=TIMES)
+    def prune(self, events: float, jobs: float) -> None:
+        self.waiting.append(lambda store: store.prune(events_before=events, jobs_before=jobs))
+
+    # ----------------------------------------------------------------------------------------- and compared
+
+    @rule()
+    def give(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        expected = [write(self.memory) for write in waiting]
+        given = [write(self.sqlite) for write in waiting]
+        assert [outcome(future) for future in given] == [outcome(future) for future in expected]
+
+    @rule()
+    def take_over(self) -> None:
+        assert self.sqlite.take_over() == self.memory.take_over()
+
+    @rule()
+    def reopen(self) -> None:
+        self.sqlite.close()
+        self.sqlite = SqliteStore(self.path)
+        self.sqlite.subscribe(self.heard[1].extend)
+
+    @rule(
+        phases=st.none() | st.lists(PHASES, max_size=3),
+        queue=st.none() | QUEUES,
+        user=st.none() | NAMES,
+        limit=st.none() | st.integers(0, 3),
+        after=st.none() | st.tuples(TIMES, IDS),
+    )
+    def listings_agree(
+        self,
+        phases: list[Phase] | None,
+        queue: str | None,
+        user: str | None,
+        limit: int | None,
+        after: tuple[float, JobId] | None,
+    ) -> None:
+        def listed(store: Store) -> list[Job]:
+            in_queue = QueueName(queue) if queue else None
+            by = UserName(user) if user else None
+            return store.jobs(phases=phases, queue=in_queue, user=by, limit=limit, after=after)
+
+        assert listed(self.sqlite) == listed(self.memory)
+
+    @rule(after=st.integers(0, 10), job=st.none() | IDS, limit=st.integers(0, 5))
+    def logs_agree(self, after: int, job: JobId | None, limit: int) -> None:
+        assert self.sqlite.events(after=after, job=job, limit=limit) == self.memory.events(
+            after=after, job=job, limit=limit
+        )
+
+    @invariant()
+    def everything_agrees(self) -> None:
+        if not hasattr(self, "stack"):
+            return
+        assert self.sqlite.jobs() == self.memory.jobs()
+        assert self.sqlite.events() == self.memory.events()
+        assert self.sqlite.count() == self.memory.count()
+        assert self.sqlite.queues() == self.memory.queues()
+        assert self.sqlite.users() == self.memory.users()
+        assert self.sqlite.tokens() == self.memory.tokens()
+        assert self.sqlite.cordoned() == self.memory.cordoned()
+        assert self.heard[1] == self.heard[0]
+
+
+def _event(job: Job, at: float) -> Event:
+    return Event(at=at, kind="tick", text="It ticked.", job=job.id)
+
+
+TestSqliteAgainstMemory = SqliteAgainstMemory.TestCase
+TestSqliteAgainstMemory.settings = settings(
+    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)

@@ -1,0 +1,91 @@
+"""A file of any earlier version comes up to the latest one whole, or stays as it was."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from grus.store.failure import StoreFailed
+from grus.store.migrations import STEPS, Step, migrate
+from grus.store.sqlite import SqliteStore
+from tests.contracts.store_contract import a_job, stored
+
+LATER: Sequence[Step] = (
+    *STEPS,
+    ("ALTER TABLE queues ADD COLUMN colour TEXT", "UPDATE queues SET colour = 'red'"),
+    ("CREATE TABLE colours (name TEXT)",),
+)
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(tmp_path / "grus.db", isolation_level=None)) as connection:
+        yield connection
+
+
+def shape(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    return connection.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
+
+
+def version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+@pytest.mark.parametrize("known", range(len(LATER)))
+def test_from_every_version_the_same_shape_is_reached(tmp_path: Path, known: int) -> None:
+    with (
+        closing(sqlite3.connect(tmp_path / "old.db", isolation_level=None)) as old,
+        closing(sqlite3.connect(tmp_path / "new.db", isolation_level=None)) as new,
+    ):
+        migrate(old, LATER[:known])
+        migrate(old, LATER)
+        migrate(new, LATER)
+        assert shape(old) == shape(new)
+        assert version(old) == len(LATER)
+
+
+def test_what_an_older_file_holds_is_kept(connection: sqlite3.Connection) -> None:
+    migrate(connection, LATER[:1])
+    connection.execute("INSERT INTO queues VALUES ('vision', '{}')")
+    migrate(connection, LATER)
+    assert connection.execute("SELECT * FROM queues").fetchall() == [("vision", "{}", "red")]
+
+
+def test_migrating_twice_changes_nothing(connection: sqlite3.Connection) -> None:
+    migrate(connection)
+    before = shape(connection)
+    migrate(connection)
+    assert shape(connection) == before
+
+
+def test_a_step_that_fails_leaves_the_file_as_it_was(connection: sqlite3.Connection) -> None:
+    migrate(connection)
+    before = shape(connection)
+    broken = (*STEPS, ("CREATE TABLE half (name TEXT)",), ("SELECT * FROM nothing",))
+    with pytest.raises(sqlite3.OperationalError):
+        migrate(connection, broken)
+    assert shape(connection) == before
+    assert version(connection) == len(STEPS)
+
+
+def test_a_file_of_a_newer_grus_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "grus.db"
+    store = SqliteStore(path)
+    stored(store, a_job())
+    store.close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {len(STEPS) + 1}")
+    with pytest.raises(StoreFailed, match="newer Grus"):
+        SqliteStore(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM jobs").fetchone() == (1,)
+
+
+def test_a_file_of_another_program_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "grus.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE bookmarks (url TEXT)")
+    with pytest.raises(StoreFailed, match="another program"):
+        SqliteStore(path)
