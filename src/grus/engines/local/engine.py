@@ -1,0 +1,324 @@
+"""The engine of this machine: workers are processes, each under a supervisor of its own (see
+`docs/engine.md`).
+
+One object per server process. It holds copies of what the workers' folders say; closing or killing it changes
+nothing for the workers. Nothing here waits for a worker: the watcher's thread learns what becomes of them.
+"""
+
+import json
+import os
+import pwd
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grus.engines.local import epochs, layout, logfiles, lost, measuring, records
+from grus.engines.local.binding import Binding, CannotStart, bind, find_mps
+from grus.engines.local.records import Record
+from grus.engines.local.watcher import Watcher
+from grus.model.cluster import Node
+from grus.model.errors import Conflict, NotFound
+from grus.model.identifiers import JobId, WorkerId
+from grus.model.jobs import Exit, ExitCause
+from grus.model.ports import Usage, WorkerSpec, WorkerState, WorkerStatus
+from grus.telemetry.source import DeviceSource, Reading
+
+
+@dataclass(frozen=True, slots=True)
+class LogLimits:
+    """How much of a worker's log is kept: the newest `segments` files of `segment` bytes."""
+
+    segment: int = logfiles.SEGMENT
+    segments: int = logfiles.KEEP
+
+
+class LocalEngine:
+    """`grus.model.ports.Engine` with processes of this machine; `state` is a folder of its own."""
+
+    def __init__(
+        self,
+        state: Path,
+        pool: DeviceSource,
+        *,
+        clock: Callable[[], float] = time.time,
+        logs: LogLimits | None = None,
+    ) -> None:
+        self._state = state.absolute()
+        self._pool = pool
+        self._clock = clock
+        self._logs = logs or LogLimits()
+        self._listeners: dict[int, Callable[[WorkerStatus], None]] = {}
+        self._guard = threading.Lock()
+        self._stage: Path | None = None
+        self._running: Watcher | None = None
+        self._mps = None if pool.virtual else find_mps(os.environ)
+
+    # ------------------------------------------------------------------------------ opening, closing
+
+    def open(self, epoch: int) -> None:
+        self.close()
+        self._make_folders()
+        self._stage = epochs.take_over(self._state, epoch)
+        for folder in (layout.TRASH, layout.NOTIFY):
+            for entry in (self._state / folder).iterdir():
+                epochs.discard(self._state, entry)
+        self._running = Watcher(self._state, self._stage, self._clock, self._tell)
+        self._running.start()
+        self._pool.open(self._owned)
+
+    def close(self) -> None:
+        watcher, self._running = self._running, None
+        if watcher is None:
+            return
+        self._pool.close()
+        watcher.close()
+        if self._stage is not None:
+            epochs.discard(self._state, self._stage)
+
+    def _make_folders(self) -> None:
+        for folder in (self._state, *(self._state / name for name in layout.FOLDERS)):
+            # A job of another user must be able to reach its control file, and nothing else.
+            passage = folder in (self._state, self._state / layout.WORKERS)
+            folder.mkdir(mode=0o711 if passage else 0o700, parents=True, exist_ok=True)
+
+    def _watcher(self) -> Watcher:
+        if self._running is None:
+            raise Conflict("the engine is not open")
+        return self._running
+
+    def _acting(self) -> Watcher:
+        """For everything with an effect: raises Fenced if a newer engine has taken over."""
+        watcher = self._watcher()
+        assert self._stage is not None
+        epochs.check(self._stage)
+        return watcher
+
+    # ------------------------------------------------------------------------------------- the pool
+
+    def nodes(self) -> tuple[Node, ...]:
+        held = set()
+        if self._running is not None and not self._pool.virtual:
+            with self._running.lock:
+                living = [one for one in self._running.records.values() if one.state is not WorkerState.ENDED]
+            held = {device for one in living for device in one.devices}
+        return self._pool.nodes(held)
+
+    def mechanisms(self) -> dict[str, str]:
+        if self._pool.virtual:
+            slices = "watched by each worker's supervisor on its processes' memory; the offender is killed"
+        elif self._mps is not None:
+            slices = f"MPS limits of memory and threads (daemon in {self._mps}), and a watchdog"
+        else:
+            slices = "GRUS_GPU_MEMORY_FRACTION for the allocator, and a watchdog that kills the offender"
+        users = (
+            "jobs run as their own Unix users" if os.geteuid() == 0 else "one Unix user: trusted people only"
+        )
+        return {
+            "isolation": f"processes, no containers; {users}",
+            "stopping": "a sub-reaper above each worker kills all of its descendants",
+            "slices": slices,
+            "memory": "watched on the processes' proportional set size",
+            "cpu": "not enforced",
+            **self._pool.mechanisms(),
+        }
+
+    # ---------------------------------------------------------------------------------- the workers
+
+    def start(self, worker: WorkerSpec) -> None:
+        watcher = self._acting()
+        with watcher.lock:
+            if worker.id in watcher.records:
+                return
+            record = watcher.records[worker.id] = Record(
+                id=worker.id,
+                job=worker.job,
+                attempt=worker.attempt,
+                folder=str(self._state / layout.WORKERS / worker.id),
+                devices=worker.devices,
+                share=worker.share,
+                token=secrets.token_hex(16),
+            )
+            try:
+                record.request = self._request(worker, record)
+            except CannotStart as reason:
+                watcher.end(record, Exit(ExitCause.START, None, str(reason)), self._clock())
+                return
+        watcher.launch(record)
+
+    def stop(self, worker: WorkerId, grace: float) -> None:
+        watcher = self._acting()
+        with watcher.lock:
+            record = watcher.records.get(worker)
+            if record is None or record.state is WorkerState.ENDED:
+                return
+            deadline = time.monotonic() + max(0.0, grace)
+            if record.deadline is None or deadline < record.deadline:
+                record.deadline = deadline
+            watcher.deliver(record)
+
+    def publish(self, worker: WorkerId, control: str) -> None:
+        watcher = self._acting()
+        with watcher.lock:
+            record = watcher.records.get(worker)
+            if record is None or record.state is WorkerState.ENDED:
+                return
+            record.control = control
+            if record.placed:
+                records.write_control(record, control)
+
+    def workers(self) -> tuple[WorkerStatus, ...]:
+        watcher = self._watcher()
+        with watcher.lock:
+            return tuple(record.status() for record in watcher.records.values())
+
+    def subscribe(self, listener: Callable[[WorkerStatus], None]) -> Callable[[], None]:
+        with self._guard:
+            key = max(self._listeners, default=0) + 1
+            self._listeners = {**self._listeners, key: listener}
+
+        def leave() -> None:
+            with self._guard:
+                self._listeners = {k: one for k, one in self._listeners.items() if k != key}
+
+        return leave
+
+    def forget(self, worker: WorkerId) -> None:
+        watcher = self._acting()
+        with watcher.lock:
+            record = watcher.records.get(worker)
+            if record is None:
+                return
+            if record.state is not WorkerState.ENDED:
+                raise Conflict(f"worker {worker} has not ended; stop it first")
+            del watcher.records[worker]
+        if layout.safe_name(worker):
+            epochs.discard(self._state, Path(record.folder))
+
+    # ------------------------------------------------------------------------------- use, and logs
+
+    def usage(self) -> tuple[Usage, ...]:
+        watcher = self._watcher()
+        at = self._clock()
+        with watcher.lock:
+            running = [one for one in watcher.records.values() if one.state is WorkerState.RUNNING]
+        trees = measuring.trees(running)
+        readings = self._pool.readings()
+        with watcher.lock:
+            return tuple(
+                measuring.usage(record, trees[record.id], at, virtual=self._pool.virtual, readings=readings)
+                for record in running
+                if record.id in trees
+            )
+
+    def log(self, worker: WorkerId, offset: int = 0, limit: int = 65536) -> tuple[bytes, int]:
+        return logfiles.read(self._log_folder(worker), offset, limit)
+
+    def remove_logs(self, job: JobId) -> None:
+        self._acting()
+        if layout.safe_name(job):
+            epochs.discard(self._state, self._state / layout.LOGS / job)
+
+    def _log_folder(self, worker: WorkerId) -> str:
+        watcher = self._watcher()
+        with watcher.lock:
+            record = watcher.records.get(worker)
+        if record is not None:
+            return str(self._state / layout.LOGS / record.job / worker)
+        if layout.safe_name(worker):
+            guess = self._state / layout.LOGS / worker.partition(".")[0] / worker
+            for folder in (guess, *(self._state / layout.LOGS).glob(f"*/{worker}")):
+                if folder.is_dir():
+                    return str(folder)
+        raise NotFound(f"there is no log of a worker {worker}")
+
+    # -------------------------------------------------------------------------------------- inside
+
+    def _tell(self, status: WorkerStatus) -> None:
+        if status.state is WorkerState.ENDED:
+            self._pool.look_again()
+        for listener in list(self._listeners.values()):
+            listener(status)
+
+    def _request(self, worker: WorkerSpec, record: Record) -> bytes:
+        """The content of spec.json; raises CannotStart where it is clear already that it cannot run."""
+        for name, value in (("worker", worker.id), ("job", worker.job)):
+            if not layout.safe_name(value):
+                raise CannotStart(
+                    f"a {name}'s id has lower-case letters, digits, dots and dashes only: {value!r}"
+                )
+        if not worker.argv or not worker.argv[0]:
+            raise CannotStart("there is no command to run")
+        identity = _identity(worker.unix_user)
+        devices = {device.id: device for node in self.nodes() for device in node.devices}
+        binding = bind(worker, devices, virtual=self._pool.virtual, mps=self._mps)
+        record.gpu_memory = binding.gpu_memory
+        record.readable = identity is not None
+        return json.dumps(
+            {
+                "job": worker.job,
+                "attempt": worker.attempt,
+                "argv": worker.argv,
+                "env": self._environment(worker, record, binding),
+                "workdir": worker.workdir or "/",
+                "grace": worker.grace,
+                "identity": identity,
+                "devices": worker.devices,
+                "share": worker.share,
+                "gpu_memory": binding.gpu_memory,
+                "memory_cap": binding.memory_cap,
+                "memory_meaning": binding.memory_meaning,
+                "token": record.token,
+                "log_segment": self._logs.segment,
+                "log_segments": self._logs.segments,
+            }
+        ).encode()
+
+    def _environment(self, worker: WorkerSpec, record: Record, binding: Binding) -> dict[str, str]:
+        return {
+            **dict(worker.env),
+            **binding.env,
+            "GRUS_CONTROL": f"{record.folder}/{layout.CONTROL}",
+            lost.TOKEN: record.token,
+        }
+
+    def _owned(self, readings: Sequence[Reading]) -> frozenset[int]:
+        """The living workers' processes; on the way, kills who is beyond its slice of a real GPU."""
+        watcher = self._running
+        if watcher is None:
+            return frozenset()
+        with watcher.lock:
+            living = [one for one in watcher.records.values() if one.supervisor and one.handle is not None]
+        trees = measuring.trees(living)
+        for record in living:
+            tree = trees.get(record.id)
+            if tree is not None and record.gpu_memory:
+                self._check_slice(watcher, record, tree.pids, readings)
+        return frozenset(pid for tree in trees.values() for pid in tree.pids)
+
+    def _check_slice(
+        self, watcher: Watcher, record: Record, pids: frozenset[int], readings: Sequence[Reading]
+    ) -> None:
+        for reading in readings:
+            if reading.id not in record.devices:
+                continue
+            used = sum(held for pid, held in reading.processes if pid in pids)
+            if used > record.gpu_memory:
+                cap = f"its slice of {record.gpu_memory / 1e9:.2f} GB"
+                text = f"used {used / 1e9:.2f} GB of GPU memory, more than {cap}"
+                with watcher.lock:
+                    watcher.deliver(record, ExitCause.MEMORY, text)
+
+
+def _identity(unix_user: str) -> dict[str, object] | None:
+    """Whom to become, where the engine may; None for the engine's own user."""
+    if not unix_user or os.geteuid() != 0:
+        return None
+    try:
+        user = pwd.getpwnam(unix_user)
+    except KeyError:
+        raise CannotStart(f"there is no Unix user {unix_user} on this machine") from None
+    groups = os.getgrouplist(unix_user, user.pw_gid)
+    return {"uid": user.pw_uid, "gid": user.pw_gid, "groups": groups}

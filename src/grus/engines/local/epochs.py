@@ -1,0 +1,52 @@
+"""The fence: which engine object may act on a state folder. No lock: a stopped process can never block its
+successor.
+
+Each engine object has a staging folder of its own under its epoch. Taking over makes a new one and removes
+all of earlier (or equal) epochs; whoever finds its own gone has been fenced. Starts go through that folder
+by rename, so for them the fence is in the write itself.
+"""
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from grus.engines.local import layout
+from grus.model.errors import Fenced
+
+
+def take_over(state: Path, epoch: int) -> Path:
+    """Fence everybody before and return the staging folder; raises Fenced if a later epoch has begun."""
+    epochs = state / layout.EPOCHS
+    own = epochs / str(epoch)
+    own.mkdir(exist_ok=True)
+    known = [int(entry.name) for entry in epochs.iterdir() if entry.name.isdigit()]
+    if max(known) > epoch:
+        raise Fenced(f"epoch {max(known)} has begun; epoch {epoch} may not act any more")
+    for earlier in known:
+        if earlier < epoch:
+            discard(state, epochs / str(earlier))
+    stage = own / secrets.token_hex(8)
+    try:
+        for other in own.iterdir():
+            discard(state, other)
+        stage.mkdir()
+    except FileNotFoundError:
+        raise Fenced(f"a later epoch than {epoch} has just begun") from None
+    return stage
+
+
+def check(stage: Path) -> None:
+    """Raise Fenced if a newer engine has taken over."""
+    if not os.path.exists(stage):
+        raise Fenced("a newer control plane has taken over this engine's state; stop acting")
+
+
+def discard(state: Path, path: Path) -> None:
+    """Take a folder out of sight at once, then delete it; that it is gone already is fine."""
+    aside = state / layout.TRASH / secrets.token_hex(8)
+    try:
+        path.rename(aside)
+    except FileNotFoundError:
+        return
+    shutil.rmtree(aside, ignore_errors=True)

@@ -1,0 +1,106 @@
+"""The log of one worker: a row of segments, each named by the offset of its first byte. Light.
+
+Offsets count from the first byte ever written; rotation drops the oldest segment and changes no offset. The
+supervisor is the only writer; any number may read.
+"""
+
+import os
+
+SEGMENT = 8 << 20
+KEEP = 4
+
+
+class LogWriter:
+    """Appends to the newest segment, or begins another. A full disk loses bytes, not the job."""
+
+    def __init__(self, folder: str, segment: int = SEGMENT, keep: int = KEEP) -> None:
+        self._folder = folder
+        self._segment = segment
+        self._keep = keep
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        self._base = 0
+        self._size = 0
+        self._file = self._open()
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            if self._size >= self._segment:
+                self._rotate()
+            try:
+                written = os.write(self._file, view[: self._segment - self._size])
+            except OSError:
+                return  # the disk is full, or a quota is: the job matters more than its words
+            self._size += written
+            view = view[written:]
+
+    def tail(self, length: int) -> bytes:
+        """The last bytes written."""
+        end = self._base + self._size
+        return read(self._folder, max(0, end - length), length)[0]
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _open(self) -> int:
+        path = os.path.join(self._folder, f"{self._base:020d}")
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+
+    def _rotate(self) -> None:
+        os.close(self._file)
+        self._base += self._size
+        self._size = 0
+        self._file = self._open()
+        for _, name in segments(self._folder)[: -self._keep]:
+            os.unlink(os.path.join(self._folder, name))
+
+
+def segments(folder: str) -> list[tuple[int, str]]:
+    """(offset of the first byte, name) of each segment, oldest first."""
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted((int(name), name) for name in names if name.isdigit())
+
+
+def read(folder: str, offset: int, limit: int) -> tuple[bytes, int]:
+    """Bytes from `offset` (negative: from the end), and the offset after them; skips removed ones."""
+    rows = segments(folder)
+    if not rows:
+        return b"", 0
+    last_base, last_name = rows[-1]
+    end = last_base + _size(os.path.join(folder, last_name))
+    at = end + offset if offset < 0 else offset
+    at = min(max(at, rows[0][0]), end)
+    parts: list[bytes] = []
+    for index, (base, name) in enumerate(rows):
+        following = rows[index + 1][0] if index + 1 < len(rows) else end
+        if at >= following or limit <= 0:
+            continue
+        part = _read_at(os.path.join(folder, name), at - base, min(limit, following - at))
+        if part is None:  # rotated away since the listing
+            at = following
+            continue
+        parts.append(part)
+        at += len(part)
+        limit -= len(part)
+    return b"".join(parts), at
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _read_at(path: str, offset: int, length: int) -> bytes | None:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        return os.pread(file, length, offset)
+    finally:
+        os.close(file)

@@ -1,0 +1,86 @@
+"""Is a worker's tree of processes within its memory, and did the kernel kill for memory? Light.
+
+The sum of resident sizes is cheap but counts shared pages once per process, so it is only the alarm; the
+verdict is the proportional size (Pss), which counts each page once. Otherwise a parent with eight forked
+data loaders would be killed for memory that it does not use.
+"""
+
+import os
+import time
+
+from grus.engines.local import killing
+from grus.engines.local.processes import Process
+
+SHORTEST = 0.1
+LONGEST = 2.0
+FILL_RATE = 4 << 30
+"""Bytes a second: memory hardly fills faster, so a tree far below its cap is left in peace."""
+MOST_TIME = 0.05
+"""Part of a core that the watching may take."""
+OOM_WINDOW = 5.0
+"""Seconds: a SIGKILL from nowhere is taken for the kernel's if it killed somebody this short a time before.
+A big process may take seconds to die, hence one window more is looked back."""
+
+
+class MemoryWatch:
+    """Watches the descendants of this process against one cap; `cap` 0 watches nothing."""
+
+    def __init__(self, cap: int, meaning: str) -> None:
+        self._cap = cap
+        self._meaning = meaning
+        self._before = self._last = oom_kills()
+        self.due = time.monotonic() + SHORTEST
+        self._sample_due = time.monotonic() + OOM_WINDOW
+
+    def check(self) -> str:
+        """A sentence if the tree is above its cap now, else ""; sets when to look again."""
+        begun = time.monotonic()
+        used = 0
+        if self._cap:
+            tree = killing.below_me()
+            used = sum(one.resident for one in tree)
+            if used > self._cap:
+                used = sum(proportional(one) for one in tree)
+        if begun >= self._sample_due:
+            self._before, self._last = self._last, oom_kills()
+            self._sample_due = begun + OOM_WINDOW
+        ended = time.monotonic()
+        rest = max(0, self._cap - used) / FILL_RATE if self._cap else LONGEST
+        self.due = ended + max((ended - begun) / MOST_TIME, min(LONGEST, max(SHORTEST, rest)))
+        if used <= self._cap:
+            return ""
+        return f"used {_size(used)}, more than its {self._meaning} of {_size(self._cap)}"
+
+    def killed_by_kernel(self) -> bool:
+        """Whether the kernel has killed any process for memory in the last few seconds."""
+        return oom_kills() > self._before
+
+
+def proportional(process: Process) -> int:
+    """Bytes, each shared page divided among its sharers; the resident size where that is hidden."""
+    try:
+        with open(f"/proc/{process.pid}/smaps_rollup", "rb") as file:
+            for line in file:
+                if line.startswith(b"Pss:"):
+                    return int(line.split()[1]) << 10
+    except FileNotFoundError:
+        return 0
+    except OSError:  # not ours to read, or it is just ending
+        return process.resident if os.path.exists(f"/proc/{process.pid}/stat") else 0
+    return 0
+
+
+def oom_kills() -> int:
+    """How many processes the kernel has killed for memory since boot; 0 where it does not say."""
+    try:
+        with open("/proc/vmstat", "rb") as file:
+            for line in file:
+                if line.startswith(b"oom_kill "):
+                    return int(line.split()[1])
+    except OSError:
+        return 0
+    return 0
+
+
+def _size(number: int) -> str:
+    return f"{number / 1e9:.2f} GB" if number >= 1e9 else f"{number / 1e6:.0f} MB"

@@ -1,0 +1,121 @@
+"""Processes as /proc shows them: who is whose child, since when, how big; and signals that hit only whom
+they mean.
+
+A pid alone names nobody, because the kernel uses it again: a process is a pid and its start time. Light.
+"""
+
+import os
+import signal
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Process(NamedTuple):
+    """One line of /proc/<pid>/stat, as far as Grus cares."""
+
+    pid: int
+    parent: int
+    state: str
+    start: int
+    """Ticks since boot."""
+    cpu: int
+    """Ticks of CPU used by itself."""
+    children_cpu: int
+    """Ticks of CPU used by the children that it has waited for, and theirs."""
+    resident: int
+    """Bytes."""
+
+    @property
+    def alive(self) -> bool:
+        return self.state not in "ZXx"
+
+
+def read(pid: int) -> Process | None:
+    """The process with that pid now, or None."""
+    try:
+        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+    try:
+        line = os.read(file, 4096)
+    except ProcessLookupError:
+        return None
+    finally:
+        os.close(file)
+    # The name in brackets may itself hold brackets and spaces: everything counts from the last one.
+    fields = line[line.rindex(b")") + 2 :].split()
+    return Process(
+        pid=pid,
+        parent=int(fields[1]),
+        state=fields[0].decode(),
+        start=int(fields[19]),
+        cpu=int(fields[11]) + int(fields[12]),
+        children_cpu=int(fields[13]) + int(fields[14]),
+        resident=int(fields[21]) * PAGE,
+    )
+
+
+def scan() -> dict[int, Process]:
+    """All processes. Not a snapshot: processes come and go while it reads."""
+    found = (read(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return {process.pid: process for process in found if process is not None}
+
+
+def descendants(roots: Iterable[int], table: Mapping[int, Process]) -> list[Process]:
+    """Everything below the roots in the tree of processes, zombies included, the roots themselves not."""
+    children: dict[int, list[Process]] = {}
+    for process in table.values():
+        children.setdefault(process.parent, []).append(process)
+    found: list[Process] = []
+    waiting = list(roots)
+    while waiting:
+        below = children.pop(waiting.pop(), [])
+        found += below
+        waiting += [process.pid for process in below]
+    return found
+
+
+def send(pid: int, start: int, number: int) -> bool:
+    """Signal this very process; False if it is gone, whoever has its pid now."""
+    handle = open_handle(pid, start)
+    if handle is None:
+        return False
+    try:
+        signal.pidfd_send_signal(handle, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def open_handle(pid: int, start: int) -> int | None:
+    """A pidfd of this very process (it may be a zombie), or None if it is gone."""
+    try:
+        handle = os.pidfd_open(pid)
+    except (ProcessLookupError, OSError):
+        return None
+    now = read(pid)
+    # Read after opening: if the start time fits, the handle is of the process that had this pid all along.
+    if now is None or now.start != start:
+        os.close(handle)
+        return None
+    return handle
+
+
+def boot_id() -> str:
+    """Names this boot of the machine; nothing that ran in another one can be alive."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def carries(pid: int, mark: bytes) -> bool:
+    """Whether `mark` stands in the environment that the process was started with."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return mark in file.read().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return False

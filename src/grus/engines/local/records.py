@@ -1,0 +1,165 @@
+"""What the engine holds of one worker in memory, and how that is read out of, and written to, its folder.
+
+Files are the truth; a record is a copy that a new engine can make again.
+"""
+
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grus.engines.local import layout
+from grus.model.identifiers import DeviceId, JobId, WorkerId
+from grus.model.jobs import Exit, ExitCause
+from grus.model.ports import WorkerState, WorkerStatus
+
+
+@dataclass(slots=True)
+class Record:
+    """One worker. Changed only under the engine's lock."""
+
+    id: WorkerId
+    job: JobId
+    attempt: int
+    folder: str
+    state: WorkerState = WorkerState.STARTING
+    pid: int | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    exit: Exit | None = None
+    devices: tuple[DeviceId, ...] = ()
+    share: int = 0
+    gpu_memory: int = 0
+    """Cap on each device, in bytes; 0 for none."""
+    token: str = ""
+    readable: bool = False
+    """Whether others than the engine's user must be able to read the control file."""
+    request: bytes = b""
+    """spec.json, until the launcher has answered."""
+    sent_to: object = None
+    """The launcher that has the request."""
+    placed: bool = False
+    """Whether the folder is in place and someone is known to own it."""
+    supervisor: int = 0
+    handle: int | None = None
+    """pidfd of the supervisor."""
+    deadline: float | None = None
+    """When the stop that was asked for turns into a kill (monotonic)."""
+    control: str | None = None
+    measured: tuple[float, float] | None = field(default=None)
+    """(time, CPU seconds) when usage was last measured."""
+
+    def status(self) -> WorkerStatus:
+        return WorkerStatus(
+            id=self.id,
+            job=self.job,
+            attempt=self.attempt,
+            state=self.state,
+            pid=self.pid,
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+            exit=self.exit,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Which process owns a worker's folder; pid 0: an engine has given the worker up."""
+
+    pid: int
+    start: int
+    boot: str
+
+
+def load(folder: Path) -> Record:
+    """The record of a worker that some engine started; without a readable spec, from its name."""
+    spec = _read_json(str(folder), layout.SPEC)
+    job, _, rest = folder.name.partition(".")
+    attempt = rest.partition(".")[0]
+    record = Record(
+        id=WorkerId(folder.name),
+        job=JobId(str(spec.get("job", job))),
+        attempt=int(str(spec.get("attempt", attempt if attempt.isdigit() else 0))),
+        folder=str(folder),
+    )
+    if spec:
+        record.devices = tuple(DeviceId(str(one)) for one in _list(spec["devices"]))
+        record.share = int(str(spec["share"]))
+        record.gpu_memory = int(str(spec["gpu_memory"]))
+        record.token = str(spec["token"])
+        record.readable = spec["identity"] is not None
+    refresh(record)
+    stop = _read_json(record.folder, layout.STOP)
+    record.deadline = float(str(stop["deadline"])) if stop else None
+    return record
+
+
+def refresh(record: Record) -> bool:
+    """Bring the record up to its folder's `started` and `exit.json`; whether the state has changed."""
+    before = record.state
+    started = _read_json(record.folder, layout.STARTED)
+    if started and record.state is WorkerState.STARTING:
+        record.pid = int(str(started["pid"]))
+        record.started_at = float(str(started["at"]))
+        record.state = WorkerState.RUNNING
+    return record.state is not before
+
+
+def read_exit(record: Record) -> tuple[Exit, float] | None:
+    """How and when it ended, if somebody has written that down."""
+    found = _read_json(record.folder, layout.EXIT)
+    if not found:
+        return None
+    code = found["code"]
+    return (
+        Exit(ExitCause[str(found["cause"])], None if code is None else int(str(code)), str(found["text"])),
+        float(str(found["at"])),
+    )
+
+
+def read_claim(record: Record) -> Claim | None:
+    found = _read_json(record.folder, layout.CLAIM)
+    if not found:
+        return None
+    return Claim(int(str(found["pid"])), int(str(found["start"])), str(found["boot"]))
+
+
+def give_up(record: Record) -> bool:
+    """Claim the folder for nobody, so that no supervisor can start it; False if one has it already."""
+    return layout.create_file(
+        record.folder, layout.CLAIM, json.dumps({"pid": 0, "start": 0, "boot": "", "at": 0}).encode()
+    )
+
+
+def write_exit(record: Record, cause: ExitCause, text: str, at: float) -> None:
+    """The engine's verdict where no supervisor is left to give one."""
+    content = json.dumps({"cause": cause.name, "code": None, "text": text, "at": at}).encode()
+    layout.replace_file(record.folder, layout.EXIT, content, durable=True)
+
+
+def write_stop(record: Record, cause: ExitCause | None = None, text: str = "") -> None:
+    """The request that the supervisor reads when it gets SIGTERM; with a cause it is a kill at once."""
+    deadline = record.deadline if record.deadline is not None else time.monotonic()
+    stop = {"deadline": deadline, "cause": cause.name if cause else "", "text": text}
+    layout.replace_file(record.folder, layout.STOP, json.dumps(stop).encode())
+
+
+def write_control(record: Record, text: str) -> None:
+    mode = 0o644 if record.readable else 0o600
+    layout.replace_file(record.folder, layout.CONTROL, text.encode(), mode=mode)
+
+
+def _read_json(folder: str, name: str) -> dict[str, object]:
+    """Empty where there is no such file, or where a loss of power has left half of it."""
+    content = layout.read_file(folder, name)
+    if not content:
+        return {}
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []

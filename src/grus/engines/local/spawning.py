@@ -1,0 +1,117 @@
+"""Starting a worker's main process, and saying clearly why that failed. Light.
+
+The child tells its parent over a close-on-exec pipe: end of file means that the command runs, anything else
+is the step that failed and the errno.
+"""
+
+import errno
+import os
+import signal
+from collections.abc import Mapping, Sequence
+
+_OOM_SCORE = b"300"
+"""When the machine runs out of memory, the kernel should take a job before the server or a supervisor."""
+
+
+class Identity:
+    """Whom a worker runs as; None for the engine's own user."""
+
+    __slots__ = ("gid", "groups", "uid")
+
+    def __init__(self, uid: int, gid: int, groups: Sequence[int]) -> None:
+        self.uid = uid
+        self.gid = gid
+        self.groups = list(groups)
+
+
+def spawn(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    workdir: str,
+    identity: Identity | None,
+    output: int,
+) -> tuple[int, int]:
+    """Fork the main process, writing to `output`; its pid, and the pipe that says how exec went."""
+    told, tell = os.pipe()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        step = b"prepare"
+        try:
+            _prepare(output)
+            step = b"user"
+            if identity is not None:
+                os.setgroups(identity.groups)
+                os.setgid(identity.gid)
+                os.setuid(identity.uid)
+            step = b"workdir"
+            os.chdir(workdir)
+            step = b"exec"
+            if os.getppid() != parent:
+                os._exit(
+                    127
+                )  # given up already; nobody could find this process by its environment before exec
+            os.execvpe(argv[0], list(argv), dict(env))  # noqa: S606 - as it is meant
+        except OSError as error:
+            os.write(tell, b"%s %d" % (step, error.errno or 0))
+        except (ValueError, UnicodeError, IndexError):
+            os.write(tell, b"%s %d" % (step, errno.EINVAL))
+        finally:
+            os._exit(127)
+    os.close(tell)
+    return pid, told
+
+
+def _prepare(output: int) -> None:
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    # What is ignored or blocked stays so through exec; the job must begin with a clean slate.
+    for number in (
+        signal.SIGCHLD,
+        signal.SIGHUP,
+        signal.SIGINT,
+        signal.SIGPIPE,
+        signal.SIGTERM,
+        signal.SIGXFSZ,
+    ):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.umask(0o022)
+    score = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+    os.write(score, _OOM_SCORE)
+    os.close(score)
+
+
+def explain(message: bytes, argv: Sequence[str], workdir: str) -> str:
+    """The sentence for people out of what the child has told."""
+    step, _, number = message.decode().partition(" ")
+    code = int(number or 0)
+    command = argv[0] if argv else ""
+    known = {
+        ("user", errno.EPERM): "the server may not run a job as another user",
+        ("workdir", errno.ENOENT): f"no such folder: {workdir}",
+        ("workdir", errno.ENOTDIR): f"not a folder: {workdir}",
+        ("workdir", errno.EACCES): f"no permission to enter the folder {workdir}",
+        ("exec", errno.EACCES): f"no permission to run {command}",
+        (
+            "exec",
+            errno.ENOEXEC,
+        ): f"{command} is no program; if it is a script, its first line must be like #!/bin/sh",
+        ("exec", errno.E2BIG): "the command and its environment are too long",
+        ("exec", errno.EINVAL): "the command or its environment holds an empty name or a zero byte",
+        ("exec", errno.ENOENT): _missing(command),
+        ("exec", errno.ENOTDIR): _missing(command),
+    }
+    return known.get((step, code)) or f"could not start {command} ({step}): {os.strerror(code)}"
+
+
+def _missing(command: str) -> str:
+    if os.path.isabs(command) and os.path.exists(command):
+        return f"the interpreter that the first line of {command} names does not exist"
+    if "/" in command:
+        return f"no such command: {command}"
+    return f"no such command on PATH: {command}"

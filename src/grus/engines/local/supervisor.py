@@ -1,0 +1,328 @@
+"""The process that stands above one worker, from before its start until after its last descendant's death.
+Light.
+
+It outlives the server; what it knows is in its worker's folder. It claims the folder before it starts
+anything, so that an engine which took the worker for lost and this process can never both believe they own
+it. It writes `exit.json` only when the kernel says that no descendant is left.
+"""
+
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+from contextlib import suppress
+
+from grus.engines.local import killing, layout, processes, spawning
+from grus.engines.local.logfiles import LogWriter
+from grus.engines.local.memory import MemoryWatch
+from grus.engines.local.spawning import Identity
+
+_TAIL = 16 << 10
+_CUDA_OUT_OF_MEMORY = (
+    b"CUDA out of memory",
+    b"CUDA_ERROR_OUT_OF_MEMORY",
+    b"cudaErrorMemoryAllocation",
+    b"torch.OutOfMemoryError",
+    b"torch.cuda.OutOfMemoryError",
+    b"CUBLAS_STATUS_ALLOC_FAILED",
+    b"RESOURCE_EXHAUSTED: Out of memory",
+)
+_RETRY = 0.02
+"""Seconds between two sweeps of the kill, where no death wakes us earlier."""
+_PIPE_SIZE = 1 << 20
+_F_SETPIPE_SZ = 1031
+
+
+class Supervisor:
+    """One worker's life. `run` returns when it is over and written down."""
+
+    def __init__(self, state: str, name: str) -> None:
+        self._state = state
+        self._name = name
+        self._folder = os.path.join(state, layout.WORKERS, name)
+        self._spec = json.loads(layout.read_file(self._folder, layout.SPEC) or b"{}")
+        self._argv: list[str] = self._spec["argv"]
+        self._workdir: str = self._spec["workdir"]
+        self._main = 0
+        self._status: int | None = None
+        """Wait status of the main process, once it has ended."""
+        self._stopping: float | None = None
+        """When a stop turns into a kill (monotonic)."""
+        self._asked = False
+        """Whether the main process was told to stop while it was alive."""
+        self._passed_on = False
+        self._childless = True
+        self._verdict: tuple[str, str] | None = None
+        """Cause and text where we know better than the wait status."""
+        self._signals, wake = os.pipe()
+        for end in (self._signals, wake):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self._poll = select.poll()
+        self._poll.register(self._signals, select.POLLIN)
+        self._told = -1
+        self._output = -1
+        self._open = True
+
+    def run(self) -> None:
+        if not self._claim():
+            return
+        self._take_signals()
+        self._read_stop()
+        if self._stopping is not None:
+            self._verdict = ("STOPPED", "stopped before it started")
+            self._write_exit()
+            return
+        self._log = LogWriter(
+            os.path.join(self._state, layout.LOGS, self._spec["job"], self._name),
+            self._spec["log_segment"],
+            self._spec["log_segments"],
+        )
+        self._start()
+        self._memory = MemoryWatch(self._spec["memory_cap"], self._spec["memory_meaning"])
+        while not self._over():
+            self._wait()
+        self._kill_all()
+        if self._told != -1:
+            self._heard_from_main()
+        self._drain()
+        self._write_exit()
+
+    # -------------------------------------------------------------------------------------- beginning
+
+    def _claim(self) -> bool:
+        """Make the start durable, then take the folder; False if an engine has given it up meanwhile."""
+        spec = os.open(os.path.join(self._folder, layout.SPEC), os.O_RDONLY)
+        os.fsync(spec)
+        os.close(spec)
+        layout.sync_folder(os.path.dirname(self._folder))
+        me = processes.read(os.getpid())
+        assert me is not None
+        claim = {"pid": me.pid, "start": me.start, "boot": processes.boot_id(), "at": time.time()}
+        return layout.create_file(self._folder, layout.CLAIM, json.dumps(claim).encode())
+
+    def _take_signals(self) -> None:
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, signal.SIG_IGN)
+        for number in (signal.SIGTERM, signal.SIGCHLD):
+            signal.signal(number, lambda _number, _frame: None)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+    def _start(self) -> None:
+        self._output, output = os.pipe()
+        with suppress(OSError):  # over the user's allowance for pipes: a small pipe works too
+            fcntl.fcntl(output, _F_SETPIPE_SZ, _PIPE_SIZE)
+        os.set_blocking(self._output, False)
+        identity = Identity(**self._spec["identity"]) if self._spec["identity"] else None
+        self._main, self._told = spawning.spawn(
+            self._argv, self._spec["env"], self._workdir, identity, output
+        )
+        self._childless = False
+        os.close(output)
+        self._poll.register(self._output, select.POLLIN)
+        self._poll.register(self._told, select.POLLIN)
+
+    def _heard_from_main(self) -> None:
+        """The main process runs its command, or could not."""
+        message = os.read(self._told, 100)
+        os.close(self._told)
+        self._told = -1
+        if message:
+            self._verdict = ("START", spawning.explain(message, self._argv, self._workdir))
+            return
+        started = json.dumps({"pid": self._main, "at": time.time()}).encode()
+        layout.replace_file(self._folder, layout.STARTED, started)
+        self._notify()
+        if self._asked and self._status is None:
+            self._terminate_main()
+
+    def _notify(self) -> None:
+        """Tell whichever engine listens; that nobody does is fine, for the files hold the truth."""
+        folder = os.path.join(self._state, layout.NOTIFY)
+        for name in os.listdir(folder):
+            try:
+                fifo = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+            except OSError:
+                continue
+            try:
+                os.write(fifo, self._name.encode() + b"\n")
+            except OSError:
+                pass
+            finally:
+                os.close(fifo)
+
+    # --------------------------------------------------------------------------------------- watching
+
+    def _wait(self) -> None:
+        """Sleep until something happens, then do what it asks for."""
+        until = self._memory.due
+        if self._stopping is not None:
+            until = min(until, self._stopping)
+        ready = {fd for fd, _ in self._poll.poll(max(0.0, until - time.monotonic()) * 1000 + 1)}
+        if self._output in ready:
+            self._copy_output()
+        if self._told in ready:
+            self._poll.unregister(self._told)
+            self._heard_from_main()
+        self._childless = killing.reap(
+            self._ended
+        )  # before a stop: an end by itself must not look like obedience
+        if self._signals in ready and signal.SIGTERM in os.read(self._signals, 1024):
+            self._asked_to_stop()
+        if time.monotonic() >= self._memory.due and not self._childless:
+            self._check_memory()
+
+    def _over(self) -> bool:
+        """Whether what is left now must die."""
+        if self._childless or self._verdict is not None:
+            return True
+        if self._stopping is not None and time.monotonic() >= self._stopping:
+            return True
+        if self._status is None:
+            return False
+        if self._asked and os.WIFSIGNALED(self._status) and os.WTERMSIG(self._status) == signal.SIGTERM:
+            # A shell that stood above the real program died of our SIGTERM without passing it on.
+            self._pass_on()
+            return False
+        return True
+
+    def _ended(self, pid: int, status: int) -> None:
+        if pid == self._main:
+            self._status = status
+
+    def _copy_output(self) -> bool:
+        """Move what stands in the pipe to the log; False when there is no more for now."""
+        try:
+            data = os.read(self._output, _PIPE_SIZE)
+        except BlockingIOError:
+            return False
+        if not data:  # all ends for writing are closed
+            if self._open:
+                self._open = False
+                self._poll.unregister(self._output)
+            return False
+        self._log.write(data)
+        return True
+
+    def _check_memory(self) -> None:
+        text = self._memory.check()
+        if text:
+            self._verdict = ("MEMORY", text)
+
+    # --------------------------------------------------------------------------------------- stopping
+
+    def _asked_to_stop(self) -> None:
+        self._read_stop()
+        if self._stopping is None:  # somebody's kill, not the engine's
+            self._stopping = time.monotonic() + float(self._spec["grace"])
+        if self._status is None and not self._asked:
+            self._asked = True
+            if self._told == -1:  # before exec it would die of the signal instead of hearing it
+                self._terminate_main()
+
+    def _read_stop(self) -> None:
+        content = layout.read_file(self._folder, layout.STOP)
+        if content is None:
+            return
+        stop = json.loads(content)
+        deadline = float(stop["deadline"])
+        self._stopping = deadline if self._stopping is None else min(deadline, self._stopping)
+        if stop.get("cause"):
+            self._verdict = (stop["cause"], stop["text"])
+
+    def _terminate_main(self) -> None:
+        """SIGTERM, and SIGCONT so that a stopped process hears it. Not reaped: the pid is its own."""
+        os.kill(self._main, signal.SIGTERM)
+        os.kill(self._main, signal.SIGCONT)
+
+    def _pass_on(self) -> None:
+        if self._passed_on:
+            return
+        self._passed_on = True
+        for one in killing.below_me():
+            processes.send(one.pid, one.start, signal.SIGTERM)
+            processes.send(one.pid, one.start, signal.SIGCONT)
+
+    def _kill_all(self) -> None:
+        """Return only when the kernel knows of no descendant any more."""
+        if self._told != -1:
+            self._poll.unregister(self._told)
+        while not killing.reap(self._ended):
+            killing.sweep(killing.below_me)
+            if killing.reap(self._ended):
+                return
+            self._poll.poll(_RETRY * 1000)
+            with suppress(BlockingIOError):
+                os.read(self._signals, 1024)
+            self._copy_output()
+
+    # ----------------------------------------------------------------------------------------- ending
+
+    def _drain(self) -> None:
+        while self._copy_output():
+            pass
+
+    def _write_exit(self) -> None:
+        cause, code, text = self._judge()
+        content = json.dumps({"cause": cause, "code": code, "text": text, "at": time.time()}).encode()
+        layout.replace_file(self._folder, layout.EXIT, content, durable=True)
+
+    def _judge(self) -> tuple[str, int | None, str]:
+        """Cause (a name of ExitCause), code and sentence."""
+        if self._verdict is not None:
+            return self._verdict[0], None, self._verdict[1]
+        assert self._status is not None
+        if self._asked:
+            return self._judge_stopped()
+        if os.WIFEXITED(self._status):
+            code = os.WEXITSTATUS(self._status)
+            if code == 0:
+                return "DONE", 0, ""
+            return self._judge_tail() or ("CODE", code, f"exit code {code}")
+        number = os.WTERMSIG(self._status)
+        if number == signal.SIGKILL and self._memory.killed_by_kernel():
+            return "MEMORY", None, "killed by the kernel because the machine ran out of memory"
+        return self._judge_tail() or ("SIGNAL", number, f"killed by signal {number} ({_signal_name(number)})")
+
+    def _judge_stopped(self) -> tuple[str, int, str]:
+        """After a request to stop: the code as a shell would show it, 128 + number for a signal."""
+        assert self._status is not None
+        if os.WIFEXITED(self._status):
+            code = os.WEXITSTATUS(self._status)
+            return "STOPPED", code, f"ended with exit code {code} when asked to stop"
+        number = os.WTERMSIG(self._status)
+        text = "killed when its grace was over" if number == signal.SIGKILL else "ended by SIGTERM"
+        return "STOPPED", 128 + number, text
+
+    def _judge_tail(self) -> tuple[str, int | None, str] | None:
+        tail = self._log.tail(_TAIL)
+        if not any(words in tail for words in _CUDA_OUT_OF_MEMORY):
+            return None
+        assert self._status is not None
+        code = os.WEXITSTATUS(self._status) if os.WIFEXITED(self._status) else None
+        return "GPU_MEMORY", code, "the log ends with a CUDA out-of-memory error"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "real-time"
+
+
+def supervise(state: str, name: str) -> None:
+    """The whole life of a supervisor; never returns. Called after the fork, with SIGTERM blocked."""
+    try:
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        Supervisor(state, name).run()
+    except BaseException:  # noqa: BLE001 - the edge of a process; exiting without exit.json tells the engine
+        sys.stderr.write(f"supervisor of {name}:\n{traceback.format_exc()}")
+        sys.stderr.flush()
+        os._exit(1)
+    finally:
+        os._exit(0)

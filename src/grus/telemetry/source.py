@@ -1,0 +1,63 @@
+"""What an engine asks of a source of devices: the pool as it is, and who uses what on it."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from grus.model.cluster import Node
+from grus.model.identifiers import DeviceId
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a driver says of one GPU at one moment."""
+
+    id: DeviceId
+    type: str
+    memory: int
+    """Bytes in all."""
+    used: int
+    """Bytes that are taken, by whomever."""
+    utilisation: float | None
+    """0 to 1."""
+    processes: tuple[tuple[int, int], ...]
+    """(pid, bytes) of each process that has the GPU open."""
+    links: tuple[DeviceId, ...] = ()
+    """GPUs that it reaches by NVLink."""
+    fault: str = ""
+    """Why it cannot be used, in the driver's words; "" if it can."""
+
+
+Owned = Callable[[Sequence[Reading]], frozenset[int]]
+"""Which of the processes in these readings belong to Grus's workers. Called from the source's own thread."""
+
+
+class DeviceSource(Protocol):
+    """A pool of GPUs. All methods may be called from any thread; none waits for a driver."""
+
+    @property
+    def virtual(self) -> bool:
+        """Whether the GPUs are pretended, so that a process's memory stands for GPU memory."""
+        ...
+
+    def open(self, owned: Owned) -> None:
+        """Begin to measure. Idempotent after `close`."""
+        ...
+
+    def nodes(self, held: Collection[DeviceId]) -> tuple[Node, ...]:
+        """The pool now; `held` are the devices that Grus's living workers are bound to."""
+        ...
+
+    def readings(self) -> tuple[Reading, ...]:
+        """The newest readings; empty where nothing is measured."""
+        ...
+
+    def look_again(self) -> None:
+        """Something has ended: measure soon instead of at the next turn."""
+        ...
+
+    def mechanisms(self) -> dict[str, str]:
+        """How this source measures, for people."""
+        ...
+
+    def close(self) -> None: ...
