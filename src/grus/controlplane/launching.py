@@ -61,7 +61,8 @@ def worker_per_seat(spec: Spec) -> bool:
 
 def members(job: Job) -> tuple[Member, ...]:
     """The workers of the present attempt, in the order of their ranks; leaving ones last."""
-    seats = sorted(job.seats, key=lambda seat: seat.leaving)
+    order = {role.name: place for place, role in enumerate(job.spec.request.roles)}
+    seats = sorted(job.seats, key=lambda seat: (seat.leaving, order.get(seat.role, 0), seat.index))
     groups: list[tuple[Seat, ...]]
     if worker_per_seat(job.spec):
         groups = [(seat,) for seat in seats]

@@ -28,6 +28,7 @@ from grus.model.errors import Fenced, GrusError, NotFound
 from grus.model.identifiers import JobId
 from grus.model.jobs import HOLDING, TERMINAL, Phase
 from grus.model.ports import Engine, Store, WorkerState, WorkerStatus
+from grus.scheduling import cycle
 from grus.scheduling.decisions import Decision, Decisions, Resize
 from grus.scheduling.snapshot import Snapshot
 
@@ -69,15 +70,13 @@ class ControlLoop:
         *,
         settings: Settings,
         clock: Callable[[], float] = time.time,
-        decide: Decide | None = None,
+        decide: Decide = cycle.decide,
         on_stopped: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._engine = engine
         self._settings = settings
         self._clock = clock
-        if decide is None:
-            from grus.scheduling.cycle import decide
         self._make_decisions = decide
         self._on_stopped = on_stopped
         self._mailbox = Mailbox()

@@ -1,0 +1,82 @@
+"""Letting go of what is old: events by their age, ended jobs by theirs, with their logs and code copies.
+
+The record goes first and its files afterwards, so that a crash between leaves files without a record, never
+a record without its files.
+"""
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from grus.controlplane.settings import Settings
+from grus.model.errors import GrusError, NotFound
+from grus.model.identifiers import JobId
+from grus.model.jobs import TERMINAL, Job
+from grus.model.ports import Engine, Store
+
+log = logging.getLogger(__name__)
+
+PAGE = 500
+
+
+def prune(store: Store, engine: Engine, settings: Settings, now: float) -> int:
+    """Drop what is too old; how many rows of the store went."""
+    jobs_before = now - settings.job_retention
+    old = [job for job in _ended(store) if job.ended_at is not None and job.ended_at < jobs_before]
+    rows = store.prune(events_before=now - settings.event_retention, jobs_before=jobs_before).result()
+    for job in old:
+        if _is_gone(store, job.id):
+            engine.remove_logs(job.id)
+            _remove_code(settings, job)
+    return rows
+
+
+def _ended(store: Store) -> Iterator[Job]:
+    after = None
+    while page := store.jobs(phases=tuple(TERMINAL), limit=PAGE, after=after):
+        yield from page
+        after = (page[-1].submitted_at, page[-1].id)
+
+
+def _is_gone(store: Store, job: JobId) -> bool:
+    try:
+        store.job(job)
+    except NotFound:
+        return True
+    return False
+
+
+def _remove_code(settings: Settings, job: Job) -> None:
+    folder = Path(job.spec.workdir)
+    if job.spec.snapshot and folder.parent == settings.code:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Retention:
+    """Prunes from time to time on a thread of its own, at leisure."""
+
+    def __init__(self, store: Store, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._engine = engine
+        self._settings = settings
+        self._clock = clock
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closing.wait(self._settings.retention_interval):
+            try:
+                prune(self._store, self._engine, self._settings, self._clock())
+            except (GrusError, OSError) as error:
+                log.error("old records could not be removed; tried again later: %s", error)
