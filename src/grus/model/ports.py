@@ -296,5 +296,3 @@ class Engine(Protocol):
     def close(self) -> None:
         """Let go of everything; the workers go on."""
         ...
-
-

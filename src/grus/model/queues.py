@@ -78,7 +78,9 @@ def _check_one(queue: Queue, by_name: Mapping[QueueName, Queue]) -> list[Mistake
     if queue.parent is not None and queue.parent not in by_name:
         found.append(Mistake(f"{at}.parent", "names no queue", queue.parent))
     if _has_cycle(queue, by_name):
-        found.append(Mistake(f"{at}.parent", "makes a circle; a queue cannot be above itself", str(queue.parent)))
+        found.append(
+            Mistake(f"{at}.parent", "makes a circle; a queue cannot be above itself", str(queue.parent))
+        )
     if any(amount < 0 for _, amount in queue.quota.by_type):
         found.append(Mistake(f"{at}.quota", "must not be negative"))
     if queue.reserved < 0:

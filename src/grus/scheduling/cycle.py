@@ -1,0 +1,327 @@
+"""One decision: what to start, pause and resize now. Read `decide` first; it is the rules of a cycle in order.
+
+Everything is tried in a transaction on the snapshot; at the end the net difference is read off and everything
+is undone. A plan that needs GPUs which somebody has yet to leave holds them for this cycle and starts nothing:
+the next cycle comes to the same plan, until they are proven free.
+"""
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from grus.model.resources import GPU
+from grus.scheduling.decisions import Decision, Decisions, Pause, Requeue, Resize, Start
+from grus.scheduling.defragment import defragment
+from grus.scheduling.elastic import grow
+from grus.scheduling.gang import PLANNED, Place, place, to_seat
+from grus.scheduling.ordering import Key, RequestClass, Turn, giving_key
+from grus.scheduling.preemption import (
+    MINIMUM_RUN,
+    PATIENCE,
+    Asking,
+    Piece,
+    inside,
+    make_room,
+    shrink_step,
+)
+from grus.scheduling.quota import QueueNode
+from grus.scheduling.reasons import paused_reason, resized_reason, started_reason
+from grus.scheduling.reservation import Reservation
+from grus.scheduling.snapshot import Entry, Snapshot
+from grus.scheduling.topology import NOW, SOON
+from grus.scheduling.transaction import Before, Transaction
+
+
+def decide(snapshot: Snapshot, now: float) -> Decisions:
+    """What to do next. The snapshot is left as it was."""
+    cycle = Cycle(snapshot, now)
+    requeued = cycle.requeue_broken()  # 1. health: unhealthy devices take no work
+    cycle.obey_sizes()
+    cycle.give(by_quota=True)  # 2. inside quota, by reclaim if need be
+    cycle.give(by_quota=False)  # 3. over quota, by fair share
+    grow(cycle)  # 4. spare GPUs to elastic jobs (5. placement and 6. victims are inside each step)
+    decisions = cycle.difference(requeued)  # 7. with the reason of each
+    cycle.transaction.undo(0)
+    return decisions
+
+
+class Victim(NamedTuple):
+    """Why something was taken from a job."""
+
+    preemptor: Entry
+    moved: bool
+
+
+class Cycle:
+    """What one decision has tried so far."""
+
+    def __init__(self, snapshot: Snapshot, now: float) -> None:
+        snapshot.advance(now)
+        self.snapshot = snapshot
+        self.now = now
+        self.pool = snapshot.pool
+        self.tree = snapshot.tree
+        self.capacity = max(snapshot.pool.capacity, snapshot.tree.root.claimed_below[NOW])
+        """What all claims together may reach: the healthy pool, or what they reach already."""
+        self.transaction = Transaction(snapshot)
+        self.tree.share_out(snapshot.pool.capacity)
+        self.started: dict[RequestClass, int] = {}
+        """How many of each class got seats, in the order of the line."""
+        self.newcomers: list[Entry] = []
+        self.blocked: dict[RequestClass, str] = {}
+        """One reason for each class that was tried in vain."""
+        self.victims: dict[Entry, Victim] = {}
+        self.backfills: dict[Entry, float] = {}
+        self.reservation: Reservation | None = None
+        self._first_gang: Asking | None = None
+        """The first gang that was tried in vain; its reservation never delays requests inside quota."""
+        self.wake_at: float | None = snapshot.next_release()
+        self._turns = 0
+        self._last_starts: list[tuple[QueueNode, tuple[float, int]]] = []
+
+    # ------------------------------------------------------------------------------- rules 1 to 3
+
+    def requeue_broken(self) -> list[Entry]:
+        """Jobs on devices that are gone or unhealthy leave them; they are placed anew in a later cycle."""
+        broken = sorted(self.snapshot.broken.values(), key=lambda entry: entry.age)
+        for entry in broken:
+            self.transaction.unseat(entry, entry.places)
+        return broken
+
+    def obey_sizes(self) -> None:
+        """Jobs that were told to be smaller than they are give seats back."""
+        for leaf in self.tree.leaves:
+            if not leaf.surplus:
+                continue
+            for entry in leaf.elastic.values():
+                sizes = entry.shape.sizes
+                while entry.running and sizes and entry.size > sizes[-1]:
+                    step = shrink_step(entry)
+                    if not step:
+                        break
+                    self.transaction.unseat(entry, step)
+
+    def give(self, by_quota: bool) -> None:
+        """Serve waiting jobs, always of the queue that has least in proportion to what it deserves."""
+        if not by_quota and self._first_gang is not None:
+            self.reservation = Reservation.make(self, self._first_gang)
+        line: list[tuple[Key, int, QueueNode, Turn]] = []
+        for leaf in self.tree.leaves:
+            if leaf.line.count and self._worth_asking(leaf, by_quota):
+                turn = Turn(leaf, self.started, self.blocked)
+                line.append((giving_key(leaf, by_quota, GPU), len(line), leaf, turn))
+        heapify(line)
+        while line:
+            key, number, leaf, turn = heappop(line)
+            present = giving_key(leaf, by_quota, GPU)
+            if present > key:
+                heappush(line, (present, number, leaf, turn))
+                continue
+            if self._serve(leaf, turn, by_quota):
+                heappush(line, (giving_key(leaf, by_quota, GPU), number, leaf, turn))
+
+    def _worth_asking(self, leaf: QueueNode, by_quota: bool) -> bool:
+        """A cheap look before a walk down the line: is there anything that the queue could get?"""
+        if by_quota:
+            return leaf.quota_room() > 0 or self._own_to_take(leaf)
+        if self.pool.free[SOON] > 0 or self._own_to_take(leaf):
+            return True
+        if any(other.surplus and other.over() for other in self.tree.leaves):
+            return True
+        return any(self._could_reclaim(node) for node in leaf.path[1:])
+
+    def _own_to_take(self, leaf: QueueNode) -> bool:
+        if leaf.surplus:
+            return True
+        top = leaf.line.top_priority()
+        return any(priority < top for priority in leaf.priorities)
+
+    def _could_reclaim(self, node: QueueNode) -> bool:
+        assert node.parent is not None
+        if node.held[SOON] >= max(node.share, node.quota):
+            return False
+        return any(other is not node and other.over() for other in node.parent.children)
+
+    def _serve(self, leaf: QueueNode, turn: Turn, by_quota: bool) -> bool:
+        """Give seats to the next job in line that can have them; False when none can."""
+        while True:
+            following = turn.next()
+            if following is None:
+                return False
+            found, entry = following
+            code = self._try(entry, by_quota)
+            if code == "":
+                self.started[found] = self.started.get(found, 0) + 1
+                self._count_start(leaf)
+                return True
+            turn.skip(found)
+            if code != OVER_QUOTA or not by_quota:
+                self.blocked[found] = code
+
+    def _count_start(self, leaf: QueueNode) -> None:
+        self._turns += 1
+        for node in leaf.path:
+            self._last_starts.append((node, node.last_start))
+            node.last_start = (self.now, self._turns)
+
+    # ---------------------------------------------------------------------------------- one request
+
+    def _try(self, entry: Entry, by_quota: bool) -> str:
+        """Seat one waiting job; "" if it worked, else the reason why not."""
+        shape, queue = entry.shape, entry.queue
+        asking = Asking(entry, shape, shape.counts(), shape.minimum, True)
+        if entry.never and shape.minimum > queue.never_room():
+            return "never-preempted quota"
+        if by_quota:
+            narrowed = self._inside_request(asking)
+            if narrowed is None:
+                return OVER_QUOTA
+            asking = narrowed
+        code = self._seat_free(asking)
+        if code == "":
+            return ""
+        if make_room(self, asking):
+            return ""
+        if by_quota and defragment(self, asking):
+            return ""
+        if self._first_gang is None and shape.minimum > GPU:
+            self._first_gang = asking
+            if not by_quota:
+                self.reservation = Reservation.make(self, asking)
+        return code
+
+    def _inside_request(self, asking: Asking) -> Asking | None:
+        """The request if it is inside its queue's quota (with a quota by type: limited to types that are)."""
+        queue = asking.queue
+        if inside(queue, asking, self.pool):
+            return asking.inside_types(queue, self.pool)
+        if not self._own_to_take(queue):
+            return None
+        lower = sum(
+            e.held for e in queue.running.values() if e.running and e.priority < asking.entry.priority
+        )
+        lower += sum(
+            e.surplus for e in queue.running.values() if e.running and e.priority == asking.entry.priority
+        )
+        if queue.held[SOON] - lower + asking.amount > queue.quota:
+            return None
+        return asking
+
+    def _seat_free(self, asking: Asking) -> str:
+        """Seat on what is free now, else plan on what is free soon; the code says what stands in the way."""
+        entry, queue, transaction = asking.entry, asking.queue, self.transaction
+        broken = queue.breaks(asking.amount, self.capacity, SOON)
+        if broken:
+            return broken
+        held = self.reservation
+        for horizon, born in ((NOW, entry.generation + 1 if entry.running else 1), (SOON, PLANNED)):
+            if horizon == NOW and queue.breaks(asking.amount, self.capacity, NOW):
+                continue
+            mark = transaction.mark()
+            places = place(transaction, asking.shape, asking.counts, horizon, born, entry.places)
+            if places is None and held is not None and held.lets_pass(self, asking):
+                places = held.place_inside(self, asking, horizon, born)
+                if places is not None and horizon == NOW:
+                    self.backfills[entry] = held.due
+            if places is None:
+                continue
+            if self._too_much(asking, places):
+                transaction.undo(mark)
+                return "limit"
+            transaction.seat(entry, tuple(places), now=horizon == NOW)
+            self.newcomers.append(entry)
+            return ""
+        return self._why_no_place(asking)
+
+    def _too_much(self, asking: Asking, places: list[Place]) -> bool:
+        """A memory slice on a small device takes more of it than was reckoned."""
+        amount = sum(place.held for place in places)
+        return amount > asking.amount and bool(asking.queue.breaks(amount, self.capacity, SOON))
+
+    def _why_no_place(self, asking: Asking) -> str:
+        free = sum(
+            self.pool.whole_free(kind, asking.shape.nodes, SOON)
+            for kind in {kind for part in asking.shape.parts for kind in part.kinds}
+        )
+        return "scattered" if free * GPU >= asking.amount else "no free GPUs"
+
+    # ------------------------------------------------------------------------------- what time decides
+
+    def guarded(self, entry: Entry) -> bool:
+        """Whether a job's minimum has run too short to be taken by a request that is not inside quota."""
+        until = entry.started_at + MINIMUM_RUN
+        if until > self.now:
+            self.wake(until)
+            return True
+        return False
+
+    def impatient(self, entry: Entry) -> bool:
+        """Whether a minimum has waited long enough to take surplus above quota."""
+        since = max(entry.job.submitted_at, entry.job.ended_at or 0.0)
+        if since + PATIENCE > self.now:
+            self.wake(since + PATIENCE)
+            return False
+        return True
+
+    def wake(self, at: float) -> None:
+        """Decide again then."""
+        if self.wake_at is None or at < self.wake_at:
+            self.wake_at = at
+
+    def note_victims(self, preemptor: Entry, taken: Iterable[Piece], moved: bool = False) -> None:
+        self.newcomers.append(preemptor)
+        for piece in taken:
+            self.victims[piece.entry] = Victim(preemptor, moved)
+
+    # -------------------------------------------------------------------------------- what came of it
+
+    def difference(self, requeued: list[Entry]) -> Decisions:
+        """The net change, those who give first."""
+        giving: list[Decision] = [
+            Requeue(entry.id, f"its GPU {entry.broken} is not healthy any more") for entry in requeued
+        ]
+        taking: list[Decision] = []
+        gone = set(requeued)
+        for entry, before in self.transaction.touched.items():
+            if entry in gone:
+                continue
+            decision = self._change(entry, before)
+            if isinstance(decision, Pause) or (
+                isinstance(decision, Resize)
+                and len(decision.seats) <= len(before.places) + len(before.leaving)
+            ):
+                giving.append(decision)
+            elif decision is not None:
+                taking.append(decision)
+        for node, last_start in reversed(self._last_starts):
+            node.last_start = last_start
+        return Decisions(tuple(giving + taking), self.wake_at)
+
+    def _change(self, entry: Entry, before: Before) -> Decision | None:
+        settled = tuple(place for place in entry.places if place.born != PLANNED)
+        if not before.running:
+            if not entry.places or len(settled) < len(entry.places):
+                return None
+            seats = tuple(to_seat(entry.shape, place) for place in sorted(settled, key=_seat_order))
+            return Start(entry.id, seats, started_reason(self, entry), self.backfills.get(entry))
+        kept = [place for place in before.places if place in set(settled)]
+        if not kept:
+            return Pause(entry.id, paused_reason(self, entry, self.victims.get(entry)))
+        added = [place for place in settled if place not in set(before.places)]
+        if len(kept) == len(before.places) and not added:
+            return None
+        given = [place for place in before.places if place not in set(kept)]
+        seats = tuple(
+            [to_seat(entry.shape, place) for place in sorted(kept + added, key=_seat_order)]
+            + [to_seat(entry.shape, place, leaving=True) for place in (*before.leaving, *given)]
+        )
+        return Resize(
+            entry.id, seats, resized_reason(self, entry, len(added), len(given), self.victims.get(entry))
+        )
+
+
+OVER_QUOTA = "over quota"
+
+
+def _seat_order(place: Place) -> tuple[int, int]:
+    return (place.part, place.number)

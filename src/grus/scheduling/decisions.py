@@ -1,0 +1,54 @@
+"""What `decide` answers: a list of changes, each with its reason, and when to ask again."""
+
+from dataclasses import dataclass
+
+from grus.model.identifiers import JobId
+from grus.model.jobs import Seat
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start, or resume, a job on these seats. All of them are free now."""
+
+    job: JobId
+    seats: tuple[Seat, ...]
+    reason: str
+    backfill_until: float | None = None
+    """Set when the job was let past a reservation; it is paused if it still runs then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Take everything from a job for the sake of another; it keeps its place and resumes by itself."""
+
+    job: JobId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Give a running job this membership: staying seats as they are, new ones, and leaving ones marked."""
+
+    job: JobId
+    seats: tuple[Seat, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Requeue:
+    """End an attempt whose device is no longer healthy; the job waits again and is not charged."""
+
+    job: JobId
+    reason: str
+
+
+Decision = Start | Pause | Resize | Requeue
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """The net difference of one cycle, victims first."""
+
+    actions: tuple[Decision, ...] = ()
+    wake_at: float | None = None
+    """Decide again then, even if nothing happens: a guard, a back-off or a reservation runs out."""

@@ -1,0 +1,68 @@
+"""Moving running jobs together, so that one that needs a whole node gets it.
+
+Only for a request inside quota, only jobs that may be preempted, and only if everything moved provably fits
+elsewhere: the whole rearrangement is tried before anybody is told.
+"""
+
+from typing import TYPE_CHECKING
+
+from grus.model.resources import GPU
+from grus.scheduling.gang import PLANNED, place
+from grus.scheduling.preemption import NODES_TRIED, Asking, Piece
+from grus.scheduling.topology import SOON, NodeState
+
+if TYPE_CHECKING:
+    from grus.scheduling.cycle import Cycle
+    from grus.scheduling.snapshot import Entry
+
+
+def defragment(cycle: "Cycle", asking: Asking) -> bool:
+    """Clear a node for the request by moving what runs there; False, and nothing changed, if it cannot be done."""
+    shape = asking.shape
+    kinds = {kind for part in shape.parts for kind in part.kinds}
+    free = sum(cycle.pool.whole_free(kind, shape.nodes, SOON) for kind in kinds) * GPU
+    if free < asking.amount or asking.queue.breaks(asking.amount, cycle.capacity, SOON):
+        return False
+    roomiest = sorted(
+        cycle.pool.each(shape.nodes), key=lambda n: (-sum(n.counts[SOON].get(k, 0) for k in kinds), n.index)
+    )
+    return any(_clear(cycle, asking, node) for node in roomiest[:NODES_TRIED])
+
+
+def _clear(cycle: "Cycle", asking: Asking, node: NodeState) -> bool:
+    transaction = cycle.transaction
+    start = transaction.mark()
+    moved: list[Piece] = []
+    for entry in _movable(cycle, node):
+        moved.append(Piece(entry, entry.places, False))
+        transaction.unseat(entry, entry.places)
+        found = place(transaction, asking.shape, asking.counts, SOON, PLANNED, asking.entry.places)
+        if found is None:
+            continue
+        transaction.seat(asking.entry, tuple(found), now=False)
+        if all(_settle_elsewhere(cycle, piece) for piece in moved):
+            cycle.note_victims(asking.entry, moved, moved=True)
+            return True
+        break
+    transaction.undo(start)
+    return False
+
+
+def _movable(cycle: "Cycle", node: NodeState) -> "list[Entry]":
+    here = [
+        entry
+        for leaf in cycle.tree.leaves
+        for entry in leaf.running.values()
+        if entry.running and not entry.never and any(place.node is node for place in entry.places)
+    ]
+    return sorted(here, key=lambda entry: (entry.held, entry.age))
+
+
+def _settle_elsewhere(cycle: "Cycle", piece: Piece) -> bool:
+    entry = piece.entry
+    counts = entry.shape.counts()
+    found = place(cycle.transaction, entry.shape, counts, SOON, PLANNED)
+    if found is None:
+        return False
+    cycle.transaction.seat(entry, tuple(found), now=False)
+    return True

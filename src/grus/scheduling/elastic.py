@@ -1,0 +1,106 @@
+"""Spare GPUs to elastic jobs: who gets the next one.
+
+Growth inside quota reclaims like a waiting job; above quota it takes what is idle, or surplus from queues
+above their fair share. Between queues the one with the lowest (held + 1) / share is next; inside a queue the
+rule is `next_to_grow`, the place where a model of what a GPU buys comes in: for now the smallest job grows.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from grus.model.jobs import Phase
+from grus.model.resources import GPU
+from grus.scheduling.gang import PLANNED, place
+from grus.scheduling.ordering import giving_key
+from grus.scheduling.preemption import Asking, inside, make_room
+from grus.scheduling.topology import NOW, SOON
+
+if TYPE_CHECKING:
+    from grus.scheduling.cycle import Cycle
+    from grus.scheduling.quota import QueueNode
+    from grus.scheduling.snapshot import Entry
+
+
+def next_to_grow(candidates: "list[Entry]") -> "Entry":
+    """Equal marginal value: the smallest job is next, then the oldest."""
+    return min(candidates, key=lambda entry: (entry.held, entry.age))
+
+
+def grow(cycle: "Cycle") -> None:
+    """Hand spare GPUs to elastic jobs, a step at a time, until nobody can use another."""
+    growing = _candidates(cycle)
+    line = [(giving_key(queue, False, GPU), number, queue) for number, queue in enumerate(growing)]
+    heapify(line)
+    while line:
+        key, number, queue = heappop(line)
+        present = giving_key(queue, False, GPU)
+        if present > key:
+            heappush(line, (present, number, queue))
+            continue
+        if _grow_one(cycle, growing[queue]):
+            heappush(line, (giving_key(queue, False, GPU), number, queue))
+
+
+def _candidates(cycle: "Cycle") -> "dict[QueueNode, list[Entry]]":
+    found: dict[QueueNode, list[Entry]] = {}
+    for leaf in cycle.tree.leaves:
+        for entry in leaf.elastic.values():
+            if can_grow(entry) and entry.job.phase is Phase.RUNNING and entry not in cycle.victims:
+                found.setdefault(leaf, []).append(entry)
+    for entry in cycle.newcomers:
+        if can_grow(entry) and not any(place.born == PLANNED for place in entry.places):
+            if entry.id not in entry.queue.running:
+                found.setdefault(entry.queue, []).append(entry)
+    return found
+
+
+def can_grow(entry: "Entry") -> bool:
+    return entry.running and entry.shape.elastic >= 0 and entry.shape.next_size(entry.size) is not None
+
+
+def _grow_one(cycle: "Cycle", candidates: "list[Entry]") -> bool:
+    """One step for one job of the queue; False when none of them can have one."""
+    while candidates:
+        entry = next_to_grow(candidates)
+        if not can_grow(entry) or not _step(cycle, entry):
+            candidates.remove(entry)
+            continue
+        return True
+    return False
+
+
+def _step(cycle: "Cycle", entry: "Entry") -> bool:
+    shape = entry.shape
+    size = shape.next_size(entry.size)
+    assert size is not None
+    counts = [0] * len(shape.parts)
+    counts[shape.elastic] = size - entry.size
+    amount = counts[shape.elastic] * shape.parts[shape.elastic].unit
+    asking = Asking(entry, shape, counts, amount, False)
+    if _take_idle(cycle, asking):
+        return True
+    return _may_ask(cycle, asking) and make_room(cycle, asking)
+
+
+def _take_idle(cycle: "Cycle", asking: Asking) -> bool:
+    """On what is idle now, or at least planned on what will be."""
+    entry, queue = asking.entry, asking.queue
+    born = entry.generation + 1 if entry.id in queue.running else 1
+    for horizon, generation in ((NOW, born), (SOON, PLANNED)):
+        if queue.breaks(asking.amount, cycle.capacity, horizon):
+            continue
+        if horizon == SOON and entry.id not in queue.running:
+            return False  # It has not even started: it takes what is there, and grows when more is.
+        places = place(cycle.transaction, asking.shape, asking.counts, horizon, generation, entry.places)
+        if places is not None:
+            cycle.transaction.seat(entry, tuple(places), now=horizon == NOW)
+            return True
+    return False
+
+
+def _may_ask(cycle: "Cycle", asking: Asking) -> bool:
+    """Whether growth may take from others: inside quota when no minimum of the queue waits, or below share."""
+    queue = asking.queue
+    if inside(queue, asking, cycle.pool):
+        return all(cycle.started.get(found, 0) >= len(found.ages) for found in queue.line.classes())
+    return queue.held[SOON] + asking.amount <= queue.share

@@ -1,0 +1,147 @@
+"""Who is next: inside a queue by priority, then the users' shares, then age; between queues by holdings.
+
+Waiting jobs that are alike (same priority, user and shape) form a class. When one of a class cannot start,
+none of it can, so a cycle costs the number of classes, not of jobs.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Container, Iterator
+from heapq import heapify, heappop, heapreplace
+from typing import TYPE_CHECKING
+
+from grus.model.identifiers import UserName
+
+if TYPE_CHECKING:
+    from grus.scheduling.gang import Shape
+    from grus.scheduling.quota import QueueNode
+    from grus.scheduling.snapshot import Entry
+
+Age = tuple[float, str]
+"""Submit time, then id: the oldest first, and the same order in every run."""
+
+
+class RequestClass:
+    """Waiting jobs of one queue that ask for the same, oldest first."""
+
+    __slots__ = ("ages", "entries", "priority", "shape", "user")
+
+    def __init__(self, priority: int, user: UserName, shape: "Shape") -> None:
+        self.priority = priority
+        self.user = user
+        self.shape = shape
+        self.ages: list[Age] = []
+        self.entries: dict[Age, Entry] = {}
+
+
+class WaitingLine:
+    """The jobs of one queue that wait for GPUs."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.levels: dict[int, dict[UserName, dict[int, RequestClass]]] = {}
+        """By priority, then user, then shape."""
+
+    def add(self, entry: "Entry") -> None:
+        users = self.levels.setdefault(entry.priority, {})
+        shapes = users.setdefault(entry.user, {})
+        found = shapes.get(entry.shape.key)
+        if found is None:
+            found = shapes[entry.shape.key] = RequestClass(entry.priority, entry.user, entry.shape)
+        insort(found.ages, entry.age)
+        found.entries[entry.age] = entry
+        self.count += 1
+
+    def remove(self, entry: "Entry") -> None:
+        users = self.levels[entry.priority]
+        shapes = users[entry.user]
+        found = shapes[entry.shape.key]
+        del found.ages[bisect_left(found.ages, entry.age)]
+        del found.entries[entry.age]
+        self.count -= 1
+        if not found.ages:
+            del shapes[entry.shape.key]
+            if not shapes:
+                del users[entry.user]
+                if not users:
+                    del self.levels[entry.priority]
+
+    def classes(self) -> Iterator[RequestClass]:
+        for users in self.levels.values():
+            for shapes in users.values():
+                yield from shapes.values()
+
+    def top_priority(self) -> int:
+        return max(self.levels)
+
+
+class Turn:
+    """One walk down a queue's line. The user who holds least is next; after each start the order is anew."""
+
+    def __init__(
+        self, node: "QueueNode", started: dict[RequestClass, int], blocked: Container[RequestClass]
+    ) -> None:
+        self._node = node
+        self._started = started
+        """How many of each class have been given seats in this cycle."""
+        self._blocked = blocked
+        """Classes that were tried in vain in this cycle."""
+        self._skip: set[RequestClass] = set()
+        self._levels = iter(sorted(node.line.levels, reverse=True))
+        self._heap: list[tuple[int, Age, UserName, list[RequestClass]]] = []
+
+    def next(self) -> "tuple[RequestClass, Entry] | None":
+        """The job whose turn it is; the same again until its class is skipped or it is counted as started."""
+        while True:
+            while self._heap:
+                held, age, user, classes = self._heap[0]
+                first = self._oldest(classes)
+                if first is None:
+                    heappop(self._heap)
+                    continue
+                present = (self._node.users.get(user, 0), first[0], user, classes)
+                if (held, age) != present[:2]:
+                    heapreplace(self._heap, present)
+                    continue
+                return first[1], first[1].entries[first[0]]
+            level = next(self._levels, None)
+            if level is None:
+                return None
+            self._enter(level)
+
+    def skip(self, found: RequestClass) -> None:
+        """Pass over the rest of this class."""
+        self._skip.add(found)
+
+    def _enter(self, level: int) -> None:
+        for user, shapes in self._node.line.levels[level].items():
+            classes = list(shapes.values())
+            first = self._oldest(classes)
+            if first is not None:
+                self._heap.append((self._node.users.get(user, 0), first[0], user, classes))
+        heapify(self._heap)
+
+    def _oldest(self, classes: list[RequestClass]) -> tuple[Age, RequestClass] | None:
+        best: tuple[Age, RequestClass] | None = None
+        for found in classes:
+            if found in self._blocked or found in self._skip:
+                continue
+            at = self._started.get(found, 0)
+            if at < len(found.ages) and (best is None or found.ages[at] < best[0]):
+                best = (found.ages[at], found)
+        return best
+
+
+Key = tuple[tuple[float, tuple[float, int], str], ...]
+
+
+def giving_key(node: "QueueNode", by_quota: bool, one: int) -> Key:
+    """Lowest first: (held + 1) / share at each level from the top; ties by longest since the last start, name.
+
+    A share of zero counts as an infinite ratio.
+    """
+    key = []
+    for level in node.path[1:]:
+        share = level.quota if by_quota else level.exact
+        ratio = (level.held[1] + one) / share if share > 0 else float("inf")
+        key.append((ratio, level.last_start, level.name))
+    return tuple(key)

@@ -1,0 +1,356 @@
+"""Making room: what may be taken from whom, in which order, and no more than needed.
+
+Between queues by fairness (*reclaim*): a request inside its quota takes from any queue over quota; a queue
+below its fair share takes from those above theirs, as long as it does not end up better off than they. In a
+tree this is judged where the two branches part. Inside a queue by priority. A generator yields pieces, one at
+a time, against the tentative state: every piece taken changes who may be asked next.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+from grus.model.resources import GPU
+from grus.scheduling.gang import PLANNED, Place, Shape, place
+from grus.scheduling.quota import QueueNode
+from grus.scheduling.snapshot import Entry
+from grus.scheduling.topology import SOON, NodeState, Pool
+
+if TYPE_CHECKING:
+    from grus.scheduling.cycle import Cycle
+
+MINIMUM_RUN = 60.0
+"""Seconds for which a job's minimum is guarded against requests that are not inside quota."""
+PATIENCE = 600.0
+"""Seconds after which a minimum that crosses its queue's fair share may take surplus above quota."""
+NODES_TRIED = 8
+"""For requests that need one node: so many nodes are tried by themselves before the whole pool is."""
+
+
+class Piece(NamedTuple):
+    """Something that can be taken: seats of an elastic job above its minimum, or all that a job has."""
+
+    entry: Entry
+    places: tuple[Place, ...]
+    surplus: bool
+
+    @property
+    def amount(self) -> int:
+        return sum(place.held for place in self.places)
+
+
+class Asking(NamedTuple):
+    """Who asks for room: a waiting minimum, or a running job that would grow."""
+
+    entry: Entry
+    shape: Shape
+    counts: list[int]
+    """Replicas of each part that it asks for."""
+    amount: int
+    minimum: bool
+    """Whether a waiting job's minimum is at stake; growth has fewer rights."""
+
+    @property
+    def queue(self) -> QueueNode:
+        return self.entry.queue
+
+    def inside_types(self, branch: QueueNode, pool: Pool) -> "Asking":
+        """The same limited to the types of which the branch has quota left, where its quota is by type."""
+        if branch.by_type is None:
+            return self
+        kinds = kinds_inside(branch, self.shape, self.amount, pool)
+        parts = tuple(replace(p, kinds=tuple(k for k in p.kinds if k in kinds)) for p in self.shape.parts)
+        return self._replace(shape=replace(self.shape, parts=parts))
+
+
+# ------------------------------------------------------------------------------------------- the rights
+
+
+def parting(one: QueueNode, other: QueueNode) -> int:
+    """The level at which the paths of two queues part: the first at which they differ."""
+    level = 1
+    while one.path[level] is other.path[level]:
+        level += 1
+    return level
+
+
+def inside(branch: QueueNode, asking: Asking, pool: Pool) -> bool:
+    """Whether the branch would hold at most its quota with what is asked."""
+    if branch.held[SOON] + asking.amount > branch.quota:
+        return False
+    return branch.by_type is None or bool(kinds_inside(branch, asking.shape, asking.amount, pool))
+
+
+def kinds_inside(branch: QueueNode, shape: Shape, amount: int, pool: Pool) -> set[int]:
+    """Kinds of device of which the branch may hold that much more inside its quota by type."""
+    assert branch.by_type is not None
+    found = set()
+    for kind in {kind for part in shape.parts for kind in part.kinds}:
+        name = pool.kinds[kind][0]
+        key = name if name in branch.by_type else "any"
+        if branch.held_by_type.get(key, 0) + amount <= branch.typed_quota(key):
+            found.add(kind)
+    return found
+
+
+def may_reclaim(cycle: "Cycle", asking: Asking, piece: Piece) -> bool:
+    """Whether the asking queue has a right to this piece of another queue."""
+    queue, victim = asking.queue, piece.entry.queue
+    level = parting(queue, victim)
+    if not all(node.over() for node in victim.path[level:]):
+        return False
+    mine, theirs = queue.path[level], victim.path[level]
+    if inside(mine, asking, cycle.pool):
+        return True
+    if not piece.surplus and cycle.guarded(piece.entry):
+        return False
+    if piece.surplus and asking.minimum and cycle.impatient(asking.entry):
+        return True
+    return _fair(asking, piece, mine, theirs)
+
+
+def _fair(asking: Asking, piece: Piece, mine: QueueNode, theirs: QueueNode) -> bool:
+    """Below its share, from one above its own rounded up, and afterwards not better off than the victim."""
+    if not asking.minimum and not piece.surplus:
+        return False
+    if mine.held[SOON] >= mine.share or mine.exact <= 0:
+        return False
+    if theirs.held[SOON] <= -(-int(theirs.exact) // GPU) * GPU:
+        return False
+    after = (theirs.held[SOON] - piece.amount) * mine.exact
+    return (mine.held[SOON] + asking.amount) * theirs.exact <= after + 1.0
+
+
+# ------------------------------------------------------------------------------------------- the pieces
+
+
+def surplus_pieces(entries: Iterable[Entry], nodes: int) -> Iterator[Piece]:
+    """What elastic jobs hold above their minima, a step at a time: lowest priority, then the largest first."""
+    elastic = [entry for entry in entries if entry.surplus > 0]
+    while elastic:
+        elastic.sort(key=lambda entry: (entry.priority, -entry.held, -entry.age[0], entry.id))
+        progress = False
+        for entry in elastic:
+            step = shrink_step(entry)
+            if step and any(place.node.bit & nodes for place in step):
+                before = entry.size
+                yield Piece(entry, step, True)
+                if entry.size < before:
+                    progress = True
+                    break
+        if not progress:
+            return
+        elastic = [entry for entry in elastic if entry.surplus > 0]
+
+
+def shrink_step(entry: Entry) -> tuple[Place, ...]:
+    """The seats that a job gives back on its way to the next smaller size: the last to come go first."""
+    lower = entry.shape.lower_size(entry.size)
+    if lower is None:
+        return ()
+    mine = [place for place in entry.places if place.part == entry.shape.elastic]
+    mine.sort(key=lambda place: place.number)
+    return tuple(mine[lower:])
+
+
+def over_minima(queue: QueueNode) -> list[Entry]:
+    """Running jobs whose minimum is over the queue's quota: jobs fill it by priority, then in turn between
+    users, then by age; one that does not fit is over and the walk goes on."""
+    room = queue.quota
+    found = []
+    for entry in _quota_order(queue):
+        if entry.held_minimum <= room and not _breaks_types(queue, entry):
+            room -= entry.held_minimum
+        else:
+            found.append(entry)
+    return found
+
+
+def _quota_order(queue: QueueNode) -> list[Entry]:
+    by_user: dict[tuple[int, str], int] = {}
+    order = []
+    for entry in sorted(
+        (entry for entry in queue.running.values() if entry.running), key=lambda e: (-e.priority, e.age)
+    ):
+        filled = by_user.get((entry.priority, entry.user), 0)
+        order.append((-entry.priority, filled, entry.age, entry))
+        by_user[(entry.priority, entry.user)] = filled + entry.held_minimum
+    order.sort(key=lambda item: item[:3])
+    return [item[3] for item in order]
+
+
+def _breaks_types(queue: QueueNode, entry: Entry) -> bool:
+    """Whether a type that this job holds is beyond its number in a quota by type."""
+    if queue.by_type is None:
+        return False
+    kinds = {d.type if d.type in queue.by_type else "any" for place in entry.places for d in place.devices}
+    return any(queue.held_by_type.get(kind, 0) > queue.typed_quota(kind) for kind in kinds)
+
+
+def minima_pieces(entries: Iterable[Entry], nodes: int) -> Iterator[Piece]:
+    """Whole jobs: lowest priority, then least lost work, then the youngest first; never-preempted ones never."""
+    order = sorted(
+        (entry for entry in entries if not entry.never and entry.running),
+        key=lambda entry: (entry.priority, -entry.saved_at, -entry.age[0], entry.id),
+    )
+    for entry in order:
+        if entry.running and any(place.node.bit & nodes for place in entry.places):
+            yield Piece(entry, entry.places, False)
+
+
+def reclaim_pieces(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
+    """Pieces of other queues that the asking one has a right to: those over fair share first, then by ratio."""
+    for _ in range(2):  # What was taken inside a branch may open the right to take from outside it.
+        victims = [leaf for leaf in cycle.tree.leaves if leaf is not asking.queue and leaf.over()]
+        victims.sort(key=_taking_key)
+        for victim in victims:
+            for piece in surplus_pieces(victim.elastic.values(), nodes):
+                if not may_reclaim(cycle, asking, piece):
+                    break
+                yield piece
+            for piece in minima_pieces(over_minima(victim), nodes):
+                if may_reclaim(cycle, asking, piece):
+                    yield piece
+
+
+def _taking_key(queue: QueueNode) -> tuple[bool, float, str]:
+    ratio = queue.held[SOON] / queue.exact if queue.exact > 0 else float("inf")
+    return (queue.held[SOON] <= queue.share, -ratio, queue.name)
+
+
+def own_pieces(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
+    """Pieces of the asking queue itself: surplus of equal or lower priority, then minima of lower priority."""
+    queue, priority = asking.queue, asking.entry.priority
+    if not asking.minimum:
+        return
+    if queue.surplus:
+        elastic = [e for e in queue.elastic.values() if e.priority <= priority and e is not asking.entry]
+        yield from surplus_pieces(elastic, nodes)
+    if not any(level < priority for level in queue.priorities):
+        return
+    for piece in minima_pieces([e for e in queue.running.values() if e.priority < priority], nodes):
+        lent = piece.amount
+        if (
+            asking.entry.never
+            or queue.held[SOON] - lent + asking.amount <= queue.quota
+            or not cycle.guarded(piece.entry)
+        ):
+            yield piece
+
+
+def late_backfills(cycle: "Cycle", nodes: int) -> Iterator[Piece]:
+    """Jobs that were let past a reservation which is due now."""
+    late = [e for e in cycle.snapshot.backfilled.values() if (e.backfill_until or 0.0) <= cycle.now]
+    yield from minima_pieces(late, nodes)
+
+
+# ----------------------------------------------------------------------------------------- taking them
+
+
+Source = Callable[["Cycle", Asking, int], Iterator[Piece]]
+
+
+def _reclaim_then_own(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
+    return chain(reclaim_pieces(cycle, asking, nodes), own_pieces(cycle, asking, nodes))
+
+
+def _own_then_reclaim(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
+    return chain(own_pieces(cycle, asking, nodes), reclaim_pieces(cycle, asking, nodes))
+
+
+SOURCES: tuple[Source, ...] = (reclaim_pieces, _reclaim_then_own, _own_then_reclaim)
+"""In order; the next is tried only when the one before is not enough."""
+
+
+def make_room(cycle: "Cycle", asking: Asking) -> bool:
+    """Take what the asking has a right to and seat it there as a plan; False, and nothing changed, if it
+    cannot be done."""
+    for source in SOURCES:
+        for nodes in _focus(cycle.pool, asking.shape):
+            if _take_and_seat(cycle, asking, source(cycle, asking, nodes), nodes):
+                return True
+    if asking.minimum and asking.amount > GPU:
+        return _take_and_seat(cycle, asking, late_backfills(cycle, asking.shape.nodes), asking.shape.nodes)
+    return False
+
+
+def _focus(pool: Pool, shape: Shape) -> list[int]:
+    """Where to look for pieces: for what needs one node, the roomiest nodes by themselves first."""
+    if not shape.one_node or shape.parts[0].gpus == 0 or shape.minimum <= GPU:
+        return [shape.nodes]
+    kinds = shape.parts[0].kinds
+    found: list[NodeState] = []
+    for kind in kinds:
+        index = pool.whole[SOON][kind]
+        for free in range(len(index) - 1, -1, -1):
+            for node in pool.each(index[free] & shape.nodes & pool.kind_nodes[kind]):
+                found.append(node)
+                if len(found) >= NODES_TRIED:
+                    return [*(n.bit for n in found), shape.nodes]
+    return [*(n.bit for n in found), shape.nodes]
+
+
+def _take_and_seat(cycle: "Cycle", asking: Asking, pieces: Iterator[Piece], nodes: int) -> bool:
+    transaction = cycle.transaction
+    start = transaction.mark()
+    taken: list[Piece] = []
+    evicted = 0
+    for piece in pieces:
+        evicted += piece.amount
+        if evicted > 2 * asking.amount and not _privileged(cycle, asking):
+            break
+        transaction.unseat(piece.entry, piece.places)
+        taken.append(piece)
+        mark = transaction.mark()
+        found = _fits(cycle, asking)
+        if found is not None:
+            found = _return_unneeded(cycle, asking, taken, found, mark)
+            transaction.seat(asking.entry, tuple(found), now=False)
+            cycle.note_victims(asking.entry, taken)
+            return True
+    transaction.undo(start)
+    return False
+
+
+def _privileged(cycle: "Cycle", asking: Asking) -> bool:
+    """Inside quota (or never-preempted, which must be): always served, whatever it costs the others."""
+    return asking.entry.never or inside(asking.queue, asking, cycle.pool)
+
+
+def _fits(cycle: "Cycle", asking: Asking) -> list[Place] | None:
+    if asking.queue.breaks(asking.amount, cycle.capacity, SOON):
+        return None
+    near = asking.entry.places
+    return place(cycle.transaction, asking.shape, asking.counts, SOON, PLANNED, near)
+
+
+def _return_unneeded(
+    cycle: "Cycle", asking: Asking, taken: list[Piece], found: list[Place], mark: int
+) -> list[Place]:
+    """Give back, the most precious first, what the request also fits without."""
+    transaction = cycle.transaction
+    for piece in reversed(taken[:-1]):
+        if not _returnable(piece):
+            continue
+        transaction.undo(mark)
+        transaction.reseat(piece.entry, piece.places)
+        before = transaction.mark()
+        again = _fits(cycle, asking)
+        if again is None:
+            transaction.unseat(piece.entry, piece.places)
+            before = transaction.mark()
+            again = _fits(cycle, asking)
+            assert again is not None, "what was taken before still makes room"
+        else:
+            taken.remove(piece)
+        mark, found = before, again
+    return found
+
+
+def _returnable(piece: Piece) -> bool:
+    """Whether the job can run with these seats back: not surplus without its minimum, nor an odd size."""
+    entry = piece.entry
+    if not piece.surplus:
+        return not entry.running
+    return entry.running and entry.size + len(piece.places) in entry.shape.sizes

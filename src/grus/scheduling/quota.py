@@ -1,0 +1,306 @@
+"""The tree of queues with what each holds, and the rules that bound it: quota, reserved, limit.
+
+Amounts are micro-GPUs. `held` is kept at both horizons of `topology`: what is held now, leaving workers
+included, and what will be held soon, plans included. A hard rule must be true at both before a start.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from grus.model.identifiers import QueueName, UserName
+from grus.model.queues import ANY, DEFAULT_QUEUE, Queue
+from grus.model.resources import GPU
+from grus.scheduling.fair_share import Claim, fair_shares
+from grus.scheduling.ordering import WaitingLine
+from grus.scheduling.topology import NOW, SOON
+
+if TYPE_CHECKING:
+    from grus.scheduling.snapshot import Entry, Snapshot
+
+ROOT = QueueName("")
+UNLIMITED = 1 << 60
+
+
+class QueueNode:
+    """One queue: its rules, its place in the tree, and what is held and waiting in it."""
+
+    def __init__(self, queue: Queue, parent: "QueueNode | None") -> None:
+        self.name = queue.name
+        self.parent = parent
+        self.path: tuple[QueueNode, ...] = (self,) if parent is None else (*parent.path, self)
+        """From the root to this queue."""
+        self.children: list[QueueNode] = []
+        self.full_quota = queue.quota.total
+        self.quota = self.full_quota
+        """Effective quota: less than the full one while the healthy pool is smaller than the quotas' sum."""
+        self.by_type = dict(queue.quota.by_type) if queue.quota.typed else None
+        self.reserved = queue.reserved
+        self.weight = queue.weight
+        self.limit = UNLIMITED if queue.limit is None else queue.limit
+        self.own_nodes = queue.nodes
+        self.nodes = 0
+        """Nodes that jobs of this queue may use, as bits."""
+        self.held = [0, 0]
+        self.claimed_below = [0, 0]
+        """What the children claim together (branches only)."""
+        self.never_held = 0
+        """Minima of never-preempted jobs, soon."""
+        self.held_by_type: dict[str, int] = {}
+        """Soon, kept for queues whose quota is by type."""
+        self.surplus = 0
+        """What elastic jobs hold above their minima, soon."""
+        self.demand = 0
+        """Maxima of running and startable preemptible jobs, and what never-preempted ones may exceed them by."""
+        self.never_demand = 0
+        self.share = 0
+        self.exact = 0.0
+        self.last_start: tuple[float, int] = (0.0, 0)
+        self.users: dict[UserName, int] = {}
+        """What each user holds here, soon."""
+        self.running: dict[str, Entry] = {}
+        self.elastic: dict[str, Entry] = {}
+        """Those of the running jobs that have a range."""
+        self.priorities: dict[int, int] = {}
+        """How many of the running jobs have each priority."""
+        self.line: WaitingLine = WaitingLine()
+
+    @property
+    def leaf(self) -> bool:
+        return not self.children
+
+    def claimed(self, horizon: int) -> int:
+        """What the queue keeps from others: what it holds, or what is reserved for it if that is more."""
+        below = self.claimed_below[horizon] if self.children else self.held[horizon]
+        return max(self.reserved, below)
+
+    def shift(self, amount: int, horizon: int) -> None:
+        """Change what the queue, and with it every branch above, holds at a horizon."""
+        node: QueueNode | None = self
+        before = self.claimed(horizon)
+        while node is not None:
+            node.held[horizon] += amount
+            parent = node.parent
+            if parent is None:
+                return
+            step = node.claimed(horizon) - before
+            before = parent.claimed(horizon)
+            parent.claimed_below[horizon] += step
+            node = parent
+
+    def shift_never(self, amount: int) -> None:
+        for node in self.path:
+            node.never_held += amount
+
+    def breaks(self, amount: int, pool: int, horizon: int) -> str:
+        """Which hard rule would break if the queue held `amount` more: "limit", "reserved" or ""."""
+        for node in self.path:
+            if node.held[horizon] + amount > node.limit:
+                return "limit"
+        if self._claims_more(amount, pool, horizon):
+            return "reserved"
+        return ""
+
+    def _claims_more(self, amount: int, pool: int, horizon: int) -> bool:
+        """Whether all claims together would exceed the pool, or grow while they already do."""
+        below = (self.claimed_below[horizon] if self.children else self.held[horizon]) + amount
+        step = max(self.reserved, below) - self.claimed(horizon)
+        node = self
+        while step and node.parent is not None:
+            parent = node.parent
+            if parent.parent is None:
+                return parent.claimed_below[horizon] + step > pool
+            step = max(parent.reserved, parent.claimed_below[horizon] + step) - parent.claimed(horizon)
+            node = parent
+        return False
+
+    def never_room(self) -> int:
+        """How much more never-preempted work the queue may hold, at the tightest level."""
+        return min(node.quota - node.never_held for node in self.path if node.parent is not None)
+
+    def quota_room(self) -> int:
+        """How much more the queue may hold inside its quota; negative when it is over."""
+        return self.quota - self.held[SOON]
+
+    def over(self) -> bool:
+        """Whether it holds more than its quota, in all or of a type that has a number of its own."""
+        if self.held[SOON] > self.quota:
+            return True
+        return self.by_type is not None and any(
+            held > self.typed_quota(kind) for kind, held in self.held_by_type.items()
+        )
+
+    def typed_quota(self, kind: str) -> int:
+        """The part of an effective quota by type that is for this type."""
+        assert self.by_type is not None
+        full = self.by_type.get(kind, 0)
+        return full * self.quota // self.full_quota if self.full_quota else 0
+
+    def state(self) -> str:
+        held = self.held[SOON]
+        if held <= self.quota:
+            return "in quota"
+        return "over quota" if held <= self.share else "over fair share"
+
+
+class Tree:
+    """All queues. The root stands for the pool; it has no rule of its own."""
+
+    def __init__(self, queues: Iterable[Queue]) -> None:
+        self.root = QueueNode(Queue(name=ROOT), None)
+        self.by_name: dict[QueueName, QueueNode] = {ROOT: self.root}
+        waiting = sorted(queues, key=lambda queue: queue.name)
+        while waiting:
+            ready = [queue for queue in waiting if (queue.parent or ROOT) in self.by_name]
+            if not ready:
+                names = ", ".join(queue.name for queue in waiting)
+                raise ValueError(f"these queues have no way to the root: {names}")
+            for queue in ready:
+                parent = self.by_name[queue.parent or ROOT]
+                node = QueueNode(queue, parent)
+                parent.children.append(node)
+                self.by_name[queue.name] = node
+            waiting = [queue for queue in waiting if queue.name not in self.by_name]
+        self.leaves = [node for node in self._walk(self.root) if node.leaf and node is not self.root]
+        for horizon in (NOW, SOON):
+            self._claim_reserved(self.root, horizon)
+
+    def _walk(self, node: QueueNode) -> Iterator[QueueNode]:
+        yield node
+        for child in node.children:
+            yield from self._walk(child)
+
+    def all(self) -> Iterator[QueueNode]:
+        """Every queue but the root, parents before children."""
+        for child in self.root.children:
+            yield from self._walk(child)
+
+    def _claim_reserved(self, node: QueueNode, horizon: int) -> None:
+        for child in node.children:
+            self._claim_reserved(child, horizon)
+        if node.children:
+            node.claimed_below[horizon] = sum(child.claimed(horizon) for child in node.children)
+
+    def set_capacity(self, pool: int) -> None:
+        """Work out the effective quotas for a healthy pool of that size."""
+        self._scale(self.root, pool)
+
+    def _scale(self, parent: QueueNode, capacity: int) -> None:
+        wanted = sum(child.full_quota for child in parent.children)
+        kept = sum(child.reserved for child in parent.children)
+        lendable = wanted - kept
+        for child in parent.children:
+            child.quota = child.full_quota
+            if wanted > capacity and lendable > 0:
+                rest = max(0, capacity - kept)
+                child.quota = child.reserved + (child.full_quota - child.reserved) * rest // lendable
+            self._scale(child, child.quota)
+
+    def share_out(self, pool: int) -> None:
+        """Work out the fair share of every queue, from the root down."""
+        self._demands(self.root)
+        self.root.share = pool
+        self._share(self.root)
+
+    def _demands(self, node: QueueNode) -> int:
+        """What the branch would hold if it could, plus what is kept idle for its members."""
+        if node.children:
+            total = 0
+            for child in node.children:
+                wanted = self._demands(child)
+                total += max(wanted, child.reserved)
+            node.demand = min(total, node.limit)
+            return node.demand
+        return leaf_demand(node)
+
+    def _share(self, parent: QueueNode) -> None:
+        claims = [
+            Claim(
+                child.quota,
+                child.reserved,
+                child.weight,
+                child.demand if child.children else leaf_demand(child),
+            )
+            for child in parent.children
+        ]
+        for child, (exact, rounded) in zip(parent.children, fair_shares(claims, parent.share), strict=True):
+            child.exact = exact
+            child.share = rounded
+            if child.children:
+                self._share(child)
+
+
+def leaf_demand(node: QueueNode) -> int:
+    """Maxima of running and startable jobs, as far as the limit lets them; never-preempted minima cannot
+    start beyond quota, so beyond it they are no demand."""
+    return min(node.demand + min(node.never_demand, max(node.quota, node.never_held)), node.limit)
+
+
+def covers(by_type: dict[str, int], kind: str) -> str:
+    """The entry of a quota by type that a device of this type counts against."""
+    return kind if kind in by_type else ANY
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """A queue for people: its rules and where it stands. Amounts in micro-GPUs."""
+
+    name: QueueName
+    parent: QueueName | None
+    quota: int
+    effective_quota: int
+    reserved: int
+    weight: float
+    limit: int | None
+    held: int
+    borrowed: int
+    demand: int
+    fair_share: int
+    exact_share: float
+    waiting: int
+    running: int
+    state: str
+
+
+def queue_states(snapshot: "Snapshot", now: float) -> list[QueueState]:
+    """Every queue as it stands, parents before children."""
+    snapshot.advance(now)
+    tree = snapshot.tree
+    tree.share_out(snapshot.pool.capacity)
+    return [_state(node) for node in tree.all()]
+
+
+def _state(node: QueueNode) -> QueueState:
+    below = [leaf for leaf in _leaves(node)]
+    return QueueState(
+        name=node.name,
+        parent=None if node.parent is None or node.parent.name == ROOT else node.parent.name,
+        quota=node.full_quota,
+        effective_quota=node.quota,
+        reserved=node.reserved,
+        weight=node.weight,
+        limit=None if node.limit == UNLIMITED else node.limit,
+        held=node.held[NOW],
+        borrowed=max(0, node.held[NOW] - node.quota),
+        demand=node.demand if node.children else leaf_demand(node),
+        fair_share=node.share,
+        exact_share=node.exact,
+        waiting=sum(leaf.line.count for leaf in below),
+        running=sum(len(leaf.running) for leaf in below),
+        state=node.state(),
+    )
+
+
+def _leaves(node: QueueNode) -> Iterator[QueueNode]:
+    if node.leaf:
+        yield node
+    for child in node.children:
+        yield from _leaves(child)
+
+
+def default_queue(others: Iterable[Queue], pool: int) -> Queue:
+    """The queue that always exists; its quota is what the others leave."""
+    from grus.model.queues import Quota
+
+    taken = sum(queue.quota.total for queue in others if queue.parent is None)
+    return Queue(name=DEFAULT_QUEUE, quota=Quota.of(max(0, pool - taken) / GPU))

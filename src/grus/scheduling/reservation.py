@@ -1,0 +1,106 @@
+"""Big gangs: the first one that is blocked gets a reservation, so that small jobs cannot pass it for ever.
+
+When the ends of what runs are known (`max_runtime`), the reservation is due when enough of it has ended, and
+jobs that end before may pass (backfill). Where ends are unknown it begins after ten minutes of waiting, and
+nothing passes. GPUs are held back from everybody but requests inside quota, which were served before.
+"""
+
+from typing import TYPE_CHECKING
+
+from grus.model.resources import GPU
+from grus.scheduling.gang import Place, place
+from grus.scheduling.preemption import PATIENCE, Asking
+from grus.scheduling.topology import SOON, DeviceState
+
+if TYPE_CHECKING:
+    from grus.scheduling.cycle import Cycle
+    from grus.scheduling.snapshot import Entry
+
+
+class Reservation:
+    """Free GPUs held for one waiting gang in this cycle."""
+
+    def __init__(self, owner: "Entry", due: float, devices: list[DeviceState]) -> None:
+        self.owner = owner
+        self.due = due
+        self._devices = devices
+
+    @classmethod
+    def make(cls, cycle: "Cycle", asking: Asking) -> "Reservation | None":
+        """Hold what the gang can use of the free GPUs, if its reservation has begun."""
+        due = known_end(cycle, asking)
+        if due is None:
+            begin = asking.entry.job.submitted_at + PATIENCE
+            if begin > cycle.now:
+                cycle.wake(begin)
+                return None
+            due = cycle.now
+        held = _free_devices(cycle, asking)
+        for device in held:
+            cycle.transaction.take(device, GPU)
+        return cls(asking.entry, due, held)
+
+    def lets_pass(self, cycle: "Cycle", asking: Asking) -> bool:
+        """Whether a job is sure to end before the reservation is due."""
+        runtime = asking.entry.job.spec.max_runtime
+        return runtime is not None and cycle.now + runtime <= self.due
+
+    def place_inside(self, cycle: "Cycle", asking: Asking, horizon: int, born: int) -> list[Place] | None:
+        """Seat a backfilled job on what is held back."""
+        for device in self._devices:
+            cycle.transaction.take(device, -GPU)
+        found = place(cycle.transaction, asking.shape, asking.counts, horizon, born)
+        self._devices = [device for device in self._devices if device.free[SOON] == GPU]
+        for device in self._devices:
+            cycle.transaction.take(device, GPU)
+        return found
+
+
+def known_end(cycle: "Cycle", asking: Asking) -> float | None:
+    """When enough of what runs will have ended for the gang to fit, by count; None if that is not known."""
+    kinds = {kind for part in asking.shape.parts for kind in part.kinds}
+    need = asking.amount
+    if asking.shape.one_node:
+        return _one_node_end(cycle, asking, kinds)
+    free = sum(cycle.pool.whole_free(kind, asking.shape.nodes, SOON) for kind in kinds) * GPU
+    for end, entry in _ends(cycle):
+        free += sum(p.held for p in entry.places if p.node.bit & asking.shape.nodes and _of(p, kinds))
+        if free >= need:
+            return end
+    return None
+
+
+def _one_node_end(cycle: "Cycle", asking: Asking, kinds: set[int]) -> float | None:
+    free: dict[int, int] = {}
+    for end, entry in _ends(cycle):
+        for p in entry.places:
+            if p.node.bit & asking.shape.nodes and _of(p, kinds):
+                start = sum(p.node.counts[SOON].get(kind, 0) for kind in kinds) * GPU
+                free[p.node.index] = free.get(p.node.index, start) + p.held
+                if free[p.node.index] >= asking.amount:
+                    return end
+    return None
+
+
+def _of(place: Place, kinds: set[int]) -> bool:
+    return bool(place.devices) and place.devices[0].kind in kinds
+
+
+def _ends(cycle: "Cycle") -> list[tuple[float, "Entry"]]:
+    ends = [
+        (entry.started_at + entry.job.spec.max_runtime, entry)
+        for leaf in cycle.tree.leaves
+        for entry in leaf.running.values()
+        if entry.running and entry.job.spec.max_runtime is not None
+    ]
+    return sorted(ends, key=lambda item: (item[0], item[1].id))
+
+
+def _free_devices(cycle: "Cycle", asking: Asking) -> list[DeviceState]:
+    """Free GPUs that the gang could use: of the roomiest node if it needs one, else as many as it needs."""
+    kinds = {kind for part in asking.shape.parts for kind in part.kinds}
+    nodes = [node for node in cycle.pool.nodes if node.bit & asking.shape.nodes]
+    if asking.shape.one_node and nodes:
+        nodes = [max(nodes, key=lambda n: (sum(n.counts[SOON].get(k, 0) for k in kinds), -n.index))]
+    free = [d for node in nodes for d in node.devices if d.open and d.kind in kinds and d.free[SOON] == GPU]
+    return free[: -(-asking.amount // GPU)]

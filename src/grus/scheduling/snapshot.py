@@ -1,0 +1,340 @@
+"""What the scheduler knows: the pool, the queues, and every job that runs or waits.
+
+Lives as long as the control loop and is kept up to date job by job (`put`), never read anew. What is free is
+derived from the seats recorded on jobs. `decide` changes it only tentatively and leaves it as it found it.
+"""
+
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
+
+from grus.model.cluster import Node
+from grus.model.identifiers import JobId, QueueName
+from grus.model.jobs import HOLDING, Desired, Job, PauseCause, Phase
+from grus.model.queues import DEFAULT_QUEUE, Queue
+from grus.scheduling.gang import Compiler, Place, Shape
+from grus.scheduling.ordering import Age
+from grus.scheduling.quota import QueueNode, Tree, covers
+from grus.scheduling.topology import NOW, SOON, Pool
+
+
+class Entry:
+    """A job in the snapshot: what it asks for and what it has, ready for arithmetic."""
+
+    __slots__ = (
+        "age",
+        "backfill_until",
+        "blocked",
+        "broken",
+        "delayed",
+        "generation",
+        "held",
+        "id",
+        "job",
+        "leaving",
+        "never",
+        "places",
+        "priority",
+        "queue",
+        "running",
+        "saved_at",
+        "shape",
+        "size",
+        "started_at",
+        "user",
+        "waiting",
+    )
+
+    def __init__(self, job: Job, queue: QueueNode, shape: Shape, blocked: str) -> None:
+        self.job = job
+        self.id = job.id
+        self.queue = queue
+        self.shape = shape
+        self.user = job.user
+        self.priority = job.spec.priority
+        self.never = job.spec.never_preempted
+        self.age: Age = (job.submitted_at, job.id)
+        self.blocked = blocked
+        self.started_at = job.started_at or job.submitted_at
+        self.saved_at = max(job.saved_at or 0.0, self.started_at)
+        """Its last checkpoint: what it did since would be lost with it."""
+        self.generation = job.generation
+        self.backfill_until = job.backfill_until
+        self.places: tuple[Place, ...] = ()
+        """Seats of the present generation."""
+        self.leaving: tuple[Place, ...] = ()
+        """Seats given back, not yet proven free."""
+        self.held = 0
+        """Micro-GPUs of `places`."""
+        self.size = 0
+        """Replicas of the elastic part."""
+        self.running = False
+        """Holds seats that it is meant to keep."""
+        self.waiting = False
+        self.delayed = False
+        """Waiting for its back-off to pass."""
+        self.broken = ""
+        """Which of its devices is gone or unhealthy."""
+
+    @property
+    def held_minimum(self) -> int:
+        """The part of what it holds below which it could not run, in micro-GPUs."""
+        return self.held - self.surplus if self.running else 0
+
+    @property
+    def surplus(self) -> int:
+        """Micro-GPUs that it holds above its minimum."""
+        shape = self.shape
+        if shape.elastic < 0 or not self.running:
+            return 0
+        part = shape.parts[shape.elastic]
+        return max(0, self.size - part.low) * part.unit
+
+    def measure(self) -> None:
+        """Work out `held` and `size` from the places."""
+        self.held = sum(place.held for place in self.places)
+        elastic = self.shape.elastic
+        self.size = sum(1 for place in self.places if place.part == elastic) if elastic >= 0 else 0
+
+
+class Snapshot:
+    """The state that `decide` works on."""
+
+    def __init__(
+        self, nodes: Iterable[Node] = (), queues: Iterable[Queue] = (), jobs: Iterable[Job] = ()
+    ) -> None:
+        self.nodes = tuple(nodes)
+        self.queue_list = tuple(queues)
+        self._clear()
+        self._build()
+        for job in jobs:
+            self.put(job)
+
+    def _clear(self) -> None:
+        self.entries: dict[JobId, Entry] = {}
+        self.broken: dict[JobId, Entry] = {}
+        """Running jobs with a device that is gone or unhealthy."""
+        self.backfilled: dict[JobId, Entry] = {}
+        """Running jobs that were let past a reservation."""
+        self._delayed: list[tuple[float, str]] = []
+
+    def _build(self) -> None:
+        self.pool = Pool(self.nodes)
+        self.tree = Tree(self.queue_list)
+        self.tree.set_capacity(self.pool.capacity)
+        self._compiler = Compiler(self.pool)
+        self._assign_nodes()
+
+    def _assign_nodes(self) -> None:
+        """Nodes that one queue names are closed to all but its branch."""
+        named = {queue: self._bits(queue.own_nodes) for queue in self.tree.all() if queue.own_nodes}
+        everything = (1 << len(self.pool.nodes)) - 1
+        for queue in self.tree.all():
+            foreign = 0
+            for owner, bits in named.items():
+                if owner not in queue.path and queue not in owner.path:
+                    foreign |= bits
+            queue.nodes = everything & ~foreign
+
+    def _bits(self, names: Iterable[str]) -> int:
+        wanted = set(names)
+        return sum(node.bit for node in self.pool.nodes if node.id in wanted)
+
+    # ------------------------------------------------------------------------------ keeping it up to date
+
+    def set_nodes(self, nodes: Iterable[Node]) -> None:
+        """Take note of a changed pool. Costs as much as building the snapshot anew."""
+        self.nodes = tuple(nodes)
+        self._rebuild()
+
+    def set_queues(self, queues: Iterable[Queue]) -> None:
+        """Take note of changed queues. Costs as much as building the snapshot anew."""
+        self.queue_list = tuple(queues)
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        old = sorted(self.entries.values(), key=lambda entry: entry.age)
+        self._clear()
+        self._build()
+        for entry in old:
+            self.put(entry.job, entry.blocked)
+
+    def put(self, job: Job, blocked: str = "") -> None:
+        """Insert or replace a job; one in a terminal phase that holds nothing is removed."""
+        old = self.entries.pop(job.id, None)
+        if old is not None:
+            self._detach(old)
+        if job.terminal and not job.seats:
+            return
+        queue = self._queue(job.spec.queue)
+        entry = Entry(job, queue, self._compiler.shape(job, queue.nodes), blocked)
+        self.entries[job.id] = entry
+        if job.phase in HOLDING or job.seats:
+            self._seat(entry)
+        elif waits(job) and not blocked:
+            if job.not_before > 0.0:
+                entry.delayed = True
+                heappush(self._delayed, (job.not_before, job.id))
+            else:
+                self._enqueue(entry)
+
+    def _queue(self, name: QueueName) -> QueueNode:
+        found = self.tree.by_name.get(name)
+        if found is None or not found.leaf:
+            # A queue that was taken away, or became a branch, under its jobs: they count for the default one.
+            found = self.tree.by_name.get(DEFAULT_QUEUE) or self.tree.leaves[0]
+        return found
+
+    def job(self, job: JobId) -> Job | None:
+        entry = self.entries.get(job)
+        return entry.job if entry else None
+
+    def advance(self, now: float) -> None:
+        """Let the jobs whose back-off has passed wait in line."""
+        while self._delayed and self._delayed[0][0] <= now:
+            at, job = heappop(self._delayed)
+            entry = self.entries.get(JobId(job))
+            if entry is not None and entry.delayed and entry.job.not_before == at:
+                entry.delayed = False
+                self._enqueue(entry)
+
+    def next_release(self) -> float | None:
+        """When the next back-off passes."""
+        return self._delayed[0][0] if self._delayed else None
+
+    def _enqueue(self, entry: Entry) -> None:
+        entry.waiting = True
+        entry.queue.line.add(entry)
+        self._demand(entry, 1)
+
+    def _seat(self, entry: Entry) -> None:
+        job = entry.job
+        going = job.phase is Phase.PAUSING or job.terminal or job.desired is not Desired.RUN
+        parts = {part.role: i for i, part in enumerate(entry.shape.parts)}
+        staying: list[Place] = []
+        leaving: list[Place] = []
+        for seat in job.seats:
+            devices = [self.pool.by_id[d] for d in seat.devices if d in self.pool.by_id]
+            if len(devices) < len(seat.devices):
+                entry.broken = next(d for d in seat.devices if d not in self.pool.by_id)
+            for device in devices:
+                if not device.healthy:
+                    entry.broken = device.id
+            node = self.pool.node_by_id.get(seat.node)
+            if node is None:
+                entry.broken = entry.broken or seat.node
+                continue
+            place = Place(parts.get(seat.role, 0), seat.index, node, tuple(devices), seat.share, seat.born)
+            (leaving if going or seat.leaving else staying).append(place)
+        entry.places = tuple(staying)
+        entry.leaving = tuple(leaving)
+        entry.running = not going and job.phase in HOLDING
+        entry.measure()
+        if going:
+            entry.broken = ""
+        if entry.running:
+            self._run(entry)
+            started = (entry.started_at, 0)
+            for level in entry.queue.path:
+                level.last_start = max(level.last_start, started)
+            self._demand(entry, 1)
+        self._occupy(entry, 1)
+
+    def _run(self, entry: Entry) -> None:
+        queue = entry.queue
+        queue.running[entry.id] = entry
+        queue.priorities[entry.priority] = queue.priorities.get(entry.priority, 0) + 1
+        if entry.shape.elastic >= 0:
+            queue.elastic[entry.id] = entry
+        if entry.broken:
+            self.broken[entry.id] = entry
+        if entry.backfill_until is not None:
+            self.backfilled[entry.id] = entry
+
+    def _end_run(self, entry: Entry) -> None:
+        queue = entry.queue
+        del queue.running[entry.id]
+        queue.elastic.pop(entry.id, None)
+        self.broken.pop(entry.id, None)
+        self.backfilled.pop(entry.id, None)
+        queue.priorities[entry.priority] -= 1
+        if not queue.priorities[entry.priority]:
+            del queue.priorities[entry.priority]
+
+    def _occupy(self, entry: Entry, sign: int) -> None:
+        """Count (1) or stop counting (-1) everything that the entry holds."""
+        for place in entry.places:
+            self._shift(entry, place, -sign, (NOW, SOON))
+        for place in entry.leaving:
+            self._shift(entry, place, -sign, (NOW,))
+        going = sum(place.held for place in entry.leaving)
+        queue = entry.queue
+        queue.shift(sign * (entry.held + going), NOW)
+        queue.shift(sign * entry.held, SOON)
+        count_entry(entry, sign)
+
+    def _shift(self, entry: Entry, place: Place, sign: int, horizons: tuple[int, ...]) -> None:
+        part = entry.shape.parts[place.part]
+        for horizon in horizons:
+            for device in place.devices:
+                self.pool.shift(device, sign * place.share, horizon)
+            if part.cpu and place.node.cpu is not None:
+                place.node.cpu[horizon] += sign * part.cpu
+            if part.memory and place.node.memory is not None:
+                place.node.memory[horizon] += sign * part.memory
+
+    def _demand(self, entry: Entry, sign: int) -> None:
+        queue, shape = entry.queue, entry.shape
+        most = max(shape.maximum, entry.held)
+        if entry.never:
+            queue.never_demand += sign * shape.minimum
+            queue.demand += sign * (most - shape.minimum)
+        else:
+            queue.demand += sign * most
+
+    def _detach(self, entry: Entry) -> None:
+        if entry.waiting:
+            entry.queue.line.remove(entry)
+            self._demand(entry, -1)
+        if entry.running:
+            self._end_run(entry)
+            self._demand(entry, -1)
+        if entry.places or entry.leaving:
+            self._occupy(entry, -1)
+
+    # ------------------------------------------------------------------------------------------- reading
+
+    def waiting(self) -> Iterator[Entry]:
+        """Every job that waits in line, in no order that means anything."""
+        for leaf in self.tree.leaves:
+            for found in leaf.line.classes():
+                yield from found.entries.values()
+
+    def holders(self) -> Iterator[Entry]:
+        """Every job that holds something."""
+        return (entry for entry in self.entries.values() if entry.places or entry.leaving)
+
+    def compile(self, job: Job) -> Shape:
+        """The shape that a job would have."""
+        return self._compiler.shape(job, self._queue(job.spec.queue).nodes)
+
+
+def count_entry(entry: Entry, sign: int) -> None:
+    """Count what the entry's staying seats mean to its queue: by user, type, never-preempted, surplus."""
+    queue = entry.queue
+    queue.users[entry.user] = queue.users.get(entry.user, 0) + sign * entry.held
+    if entry.never:
+        queue.shift_never(sign * entry.held_minimum)
+    queue.surplus += sign * entry.surplus
+    for level in queue.path:
+        if level.by_type is not None:
+            for place in entry.places:
+                for device in place.devices:
+                    kind = covers(level.by_type, device.type)
+                    level.held_by_type[kind] = level.held_by_type.get(kind, 0) + sign * place.share
+
+
+def waits(job: Job) -> bool:
+    """Whether a job would take GPUs if it got them."""
+    if job.desired is not Desired.RUN:
+        return False
+    return job.phase is Phase.PENDING or (job.phase is Phase.PAUSED and job.paused_by is PauseCause.SCHEDULER)

@@ -1,0 +1,146 @@
+"""Tentative changes to a snapshot, each with its way back.
+
+    mark = transaction.mark()
+    ...try something...
+    transaction.undo(mark)      # as if it had never been
+
+The log holds what was done in order; undoing walks it backwards. Nothing is ever copied. At the end of a
+cycle the net difference is read off the touched entries, then everything is undone.
+"""
+
+from grus.scheduling.gang import Place
+from grus.scheduling.snapshot import Entry, Snapshot, count_entry
+from grus.scheduling.topology import NOW, SOON, DeviceState, NodeState
+
+_DEVICE, _HOST, _ENTRY = 0, 1, 2
+
+
+class Before:
+    """What an entry was like when the transaction first touched it."""
+
+    __slots__ = ("leaving", "places", "running", "waiting")
+
+    def __init__(self, entry: Entry) -> None:
+        self.places = entry.places
+        self.leaving = entry.leaving
+        self.running = entry.running
+        self.waiting = entry.waiting
+
+
+class Transaction:
+    """The changes tried in one cycle."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.pool = snapshot.pool
+        self.touched: dict[Entry, Before] = {}
+        self.planned: set[Entry] = set()
+        """Entries given seats that are not all free yet: they wait for them."""
+        self._log: list[tuple[int, object, object, object]] = []
+
+    def mark(self) -> int:
+        return len(self._log)
+
+    # --------------------------------------------------------------------------------- devices and hosts
+
+    def take(self, device: DeviceState, share: int) -> None:
+        """Promise a part of a device; below zero *now* means that somebody has to leave first."""
+        self.pool.shift(device, -share, NOW)
+        self.pool.shift(device, -share, SOON)
+        self._log.append((_DEVICE, device, share, True))
+
+    def free_soon(self, device: DeviceState, share: int) -> None:
+        """A part of a device will be given back by one who has been told to leave."""
+        self.pool.shift(device, share, SOON)
+        self._log.append((_DEVICE, device, -share, False))
+
+    def host(self, node: NodeState, cpu: int, memory: int, now: bool = True) -> None:
+        """Promise host CPU and memory; negative amounts are given back."""
+        self._shift_host(node, -cpu, -memory, now)
+        self._log.append((_HOST, node, (cpu, memory), now))
+
+    def _shift_host(self, node: NodeState, cpu: int, memory: int, now: bool) -> None:
+        for horizon in (NOW, SOON) if now else (SOON,):
+            if node.cpu is not None:
+                node.cpu[horizon] += cpu
+            if node.memory is not None:
+                node.memory[horizon] += memory
+
+    # ------------------------------------------------------------------------------------------- entries
+
+    def seat(self, entry: Entry, places: tuple[Place, ...], now: bool) -> None:
+        """Give an entry these seats in addition; their devices have been taken already.
+
+        Without `now` it is a plan: it counts soon, and the entry waits until the seats are proven free.
+        """
+        self._set(entry, entry.places + places, entry.leaving, True, now)
+
+    def unseat(self, entry: Entry, places: tuple[Place, ...]) -> None:
+        """Tell these seats of an entry to leave (they are free soon); without any seat left it is paused."""
+        for place in places:
+            part = entry.shape.parts[place.part]
+            for device in place.devices:
+                self.free_soon(device, place.share)
+            if part.cpu or part.memory:
+                self.host(place.node, -part.cpu, -part.memory, now=False)
+        gone = set(places)
+        staying = tuple(place for place in entry.places if place not in gone)
+        self._set(entry, staying, entry.leaving + places, bool(staying), False)
+
+    def reseat(self, entry: Entry, places: tuple[Place, ...]) -> None:
+        """Take back an `unseat` of this transaction: the seats stay after all."""
+        for place in places:
+            part = entry.shape.parts[place.part]
+            for device in place.devices:
+                self.free_soon(device, -place.share)
+            if part.cpu or part.memory:
+                self.host(place.node, part.cpu, part.memory, now=False)
+        back = set(places)
+        leaving = tuple(place for place in entry.leaving if place not in back)
+        self._set(entry, entry.places + places, leaving, True, False)
+
+    def _set(
+        self, entry: Entry, places: tuple[Place, ...], leaving: tuple[Place, ...], running: bool, now: bool
+    ) -> None:
+        if entry not in self.touched:
+            self.touched[entry] = Before(entry)
+        old = (entry.places, entry.leaving, entry.running, entry.held, entry.size)
+        held = entry.held
+        count_entry(entry, -1)
+        entry.places, entry.leaving, entry.running = places, leaving, running
+        entry.measure()
+        count_entry(entry, 1)
+        change = entry.held - held
+        entry.queue.shift(change, SOON)
+        if now:
+            entry.queue.shift(change, NOW)
+        self._log.append((_ENTRY, entry, old, now))
+
+    # ---------------------------------------------------------------------------------------------- undo
+
+    def undo(self, mark: int) -> None:
+        """Go back to how everything was at the mark."""
+        log = self._log
+        while len(log) > mark:
+            what, thing, amount, now = log.pop()
+            if what == _DEVICE:
+                assert isinstance(thing, DeviceState) and isinstance(amount, int)
+                self.pool.shift(thing, amount, SOON)
+                if now:
+                    self.pool.shift(thing, amount, NOW)
+            elif what == _HOST:
+                assert isinstance(thing, NodeState) and isinstance(amount, tuple)
+                self._shift_host(thing, amount[0], amount[1], bool(now))
+            else:
+                assert isinstance(thing, Entry) and isinstance(amount, tuple)
+                self._restore(thing, amount, bool(now))
+
+    def _restore(self, entry: Entry, old: tuple[object, ...], now: bool) -> None:
+        held = entry.held
+        count_entry(entry, -1)
+        entry.places, entry.leaving, entry.running, entry.held, entry.size = old  # type: ignore[assignment]  # the log is untyped
+        count_entry(entry, 1)
+        change = entry.held - held
+        entry.queue.shift(change, SOON)
+        if now:
+            entry.queue.shift(change, NOW)
