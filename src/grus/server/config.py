@@ -139,7 +139,7 @@ def posture_mistakes(settings: ServerSettings) -> list[Mistake]:
         found.append(Mistake("server.certificate", "needs server.key beside it, and the other way round"))
     if not is_loopback(settings.host) and not settings.tls and not settings.insecure_http:
         rule = (
-            "other machines can reach this address: give --certificate and --key for TLS, "
+            "other machines can reach this address: give --tls-cert and --tls-key for TLS, "
             "or --insecure-http to send tokens and jobs in the clear"
         )
         found.append(Mistake("server.host", rule, settings.host))

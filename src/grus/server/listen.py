@@ -3,7 +3,6 @@
 import errno
 import signal
 import socket
-from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
@@ -12,6 +11,7 @@ from fastapi import FastAPI
 from grus.model.errors import Conflict
 from grus.server.config import ServerSettings
 from grus.server.protocol import PatientProtocol
+from grus.server.streams import Streams
 
 GRACE = 5
 """Seconds that requests under way get when the server stops."""
@@ -47,21 +47,55 @@ def address(sock: socket.socket, settings: ServerSettings) -> str:
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
+class Brake:
+    """Lets another thread stop the server, once, with a reason."""
+
+    def __init__(self) -> None:
+        self.why = ""
+        self._server: uvicorn.Server | None = None
+
+    def pull(self, why: str) -> None:
+        self.why = why
+        if self._server is not None:
+            self._server.should_exit = True
+
+    def hold(self, server: uvicorn.Server) -> None:
+        """From now on `pull` stops this server; it was pulled before, perhaps."""
+        self._server = server
+        server.should_exit = server.should_exit or bool(self.why)
+
+
 class HttpServer(uvicorn.Server):
-    """uvicorn that tells of the stop before it waits for open connections, streams among them."""
+    """uvicorn that ends the live streams before it waits for open connections."""
 
-    def __init__(self, config: uvicorn.Config, on_stop: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, streams: Streams) -> None:
         super().__init__(config)
-        self._on_stop = on_stop
+        self._streams = streams
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        super().handle_exit(sig, frame)
-        self._on_stop()
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._streams.close()
+        await super().shutdown(sockets)
 
 
-def run(app: FastAPI, sock: socket.socket, settings: ServerSettings) -> None:
-    """Serve until SIGTERM or SIGINT; both are a clean stop."""
-    config = uvicorn.Config(
+def run(app: FastAPI, sock: socket.socket, settings: ServerSettings, brake: Brake) -> None:
+    """Serve until SIGTERM or SIGINT, a clean stop both, or until the brake is pulled."""
+    server = HttpServer(_config(app, settings), app.state.streams)
+    brake.hold(server)
+
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the shape of a handler
+        server.should_exit = True
+
+    # For a signal that comes before uvicorn listens for it, and for those that it raises again in the end.
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        server.run(sockets=[sock])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _config(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
         http=PatientProtocol,
         ws="none",
@@ -75,11 +109,3 @@ def run(app: FastAPI, sock: socket.socket, settings: ServerSettings) -> None:
         ssl_certfile=settings.certificate,
         ssl_keyfile=settings.key,
     )
-    server = HttpServer(config, app.state.streams.close_soon)
-    # uvicorn raises the signal again when it has stopped: it has been obeyed, nothing is left to do then.
-    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        server.run(sockets=[sock])
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -7,7 +7,7 @@ wake and are bounded is in `streams`.
 import asyncio
 import codecs
 from collections.abc import AsyncGenerator
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
@@ -34,7 +34,7 @@ LONGEST = 3600.0
 
 After = Annotated[int | None, Query(ge=0, description="The number of the last event that is known.")]
 Seconds = Annotated[float, Query(gt=0, le=LONGEST, description="End by itself after this time.")]
-LastId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=20)]
+LastId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=40)]
 
 
 @router.get("/events", response_model=list[EventOut])
@@ -59,7 +59,7 @@ async def events(
         return answers(EventOut, [event_out(event) for event in found])
     if name is not None:
         await off_loop(does.job, caller.user, name)  # a job that is not there is a 404, not an empty stream
-    begin = _after(last) if last is not None else after
+    begin = _number(last) if last is not None else after
     if begin is None:
         begin = await off_loop(does.last_event)
     return LiveResponse(_events(does, caller, streams, begin, name, seconds), streams, caller.token)
@@ -77,7 +77,7 @@ async def follow_log(
 ) -> Response:
     """The log of a worker as it grows, until the job has ended. An event's id is the offset after it."""
     await off_loop(does.job, caller.user, JobId(id))
-    begin = _after(last) if last is not None else offset
+    begin = _mark(last) if last is not None else _Mark(None, offset)
     return LiveResponse(_log(does, caller, streams, JobId(id), worker, begin), streams, caller.token)
 
 
@@ -139,24 +139,29 @@ async def _events(
 
 
 async def _log(
-    does: Services, caller: Caller, streams: Streams, job: JobId, worker: int | None, offset: int
+    does: Services, caller: Caller, streams: Streams, job: JobId, worker: int | None, at: "_Mark"
 ) -> AsyncGenerator[bytes, None]:
     pace = _Pace(streams, caller, LONGEST)
     text = codecs.getincrementaldecoder("utf-8")("replace")
     yield HELLO
     while not pace.over:
-        ended = (await off_loop(does.job, caller.user, job)).terminal
-        data, following = await off_loop(does.log, caller.user, job, worker, offset, LOG_PIECE)
+        now = await off_loop(does.job, caller.user, job)
+        if now.attempt != at.attempt:
+            # A new attempt has a log of its own, from its beginning.
+            at = _Mark(now.attempt, at.offset if at.attempt is None else 0)
+            text.reset()
+        data, following = await off_loop(does.log, caller.user, job, worker, at.offset, LOG_PIECE)
+        at = _Mark(at.attempt, following)
         if data:
             piece = text.decode(data)
             known = following - len(text.getstate()[0])  # half a character is sent with the rest of it
-            yield frame("log", json_bytes({"text": piece, "next": known}), known)
+            told = {"text": piece, "attempt": at.attempt, "next": known}
+            yield frame("log", json_bytes(told), f"{at.attempt}.{known}")
             pace.sent()
-        offset = following
-        if ended and not data:
+        elif now.terminal:
             yield END
             return
-        if not data and await pace.silence(streams.closed, LOG_EVERY):
+        elif await pace.silence(streams.closed, LOG_EVERY):
             yield BEAT
     yield RECONNECT
 
@@ -171,7 +176,19 @@ async def _usage(does: Services, caller: Caller, streams: Streams) -> AsyncGener
     yield RECONNECT
 
 
-def _after(last: str) -> int:
+class _Mark(NamedTuple):
+    """How far a log was read: in which attempt (None for whichever it is in), up to which byte."""
+
+    attempt: int | None
+    offset: int
+
+
+def _mark(last: str) -> _Mark:
+    attempt, _, offset = last.partition(".")
+    return _Mark(_number(attempt), _number(offset))
+
+
+def _number(last: str) -> int:
     if not last.isdecimal():
-        raise BadInput([Mistake("Last-Event-ID", "must be a number that the stream gave before", last)])
+        raise BadInput([Mistake("Last-Event-ID", "must be one that the stream gave before", last)])
     return int(last)

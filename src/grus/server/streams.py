@@ -34,9 +34,9 @@ RECONNECT = b"event: reconnect\ndata: {}\n\n"
 """The stream stops here, but what it tells of goes on: come back with the last id."""
 
 
-def frame(kind: str, data: bytes, id: int | None = None) -> bytes:
+def frame(kind: str, data: bytes, id: int | str = "") -> bytes:
     """One event of a stream; `data` is JSON on one line."""
-    number = b"" if id is None else b"id: %d\n" % id
+    number = b"" if id == "" else f"id: {id}\n".encode()
     return b"%sevent: %s\ndata: %s\n\n" % (number, kind.encode(), data)
 
 
@@ -80,11 +80,6 @@ class Streams:
         """Ask every stream to end soon; they tell their clients to come back."""
         self.closed.set()
         self._wake()
-
-    def close_soon(self) -> None:
-        """The same, from a signal handler or another thread."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self.close)
 
     @contextmanager
     def place(self, token: str) -> Iterator[None]:

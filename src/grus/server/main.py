@@ -1,0 +1,158 @@
+"""A server's life: take the state, open what lasts, run, let go. Jobs go on before, between and after.
+
+The order matters. The lock comes first, so that nothing is touched that another server uses; the address is
+told last, when everything answers; on the way out everything is let go in the reverse order.
+"""
+
+import json
+import logging
+import os
+import secrets
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from grus.api.wire import to_queue
+from grus.controlplane.loop import ControlLoop
+from grus.controlplane.services import Services
+from grus.controlplane.settings import Settings
+from grus.engines.local.engine import LocalEngine
+from grus.model.errors import BadInput
+from grus.model.ports import Store
+from grus.model.queues import DEFAULT_QUEUE, check_tree
+from grus.model.resources import GPU
+from grus.scheduling.cycle import decide
+from grus.server import listen, pools
+from grus.server.app import create_app
+from grus.server.config import ServerSettings, is_loopback
+from grus.server.figures import Figures
+from grus.server.first_start import ensure_admin
+from grus.server.lock import StateLock
+from grus.server.logs import log_to
+from grus.store.sqlite import SqliteStore
+from grus.telemetry.source import DeviceSource
+
+log = logging.getLogger(__name__)
+
+INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ")
+"""What jobs see of the server's own environment, unless they say otherwise."""
+
+
+def serve(settings: ServerSettings) -> int:
+    """Run a server until it is asked to stop; the exit code. Raises GrusError if it cannot start."""
+    os.umask(0o077)
+    with ExitStack() as stack:
+        _take_state(settings, stack)
+        sock = listen.bind(settings.host, settings.port)
+        stack.callback(sock.close)
+        pool = pools.choose(settings.pool)
+        store = SqliteStore(settings.places.state / "grus.db")
+        stack.callback(store.close)
+        secret = ensure_admin(store, settings.places.token_file, time.time())
+        _put_queues(store, settings, pool.source)
+        brake, figures = listen.Brake(), Figures()
+        services = _start_loop(settings, store, pool.source, figures, brake, stack)
+        app = create_app(
+            services,
+            allowed_hosts=settings.hosts,
+            allowed_origins=settings.allowed_origins,
+            requests_per_second=settings.requests_per_second,
+            figures=figures,
+        )
+        address = listen.address(sock, settings)
+        stack.enter_context(_announced(settings, address))
+        _say(settings, address, pool.notice, secret, len(store.users()))
+        listen.run(app, sock, settings, brake)
+        log.info("stopping; jobs go on")
+    if brake.why:
+        _tell(f"The server has stopped: {brake.why}")
+    return 1 if brake.why else 0
+
+
+def _take_state(settings: ServerSettings, stack: ExitStack) -> None:
+    state = settings.places.state
+    # Jobs that run as another Unix user must reach their control files: passage for them, nothing more.
+    state.mkdir(parents=True, exist_ok=True)
+    state.chmod(0o711 if os.geteuid() == 0 else 0o700)
+    lock = StateLock(settings.places.lock_file)
+    lock.take()
+    stack.callback(lock.release)
+    handler = log_to(settings.places.log_file)
+    stack.callback(handler.close)
+    stack.callback(logging.getLogger().removeHandler, handler)
+
+
+def _put_queues(store: Store, settings: ServerSettings, source: DeviceSource) -> None:
+    """The queues of config.toml are as it says at every start; those made by hand stay."""
+    given = {name: to_queue(name, queue) for name, queue in settings.queues}
+    if not given:
+        return
+    pool = GPU * sum(len(node.devices) for node in source.nodes(()))
+    merged = {queue.name: queue for queue in store.queues()} | {queue.name: queue for queue in given.values()}
+    if mistakes := check_tree([queue for queue in merged.values() if queue.name != DEFAULT_QUEUE], pool):
+        raise BadInput(mistakes)
+    for queue in given.values():
+        store.put_queue(queue).result()
+
+
+def _start_loop(
+    settings: ServerSettings,
+    store: Store,
+    source: DeviceSource,
+    figures: Figures,
+    brake: listen.Brake,
+    stack: ExitStack,
+) -> Services:
+    """The engine, the control loop on its thread, and the services in front of them."""
+    control = Settings(
+        state=settings.places.state,
+        environment=tuple((name, os.environ[name]) for name in INHERITED if name in os.environ),
+        event_retention=settings.events_kept,
+        job_retention=settings.jobs_kept,
+    )
+    engine = LocalEngine(settings.places.state / "engine", source)
+    stack.callback(engine.close)
+    loop = ControlLoop(store, engine, settings=control, decide=figures.timed(decide), on_stopped=brake.pull)
+    stack.callback(loop.close)
+    loop.start()
+    return Services(
+        store, engine, loop, clock=time.time, entropy=lambda: secrets.randbits(64), settings=control
+    )
+
+
+@contextmanager
+def _announced(settings: ServerSettings, address: str) -> Iterator[None]:
+    """server.json stands while the server answers."""
+    path = settings.places.server_file
+    told = {"address": address, "pid": os.getpid(), "started_at": time.time()}
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(told) + "\n")
+    fresh.replace(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _say(settings: ServerSettings, address: str, notice: str, secret: str | None, users: int) -> None:
+    """What the operator should know at each start."""
+    _tell(f"Grus answers at {address}; its state is in {settings.places.state}.")
+    if notice:
+        _tell(notice)
+    if secret is not None:
+        _tell(f"Administrator's token (shown once, kept in {settings.places.token_file}):")
+        # Printed, never logged: the log outlives the moment.
+        print(f"  {secret}", file=sys.stderr, flush=True)  # noqa: T201
+    if settings.insecure_http and not settings.tls and not is_loopback(settings.host):
+        _tell("WARNING: --insecure-http: tokens and jobs travel in the clear on the network.")
+    if users > 1 and os.geteuid() != 0:
+        _tell(
+            f"WARNING: {users} people use this server, and it does not run as root: all jobs run as the same "
+            f"Unix user (uid {os.geteuid()}) and can read each other's files. Trust them, or run it as root."
+        )
+
+
+def _tell(text: str) -> None:
+    log.info("%s", text)
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 - the operator's terminal
