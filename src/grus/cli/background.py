@@ -21,8 +21,15 @@ from grus.sdk.places import Places, Running, running
 
 PATIENCE = 30.0
 """Seconds within which a server must answer after its start, or end after being asked to."""
-LARGE_LOG = 10_000_000
 POLL = 0.05
+
+
+class DidNotStart(GrusError):
+    """The server ended before it answered; the text is what it said."""
+
+    def __init__(self, said: str, code: int) -> None:
+        super().__init__(said or "The server ended at once and did not say why.")
+        self.exit = code if code > 0 else 1
 
 
 def alive(pid: int) -> bool:
@@ -47,12 +54,14 @@ def is_running(at: Places) -> Running | None:
 
 
 def start(at: Places, arguments: Sequence[str], waiting: Callable[[], None] = lambda: None) -> Running:
-    """Start the server in a session of its own and wait until it answers; its log is in the state folder."""
+    """Start the server in a session of its own and wait until it answers.
+
+    Its log is in the state folder; what it says before it has one (or outside it) goes to `start.log` there.
+    """
     at.state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if at.log_file.exists() and at.log_file.stat().st_size > LARGE_LOG:
-        at.log_file.replace(at.log_file.with_suffix(".log.1"))
-    with at.log_file.open("ab") as log:
-        before = log.tell()
+    said = at.state / "start.log"
+    said.unlink(missing_ok=True)
+    with open(said, "ab", opener=_private) as log:
         command = [sys.executable, "-m", "grus.cli.main", "up", "--foreground", *arguments]
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
@@ -61,13 +70,12 @@ def start(at: Places, arguments: Sequence[str], waiting: Callable[[], None] = la
     while time.monotonic() < deadline:
         server = running(at)
         if server is not None and server.pid == child.pid and answers(server.address):
+            os.truncate(said, 0)  # a first start says the administrator's secret there
             return server
         waiting()
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(POLL)
-            raise GrusError(
-                f"The server ended at once:\n{_tail(at.log_file, before)}\n  its log: {at.log_file}"
-            )
+            raise DidNotStart(_tail(said), child.returncode)
     os.kill(child.pid, signal.SIGTERM)
     raise GrusError(f"The server did not answer within {PATIENCE:.0f} s; its log: {at.log_file}")
 
@@ -117,8 +125,10 @@ def stop(server: Running) -> None:
         os.close(end)
 
 
-def _tail(log: Path, since: int, lines: int = 12) -> str:
-    with log.open("rb") as file:
-        file.seek(since)
-        text = file.read().decode(errors="replace").strip()
-    return "\n".join(f"  {line}" for line in text.splitlines()[-lines:]) or "  (it said nothing)"
+def _tail(log: Path, lines: int = 12) -> str:
+    text = log.read_text(errors="replace").strip()
+    return "\n".join(text.splitlines()[-lines:]).removeprefix("error: ")
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

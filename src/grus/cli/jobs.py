@@ -87,10 +87,9 @@ def _read_file(file: Path) -> "list[JobIn]":
     from grus.api.jobfile import parse_job_file
 
     try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        cause = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        raise BadInput([Mistake(str(file), f"cannot be read: {cause}")]) from None
+        text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as error:
+        raise BadInput([Mistake(str(file), f"cannot be read: {error.strerror}")]) from None
     folder = Path.cwd() if str(file) == "-" else file.absolute().parent
     return [_with_surroundings(job) for job in parse_job_file(text, folder=str(folder))]
 

@@ -53,7 +53,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="One pool out of a team's GPUs: quotas that lend, jobs that pause and resume, "
-    "decisions that explain themselves.\n\nFirst steps: [bold]grus up[/], then [bold]grus run --gpu 1 -- python train.py[/].",
+    "decisions that explain themselves.\n\n"
+    "First steps: [bold]grus up[/], then [bold]grus run --gpu 1 -- python train.py[/].",
     epilog="Exit codes: 0 ok · 1 failed · 2 bad input · 3 does not fit · 4 not found · 5 not allowed · "
     "6 server unreachable",
 )

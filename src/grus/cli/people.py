@@ -45,8 +45,10 @@ def set_user(
     output: Output = Format.TABLE,
 ) -> None:
     """Add a user, or change one."""
+    from grus.api.wire import UserIn, read
+
     with connected() as client:
-        made = client.put_user(name, {"role": role.value, "unix_user": unix_user})
+        made = client.put_user(name, read(UserIn, {"role": role.value, "unix_user": unix_user}, whole="user"))
     emit(made, output, lambda: say(f"{made.name} is {made.role}. Next: grus token new {made.name}"))
 
 
@@ -88,9 +90,11 @@ def new_token(
     output: Output = Format.TABLE,
 ) -> None:
     """Make a token and print its secret, this once."""
+    from grus.api.wire import TokenIn, read
+
     wanted = {"user": name, "label": label, **({"expires": expires} if expires else {})}
     with connected() as client:
-        made = client.new_token(wanted)
+        made = client.new_token(read(TokenIn, wanted, whole="token"))
     emit(made, output, lambda: say(made.secret or ""))
     if output is Format.TABLE and for_people():
         hint("Keep it: it is not shown again. Use it as GRUS_TOKEN.")

@@ -14,7 +14,6 @@ from grus.cli.output import (
     emit_json,
     examples,
     fields,
-    for_people,
     hint,
     local,
     number,
@@ -115,12 +114,16 @@ def _arguments(
 def _start_with_progress(arguments: list[str]) -> "Running":
     from grus.cli import background
 
-    if not (for_people() and sys.stderr.isatty()):
-        return background.start(places(), arguments)
-    from rich.console import Console
+    try:
+        if not sys.stderr.isatty():
+            return background.start(places(), arguments)
+        from rich.console import Console
 
-    with Console(stderr=True).status("Starting the server …"):
-        return background.start(places(), arguments)
+        with Console(stderr=True).status("Starting the server …"):
+            return background.start(places(), arguments)
+    except background.DidNotStart as error:
+        hint(f"error: {error}\n  its log: {places().log_file}")
+        raise typer.Exit(error.exit) from None
 
 
 def _tell_started(server: "Running", output: Format, first: bool) -> None:

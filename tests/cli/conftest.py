@@ -1,0 +1,32 @@
+"""The command with a fake client behind it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from grus.cli import access
+from grus.cli.main import app
+from tests.cli.fake import FakeClient
+
+Grus = Callable[..., Result]
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
+    fake = FakeClient()
+    monkeypatch.setattr(access, "connect", lambda **_: fake)
+    return fake
+
+
+@pytest.fixture
+def grus(client: FakeClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Grus:
+    """Runs the command with these words; its home is an empty folder."""
+    monkeypatch.setenv("GRUS_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str, input: str | None = None) -> Result:
+        return CliRunner().invoke(app, list(words), input=input, prog_name="grus")
+
+    return run

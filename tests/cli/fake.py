@@ -1,0 +1,233 @@
+"""A client without a server: remembers what it was asked, answers from what the test put in."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from grus.api.wire import (
+    EventOut,
+    ExitOut,
+    GpuOut,
+    HolderOut,
+    JobIn,
+    JobOut,
+    NodeOut,
+    PlanOut,
+    PoolOut,
+    QueueIn,
+    QueueOut,
+    StatusOut,
+    TokenIn,
+    TokenOut,
+    UsageOut,
+    UserIn,
+    UserOut,
+    WhyOut,
+    WorkerOut,
+)
+from grus.model.errors import GrusError, NotFound
+from grus.model.jobs import TERMINAL
+
+SUBMITTED = "2026-11-15T12:00:00.000Z"
+
+
+def a_job(id: str = "j0000000001", **given: Any) -> JobOut:
+    values: dict[str, Any] = {
+        "id": id,
+        "name": "resnet",
+        "type": "train",
+        "queue": "vision",
+        "user": "ada",
+        "phase": "running",
+        "desired": "run",
+        "gpus": 2,
+        "request": "2",
+        "reason": "there is room",
+        "submitted_at": SUBMITTED,
+        "first_started_at": SUBMITTED,
+        **given,
+    }
+    return JobOut(status=values["phase"], **values)
+
+
+def an_end(phase: str, cause: str = "exit code", code: int | None = None) -> JobOut:
+    return a_job(phase=phase, exit=ExitOut(cause=cause, code=code), ended_at=SUBMITTED)
+
+
+@dataclass
+class Handle:
+    job: JobOut
+
+
+@dataclass
+class FakeClient:
+    known: list[JobOut] = field(default_factory=list)
+    """Newest first."""
+    ends_as: JobOut | None = None
+    """What a followed job turns into."""
+    text: str = "hello\n"
+    error: GrusError | None = None
+    """Raised by the first thing asked."""
+    interrupt: int = 0
+    """So many times following ends by Ctrl-C."""
+    submitted: list[tuple[JobIn, str | None]] = field(default_factory=list)
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+    queue_list: list[QueueOut] = field(
+        default_factory=lambda: [QueueOut(name="default", quota=8, effective_quota=8)]
+    )
+    address: str = "http://127.0.0.1:7600"
+
+    def close(self) -> None: ...
+
+    def _ask(self, *what: str) -> None:
+        self.asked.append(what)
+        if self.error is not None:
+            raise self.error
+
+    def submit(self, job: JobIn, *, key: str | None = None) -> Handle:
+        self._ask("submit")
+        self.submitted.append((job, key))
+        made = a_job(
+            f"j000000000{len(self.submitted)}",
+            name=job.name or "job",
+            queue=job.queue,
+            phase="pending",
+            gpus=0,
+        )
+        self.known.insert(0, made)
+        return Handle(made)
+
+    def plan(self, job: JobIn) -> PlanOut:
+        self._ask("plan")
+        return PlanOut(
+            fits=True, starts="now", sentence="It starts now on node-0.", launch="once", nodes=("node-0",)
+        )
+
+    def job(self, id: str) -> JobOut:
+        self._ask("job", id)
+        for job in self.known:
+            if job.id == id:
+                return job
+        raise NotFound(f"There is no job {id}.")
+
+    def jobs(
+        self, *, phases: Sequence[str] = (), queue: str | None = None, mine: bool = False, limit: int = 100
+    ) -> list[JobOut]:
+        self._ask("jobs", ",".join(phases), queue or "", str(mine))
+        found = [
+            job for job in self.known if (not phases or job.phase in phases) and queue in (None, job.queue)
+        ]
+        return found[:limit]
+
+    def _act(self, verb: str, id: str, phase: str) -> JobOut:
+        self._ask(verb, id)
+        changed = self.job(id).model_copy(update={"phase": phase, "status": phase})
+        self.known = [changed if job.id == id else job for job in self.known]
+        return changed
+
+    def stop(self, id: str) -> JobOut:
+        return self._act("stop", id, "stopped")
+
+    def pause(self, id: str) -> JobOut:
+        return self._act("pause", id, "paused")
+
+    def resume(self, id: str) -> JobOut:
+        return self._act("resume", id, "running")
+
+    def scale(self, id: str, size: str) -> JobOut:
+        self._ask("scale", id, size)
+        return self.job(id)
+
+    def why(self, id: str) -> WhyOut:
+        self._ask("why", id)
+        holders = (HolderOut(job="j0000000009", gpus=4),)
+        change = "stop j0000000009"
+        return WhyOut(
+            job=id, code="no_room", sentence="It waits for 2 GPUs; 1 is free.", holders=holders, change=change
+        )
+
+    def workers(self, id: str) -> list[WorkerOut]:
+        return [
+            WorkerOut(
+                id=f"{id}.1.worker.0.1", job=id, attempt=1, state="running", role="worker", number=0, pid=42
+            )
+        ]
+
+    def usage(self) -> list[UsageOut]:
+        return []
+
+    def log(
+        self, id: str, *, worker: int | None = None, offset: int = 0, limit: int = 65536
+    ) -> tuple[bytes, int]:
+        data = self.text.encode()
+        begin = max(0, len(data) + offset) if offset < 0 else offset
+        piece = data[begin : begin + limit]
+        return piece, begin + len(piece)
+
+    def follow_log(self, id: str, *, worker: int | None = None, offset: int = 0) -> Iterator[str]:
+        self._ask("follow_log", id)
+        if self.interrupt:
+            self.interrupt -= 1
+            raise KeyboardInterrupt
+        yield self.text
+        if self.ends_as is not None and self.job(id).phase not in TERMINAL:
+            ended = self.ends_as.model_copy(update={"id": id})
+            self.known = [ended if job.id == id else job for job in self.known]
+
+    def events(self, *, after: int = 0, job: str | None = None, limit: int = 1000) -> list[EventOut]:
+        return [EventOut(seq=1, at=SUBMITTED, kind="submitted", text="ada submitted it", job=job)]
+
+    def watch(self, *, after: int | None = None, job: str | None = None) -> Iterator[EventOut]:
+        yield from self.events(job=job)
+
+    def queues(self) -> list[QueueOut]:
+        self._ask("queues")
+        return self.queue_list
+
+    def put_queue(self, name: str, queue: QueueIn) -> QueueOut:
+        self._ask("put_queue", name)
+        wanted = queue.model_dump(exclude={"quota", "max_runtime"})
+        quota = queue.quota if isinstance(queue.quota, int | float) else sum(queue.quota.values())
+        made = QueueOut(name=name, quota=quota, **wanted)
+        self.queue_list.append(made)
+        return made
+
+    def delete_queue(self, name: str) -> None:
+        self._ask("delete_queue", name)
+
+    def nodes(self) -> list[NodeOut]:
+        gpus = tuple(GpuOut(id=f"GPU-{n}", type="virtual", memory=16_000_000_000) for n in range(4))
+        return [NodeOut(id="node-0", gpus=gpus)]
+
+    def cordon(self, node: str) -> None:
+        self._ask("cordon", node)
+
+    def uncordon(self, node: str) -> None:
+        self._ask("uncordon", node)
+
+    def status(self) -> StatusOut:
+        self._ask("status")
+        return StatusOut(
+            version="0.1.0", now=SUBMITTED, pool=PoolOut(nodes=1, gpus=4, usable=4), jobs={"running": 2}
+        )
+
+    def users(self) -> list[UserOut]:
+        return [UserOut(name="ada", role="member")]
+
+    def put_user(self, name: str, user: UserIn) -> UserOut:
+        self._ask("put_user", name)
+        return UserOut(name=name, role=user.role, unix_user=user.unix_user)
+
+    def delete_user(self, name: str) -> None:
+        self._ask("delete_user", name)
+
+    def tokens(self) -> list[TokenOut]:
+        return [TokenOut(digest="3f9a2c" + "0" * 58, user="ada", label="laptop", created_at=SUBMITTED)]
+
+    def new_token(self, token: TokenIn) -> TokenOut:
+        return TokenOut(
+            digest="ab" * 32, user=token.user, label=token.label, created_at=SUBMITTED, secret="s3cret"
+        )
+
+    def delete_token(self, digest: str) -> None:
+        self._ask("delete_token", digest)

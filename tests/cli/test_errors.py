@@ -1,0 +1,114 @@
+"""What goes wrong is told in a few clear lines and one exit code; never as a traceback."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from grus.model.errors import (
+    BadInput,
+    Conflict,
+    DoesNotFit,
+    GrusError,
+    Mistake,
+    NotAllowed,
+    NotFound,
+    NotLoggedIn,
+    Unreachable,
+)
+from tests.api.bad_inputs import BAD_JOB_FILES, BadJob
+from tests.cli.conftest import Grus
+from tests.cli.fake import FakeClient, a_job
+
+ERRORS = [
+    (GrusError("it broke"), 1),
+    (Conflict("it has ended"), 1),
+    (BadInput([Mistake("gpu", "must be a number", "x")]), 2),
+    (DoesNotFit("the pool has 8 GPUs"), 3),
+    (NotFound("no such queue"), 4),
+    (NotAllowed("not yours"), 5),
+    (NotLoggedIn("no token"), 5),
+    (Unreachable("it does not answer"), 6),
+]
+
+
+@pytest.mark.parametrize(("error", "code"), ERRORS, ids=lambda value: str(value)[:20])
+def test_each_error_has_its_exit_code_and_its_sentence_on_stderr(
+    grus: Grus, client: FakeClient, error: GrusError, code: int
+) -> None:
+    client.error = error
+    result = grus("ps")
+    assert result.exit_code == code
+    assert str(error) in result.stderr
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(("error", "code"), ERRORS, ids=lambda value: str(value)[:20])
+@pytest.mark.parametrize("words", [("run", "--", "true"), ("attach", "resnet")], ids=["run", "attach"])
+def test_run_and_attach_add_120_to_their_own_errors(
+    grus: Grus, client: FakeClient, words: tuple[str, ...], error: GrusError, code: int
+) -> None:
+    client.error = error
+    assert grus(*words).exit_code == 120 + code
+
+
+def test_an_unknown_option_is_bad_input_and_names_the_help(grus: Grus) -> None:
+    result = grus("ps", "--colour")
+    assert result.exit_code == 2
+    assert "--colour" in result.stderr
+    assert "grus ps --help" in result.stderr
+
+
+def test_an_unknown_option_of_run_is_122(grus: Grus) -> None:
+    assert grus("run", "--gpus", "2", "--", "true").exit_code == 122
+
+
+def test_an_unknown_verb_suggests_the_nearest(grus: Grus) -> None:
+    result = grus("sumbit", "job.yaml")
+    assert result.exit_code == 2
+    assert "submit" in result.stderr
+
+
+def test_with_json_the_error_is_the_object_of_the_api(grus: Grus, client: FakeClient) -> None:
+    client.error = BadInput([Mistake("gpu", "must be a number", "x", 3)])
+    told = json.loads(grus("ps", "-o", "json").stderr)["error"]
+    assert told["code"] == "bad_input"
+    assert told["mistakes"] == [{"field": "gpu", "rule": "must be a number", "value": "x", "line": 3}]
+
+
+@pytest.mark.parametrize("bad", BAD_JOB_FILES, ids=lambda bad: bad.name)
+def test_every_mistake_of_a_bad_job_file_is_named_with_its_line_and_nothing_is_submitted(
+    grus: Grus, client: FakeClient, tmp_path: Path, bad: BadJob
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_bytes(bad.text if isinstance(bad.text, bytes) else bad.text.encode())
+    result = grus("submit", str(file))
+    assert result.exit_code == 2
+    for mistake in bad.mistakes:
+        where = "" if mistake.line is None else f"line {mistake.line}: "
+        assert f"{where}{mistake.field}: " in result.stderr
+        assert mistake.words in result.stderr
+    assert client.submitted == []
+    assert "Traceback" not in result.stderr
+
+
+def test_a_file_that_is_not_there_is_bad_input(grus: Grus) -> None:
+    result = grus("submit", "nowhere.yaml")
+    assert result.exit_code == 2
+    assert "nowhere.yaml: cannot be read: No such file or directory" in result.stderr
+
+
+def test_a_job_that_nobody_knows_is_not_found(grus: Grus) -> None:
+    result = grus("why", "resnet")
+    assert result.exit_code == 4
+    assert "'resnet'" in result.stderr
+
+
+def test_a_name_of_two_live_jobs_is_refused_with_both(grus: Grus, client: FakeClient) -> None:
+    client.known = [a_job("j0000000002"), a_job("j0000000001")]
+    result = grus("stop", "resnet")
+    assert result.exit_code == 2
+    assert "j0000000001" in result.stderr
+    assert "j0000000002" in result.stderr
+    assert not [ask for ask in client.asked if ask[0] == "stop"]

@@ -1,0 +1,72 @@
+"""Help: every verb has one with examples, and it is quick because nothing heavy is loaded."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer.main
+
+from grus.cli.main import app
+from tests.cli.conftest import Grus
+
+HEAVY = ("fastapi", "httpx2", "numpy", "pydantic", "uvicorn", "yaml", "psutil")
+QUICK = 0.3
+
+
+def verbs(group: Any = None, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    group = group or typer.main.get_command(app)
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from verbs(command, (*before, name))
+        else:
+            yield (*before, name)
+
+
+@pytest.mark.parametrize("verb", list(verbs()), ids=" ".join)
+def test_every_verb_has_help_with_examples_and_json_output(grus: Grus, verb: tuple[str, ...]) -> None:
+    result = grus(*verb, "--help")
+    assert result.exit_code == 0
+    assert "Examples:" in result.stdout
+    assert "grus " + " ".join(verb) in result.stdout
+    assert "--output" in result.stdout
+
+
+def test_help_loads_nothing_heavy() -> None:
+    program = (
+        "import sys; sys.argv = ['grus', '--help']\n"
+        "from grus.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        f"sys.stderr.write(' '.join(name for name in {HEAVY!r} if name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert "submit" in done.stdout
+
+
+@pytest.mark.serial
+def test_help_answers_in_three_tenths_of_a_second() -> None:
+    def once() -> float:
+        begin = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "grus.cli.main", "--help"], capture_output=True, check=True)
+        return time.perf_counter() - begin
+
+    once()  # the first one may compile
+    assert min(once() for _ in range(5)) <= QUICK
+
+
+def test_completion_offers_ids_and_names_and_stays_silent_without_a_server(
+    grus: Grus, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from grus.cli.access import complete_job
+    from grus.model.errors import Unreachable
+    from tests.cli.fake import a_job
+
+    client.known = [a_job("j0000000001"), a_job("j0000000002", name="bert", phase="failed")]
+    assert [word for word, _ in complete_job("")] == ["j0000000001", "j0000000002", "resnet"]
+    assert [word for word, _ in complete_job("res")] == ["resnet"]
+    client.error = Unreachable("away")
+    assert complete_job("") == []

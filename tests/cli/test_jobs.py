@@ -1,0 +1,240 @@
+"""The verbs for jobs: what they send, what they print, what they return."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from grus.api.wire import JobOut
+from tests.cli.conftest import Grus
+from tests.cli.fake import FakeClient, a_job, an_end
+
+STAGES = """
+name: prepare
+run: python prepare.py
+---
+name: train
+run: python train.py
+after: [prepare]
+resources: {gpu: 2..4}
+"""
+
+
+@pytest.fixture
+def job_file(tmp_path: Path) -> str:
+    file = tmp_path / "job.yaml"
+    file.write_text(STAGES)
+    return str(file)
+
+
+def test_stages_are_submitted_in_order_and_their_names_become_ids(
+    grus: Grus, client: FakeClient, job_file: str, tmp_path: Path
+) -> None:
+    result = grus("submit", job_file)
+    assert result.exit_code == 0
+    first, second = (job for job, _ in client.submitted)
+    assert first.name == "prepare"
+    assert list(second.after) == ["j0000000001"]
+    assert first.workdir == str(tmp_path)
+
+
+def test_every_stage_has_an_idempotency_key_of_its_own_and_a_given_one_is_kept(
+    grus: Grus, client: FakeClient, job_file: str
+) -> None:
+    grus("submit", job_file, "--key", "nightly")
+    assert [key for _, key in client.submitted] == ["nightly-0", "nightly-1"]
+    grus("submit", job_file)
+    assert len({key for _, key in client.submitted}) == 4
+
+
+def test_of_the_submitters_environment_only_three_names_are_kept_and_the_jobs_own_comes_first(
+    grus: Grus, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/somewhere/bin")
+    monkeypatch.setenv("SECRET", "no")
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.setenv("CONDA_PREFIX", "/conda")
+    grus("run", "-d", "-e", "CONDA_PREFIX=/mine", "-e", "A=b=c", "--", "true")
+    assert client.submitted[0][0].env == {"PATH": "/somewhere/bin", "CONDA_PREFIX": "/mine", "A": "b=c"}
+
+
+def test_a_plan_is_printed_and_nothing_is_submitted(grus: Grus, client: FakeClient, job_file: str) -> None:
+    result = grus("submit", job_file, "--plan")
+    assert result.exit_code == 0
+    assert "It starts now on node-0." in result.stdout
+    assert client.submitted == []
+
+
+def test_a_job_file_may_come_from_standard_input(grus: Grus, client: FakeClient) -> None:
+    assert grus("submit", "-", input="run: python train.py\n").exit_code == 0
+    assert client.submitted[0][0].run == "python train.py"
+
+
+def test_submit_prints_one_object_for_one_job_and_a_list_for_stages(
+    grus: Grus, client: FakeClient, job_file: str
+) -> None:
+    assert len(json.loads(grus("submit", job_file, "-o", "json").stdout)) == 2
+    assert json.loads(grus("submit", "-", "-o", "json", input="run: a\n").stdout)["id"].startswith("j")
+
+
+def test_run_submits_the_command_from_this_folder_and_prints_only_the_jobs_output_on_stdout(
+    grus: Grus, client: FakeClient, tmp_path: Path
+) -> None:
+    client.ends_as = an_end("succeeded", "done", 0)
+    result = grus("run", "--gpu", "2", "-q", "vision", "--", "python", "train.py", "--lr", "0.1")
+    assert result.exit_code == 0
+    assert result.stdout == "hello\n"
+    job = client.submitted[0][0]
+    assert job.run == ("python", "train.py", "--lr", "0.1")
+    assert (job.workdir, job.queue, job.resources.gpu) == (str(tmp_path), "vision", "2")
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        (an_end("succeeded", "done", 0), 0),
+        (an_end("failed", "exit code", 7), 7),
+        (an_end("failed", "signal", 9), 137),
+        (an_end("failed", "could not start"), 127),
+        (an_end("failed", "out of memory", 9), 137),
+        (an_end("failed", "ran too long", 15), 143),
+        (an_end("stopped", "stopped"), 143),
+    ],
+    ids=lambda value: (
+        f"{value.phase}, {value.exit.cause}" if isinstance(value, JobOut) and value.exit else str(value)
+    ),
+)
+@pytest.mark.parametrize("verb", ["run", "attach", "submit --watch"])
+def test_who_follows_a_job_returns_its_own_code(
+    grus: Grus, client: FakeClient, verb: str, end: JobOut, code: int
+) -> None:
+    client.ends_as = end
+    client.known = [a_job("jattached00")]
+    words = {
+        "run": ("run", "--", "x"),
+        "attach": ("attach", "jattached00"),
+        "submit --watch": ("submit", "-w", "-"),
+    }
+    assert grus(*words[verb], input="run: x\n").exit_code == code
+
+
+def test_an_interrupt_where_nobody_can_be_asked_leaves_the_job_running_and_says_so(
+    grus: Grus, client: FakeClient
+) -> None:
+    client.interrupt = 1
+    result = grus("run", "--", "x")
+    assert result.exit_code == 130
+    assert "goes on without us" in result.stderr
+    assert not [ask for ask in client.asked if ask[0] == "stop"]
+
+
+def test_an_interrupt_stops_the_job_when_that_was_asked_for(grus: Grus, client: FakeClient) -> None:
+    client.interrupt = 1
+    result = grus("run", "--stop-on-interrupt", "--", "x")
+    assert ("stop", "j0000000001") in client.asked
+    assert result.exit_code == 143
+
+
+def test_a_detached_run_prints_the_id_alone(grus: Grus) -> None:
+    assert grus("run", "-d", "--", "x").stdout == "j0000000001\n"
+
+
+def test_mistakes_in_options_of_run_are_all_told(grus: Grus, client: FakeClient) -> None:
+    result = grus("run", "--gpu", "4-8", "--retries", "1000", "--launch", "twice", "--", "x")
+    assert result.exit_code == 122
+    assert [word for word in ("resources.gpu", "retries", "launch") if word not in result.stderr] == []
+    assert client.submitted == []
+
+
+def test_ps_lists_live_jobs_and_with_all_the_others_too(grus: Grus, client: FakeClient) -> None:
+    client.known = [a_job("j0000000002"), a_job("j0000000001", phase="succeeded", name="old")]
+    assert "old" not in grus("ps").stdout
+    assert "old" in grus("ps", "-a").stdout
+
+
+def test_ps_filters_by_queue_user_and_phase(grus: Grus, client: FakeClient) -> None:
+    client.known = [
+        a_job("j0000000003", user="bob", name="his"),
+        a_job("j0000000002", queue="language", name="there"),
+        a_job("j0000000001", phase="pending", name="waiting"),
+    ]
+    ids = [job["id"] for job in json.loads(grus("ps", "--user", "bob", "-o", "json").stdout)]
+    assert ids == ["j0000000003"]
+    assert "his" not in grus("ps", "-q", "language").stdout
+    assert grus("ps", "--phase", "pending").stdout.count("\n") == 2
+    grus("ps", "--mine")
+    assert client.asked[-1][-1] == "True"
+
+
+def test_tables_are_plain_when_not_on_a_terminal(grus: Grus, client: FakeClient) -> None:
+    client.known = [a_job()]
+    text = grus("ps").stdout
+    assert "\x1b" not in text
+    assert text.splitlines()[0].split()[:3] == ["ID", "NAME", "QUEUE"]
+
+
+def test_no_jobs_is_said_in_words_and_in_json_as_an_empty_list(grus: Grus) -> None:
+    assert "No live jobs" in grus("ps").stdout
+    assert json.loads(grus("ps", "-o", "json").stdout) == []
+
+
+@pytest.mark.parametrize("meant", ["j0000000001", "j00", "resnet"])
+def test_a_job_is_meant_by_id_beginning_of_an_id_or_name(grus: Grus, client: FakeClient, meant: str) -> None:
+    client.known = [a_job("j0000000001")]
+    assert grus("stop", meant).exit_code == 0
+    assert ("stop", "j0000000001") in client.asked
+
+
+def test_a_name_means_the_live_job_before_ended_ones_and_else_the_newest(
+    grus: Grus, client: FakeClient
+) -> None:
+    ended = a_job("j0000000003", phase="failed")
+    older = a_job("j0000000001", phase="failed")
+    client.known = [ended, a_job("j0000000002"), older]
+    assert json.loads(grus("describe", "resnet", "-o", "json").stdout)["job"]["id"] == "j0000000002"
+    client.known = [ended, older]
+    assert json.loads(grus("describe", "resnet", "-o", "json").stdout)["job"]["id"] == "j0000000003"
+
+
+def test_nothing_is_stopped_when_one_of_several_is_not_found(grus: Grus, client: FakeClient) -> None:
+    client.known = [a_job()]
+    assert grus("stop", "resnet", "nobody").exit_code == 4
+    assert not [ask for ask in client.asked if ask[0] == "stop"]
+
+
+def test_why_says_the_sentence_who_holds_what_and_the_cheapest_change(grus: Grus, client: FakeClient) -> None:
+    client.known = [a_job()]
+    text = grus("why", "resnet").stdout
+    assert text.splitlines() == [
+        "It waits for 2 GPUs; 1 is free.",
+        "held by: j0000000009 4",
+        "to start it now: stop j0000000009",
+    ]
+
+
+def test_describe_has_the_job_why_workers_and_events(grus: Grus, client: FakeClient) -> None:
+    client.known = [a_job()]
+    assert set(json.loads(grus("describe", "resnet", "-o", "json").stdout)) == {
+        "job",
+        "why",
+        "workers",
+        "events",
+    }
+    text = grus("describe", "resnet").stdout
+    for word in ("vision", "ada submitted it", "42", "It waits for 2 GPUs"):
+        assert word in text
+
+
+def test_logs_prints_all_or_the_last_lines(grus: Grus, client: FakeClient) -> None:
+    client.known = [a_job()]
+    client.text = "".join(f"line {n}\n" for n in range(20_000))
+    assert grus("logs", "resnet").stdout == client.text
+    assert grus("logs", "resnet", "--tail", "2").stdout == "line 19998\nline 19999\n"
+    assert grus("logs", "resnet", "--tail", "15000").stdout.startswith("line 5000\n")
+    assert grus("logs", "resnet", "--tail", "0").stdout == ""
+
+
+def test_scale_passes_the_size_on(grus: Grus, client: FakeClient) -> None:
+    client.known = [a_job()]
+    grus("scale", "resnet", "2..6")
+    assert ("scale", "j0000000001", "2..6") in client.asked

@@ -1,0 +1,89 @@
+"""The verbs for queues, nodes, users and tokens."""
+
+import json
+
+from grus.api.wire import QueueOut
+from tests.cli.conftest import Grus
+from tests.cli.fake import FakeClient, a_job
+
+
+def test_queue_without_a_verb_lists_and_children_stand_under_their_parents(
+    grus: Grus, client: FakeClient
+) -> None:
+    client.queue_list = [
+        QueueOut(name="vision", parent="research", quota=4, effective_quota=4),
+        QueueOut(name="research", quota=6, effective_quota=5),
+    ]
+    lines = grus("queue").stdout.splitlines()
+    assert lines[1].startswith("research")
+    assert "6 (now 5)" in lines[1]
+    assert lines[2].startswith("  vision")
+
+
+def test_queue_set_makes_a_queue(grus: Grus, client: FakeClient) -> None:
+    words = "queue set vision --quota 4 --reserved 2 --weight 2 --limit 8 --parent research -o json"
+    made = json.loads(grus(*words.split()).stdout)
+    assert (made["quota"], made["reserved"], made["weight"], made["limit"]) == (4, 2, 2, 8)
+    assert made["parent"] == "research"
+
+
+def test_queue_set_leaves_what_is_not_given(grus: Grus, client: FakeClient) -> None:
+    client.queue_list = [QueueOut(name="vision", quota=4, reserved=2, limit=8, members=("ada",))]
+    made = json.loads(grus("queue", "set", "vision", "--weight", "3", "-o", "json").stdout)
+    assert (made["quota"], made["reserved"], made["limit"], made["weight"]) == (4, 2, 8, 3)
+    assert made["members"] == ["ada"]
+
+
+def test_queue_set_removes_a_limit_by_none(grus: Grus, client: FakeClient) -> None:
+    client.queue_list = [QueueOut(name="vision", quota=4, limit=8)]
+    assert json.loads(grus("queue", "set", "vision", "--limit", "none", "-o", "json").stdout)["limit"] is None
+
+
+def test_a_quota_by_type_is_written_with_equals(grus: Grus) -> None:
+    assert (
+        json.loads(grus("queue", "set", "v", "--quota", "A100=4,any=8", "-o", "json").stdout)["quota"] == 12
+    )
+
+
+def test_mistakes_of_a_queue_are_told_and_nothing_is_sent(grus: Grus, client: FakeClient) -> None:
+    result = grus("queue", "set", "vision", "--quota", "4", "--reserved", "5", "--limit", "2")
+    assert result.exit_code == 2
+    assert "reserved: must be at most the quota" in result.stderr
+    assert "limit: must be at least the quota" in result.stderr
+    assert not [ask for ask in client.asked if ask[0] == "put_queue"]
+    assert grus("queue", "set", "vision", "--quota", "many").exit_code == 2
+
+
+def test_nodes_shows_each_gpu(grus: Grus) -> None:
+    assert grus("nodes").stdout.count("GPU-") == 4
+
+
+def test_a_node_that_is_not_there_is_not_found_with_the_ones_that_are(grus: Grus) -> None:
+    result = grus("cordon", "node-9")
+    assert result.exit_code == 4
+    assert "node-0" in result.stderr
+
+
+def test_top_prints_one_snapshot_when_not_on_a_terminal(grus: Grus, client: FakeClient) -> None:
+    client.known = [a_job()]
+    text = grus("top").stdout
+    assert "node-0" in text
+    assert "resnet" in text
+    assert set(json.loads(grus("top", "-o", "json").stdout)) == {"nodes", "queues", "jobs", "usage"}
+
+
+def test_a_new_token_prints_the_secret_alone(grus: Grus) -> None:
+    assert grus("token", "new", "ada", "--label", "laptop").stdout == "s3cret\n"
+
+
+def test_a_token_is_meant_by_the_beginning_of_its_digest(grus: Grus, client: FakeClient) -> None:
+    assert grus("token", "delete", "3f9a").exit_code == 0
+    assert client.asked[-1][0] == "delete_token"
+    assert grus("token", "delete", "zzz").exit_code == 4
+
+
+def test_users_are_listed_set_and_deleted(grus: Grus, client: FakeClient) -> None:
+    assert "ada" in grus("user").stdout
+    assert json.loads(grus("user", "set", "bob", "--role", "viewer", "-o", "json").stdout)["role"] == "viewer"
+    assert grus("user", "set", "bob", "--role", "king").exit_code == 2
+    assert grus("user", "delete", "bob").exit_code == 0
