@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
+from grus.model.identifiers import DeviceId, NodeId
 from grus.model.jobs import Job, Seat
 from grus.model.resources import GPU, Role
 from grus.scheduling.decisions import Decisions, Pause, Requeue, Resize, Start
@@ -233,8 +234,18 @@ def inside_quota_is_served(facts: Facts) -> Iterator[str]:
         if len({job.user for job in ref.members(facts, queue.name)}) > 1:
             continue
         for job in ref.members(facts, queue.name):
-            if ref.waits(facts, job) and _must_run(facts, job):
+            if ref.waits(facts, job) and not _behind_a_gang(facts, job) and _must_run(facts, job):
                 yield f"{job.id} waits though it is inside the quota of {queue.name}"
+
+
+def _behind_a_gang(facts: Facts, job: Job) -> bool:
+    """A gang that fits its quota is passed in its queue only by backfill: who is behind one may wait."""
+    return any(
+        other.spec.priority >= job.spec.priority
+        and GPU < ref.minimum(facts, other) <= ref.effective_quotas(facts)[job.spec.queue]
+        for other in facts.jobs
+        if other.spec.queue == job.spec.queue and other.id != job.id and ref.waits(facts, other)
+    )
 
 
 def _must_run(facts: Facts, job: Job) -> bool:
@@ -248,7 +259,7 @@ def _must_run(facts: Facts, job: Job) -> bool:
         return False
     kept = replace(facts, jobs=tuple(_without_borrowed(facts, other) for other in facts.jobs))
     taken = ref.minimum(facts, job)
-    with_it = replace(kept, jobs=(*kept.jobs, _pretend(job, taken)))
+    with_it = holding(kept, job, taken)
     if ref.claimed(with_it) > ref.pool(facts):
         return False
     if any(
@@ -258,9 +269,14 @@ def _must_run(facts: Facts, job: Job) -> bool:
     return ref.fits_now(kept, job)
 
 
+def holding(facts: Facts, job: Job, amount: int) -> Facts:
+    """The facts as if the job held that amount; for sums only."""
+    return replace(facts, jobs=tuple(_pretend(j, amount) if j.id == job.id else j for j in facts.jobs))
+
+
 def _pretend(job: Job, amount: int) -> Job:
     """The job as if it held that amount, on a device that is nowhere: for sums only."""
-    seat = Seat("pretended", 0, job.spec.queue, ("nowhere",), amount)  # type: ignore[arg-type]
+    seat = Seat("pretended", 0, NodeId("nowhere"), (DeviceId("nowhere"),), amount)
     return replace(job, seats=(seat,))
 
 
@@ -274,3 +290,40 @@ def _without_borrowed(facts: Facts, job: Job) -> Job:
     if job.spec.never_preempted or piece.minimum:
         return job
     return replace(job, seats=())
+
+
+# ------------------------------------------------------------- at rest, where every job is one rigid GPU
+
+
+def singles_at_rest(facts: Facts) -> list[str]:
+    """For worlds of flat queues and rigid jobs of one GPU, in which everything is clear."""
+    return [*idle_gpus_have_a_reason(facts), *no_fair_reclaim_is_left(facts)]
+
+
+def idle_gpus_have_a_reason(facts: Facts) -> Iterator[str]:
+    """No job waits beside a free GPU unless a limit or somebody's reserved keeps it off."""
+    for job in facts.jobs:
+        if not ref.waits(facts, job) or not ref.fits_now(facts, job):
+            continue
+        with_it = holding(facts, job, GPU)
+        queues = ref.chain(facts, job.spec.queue)
+        if any(q.limit is not None and ref.held(with_it, q.name) > q.limit for q in queues):
+            continue
+        if ref.claimed(with_it) <= ref.pool(facts):
+            yield f"{job.id} waits beside a free GPU"
+
+
+def no_fair_reclaim_is_left(facts: Facts) -> Iterator[str]:
+    """No queue below its share waits while one is so far above that taking one GPU would be fair."""
+    exact, rounded = ref.fair_shares(facts)
+    quotas = ref.effective_quotas(facts)
+    asking = {job.spec.queue for job in facts.jobs if ref.waits(facts, job)}
+    for mine in asking:
+        for queue in facts.queues:
+            theirs, has = queue.name, ref.held(facts, queue.name)
+            if theirs == mine or has <= -(-exact[theirs] // GPU) * GPU or has <= quotas[theirs]:
+                continue
+            after = ref.held(facts, mine) + GPU
+            fair = all(after * share[theirs] <= (has - GPU) * share[mine] for share in (exact, rounded))
+            if after <= rounded[mine] and fair:
+                yield f"{mine} holds {after - GPU} of {rounded[mine]} and waits; {theirs} holds {has}"
