@@ -277,23 +277,27 @@ def _plain(text: str, as_text: bool) -> Any:
 
 def _syntax_mistake(error: yaml.YAMLError, text: str) -> Mistake:
     """What the parser stumbled over, in words that help."""
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    mark = getattr(error, "problem_mark", None)
     if mark is None:
         control = _CONTROL.search(text)
         line = text.count("\n", 0, control.start()) + 1 if control else None
         return Mistake(FILE, f"is not YAML: {clean(str(getattr(error, 'reason', None) or error))}", line=line)
+    problem = str(getattr(error, "problem", "") or error)
+    begun = getattr(error, "context_mark", None) or mark
     lines = text.splitlines()
     written = lines[mark.line] if mark.line < len(lines) else ""
-    problem = str(getattr(error, "problem", "") or error)
     before = written[: len(written) - len(written.lstrip())]
-    if "\t" in before or (written[mark.column : mark.column + 1] == "\t"):
+    if "\t" in before or written[mark.column : mark.column + 1] == "\t":
         rule = "is indented with a tab: YAML takes spaces only"
     elif "mapping values are not allowed" in problem:
         rule = "has a colon where none may be: put text that contains ': ' in quotes"
     elif "could not find expected ':'" in problem:
-        rule = "is not YAML: a key needs a colon and a space after it (key: value)"
+        rule, mark = "is not YAML: a key needs a colon and a space after it (key: value)", begun
+    elif "unexpected end of stream" in problem:
+        rule, mark = "is not YAML: what begins here with a quote is never closed", begun
     else:
         rule = f"is not YAML: {clean(problem)}"
+    written = lines[mark.line] if mark.line < len(lines) else ""
     return Mistake(FILE, rule, clean(written.strip()), mark.line + 1)
 
 

@@ -179,8 +179,8 @@ class JobIn(Strict):
         if self.roles is not None:
             broken = [
                 Broken((field,), f"cannot stand beside roles: give each role its own {field}")
-                for field in ("run", "resources")
-                if field in given
+                for field, there in (("run", self.run is not None), ("resources", "resources" in given))
+                if there
             ]
             if self.launch is not None:
                 broken.append(

@@ -29,7 +29,8 @@ _UNITS = {
     "TIB": 2**40,
     "PIB": 2**50,
 }
-_SPELLED = ("PB", "TB", "GB", "MB", "KB", "PiB", "TiB", "GiB", "MiB", "KiB", "B")
+_SPELLED = ("PiB", "PB", "TiB", "TB", "GiB", "GB", "MiB", "MB", "KiB", "KB")
+"""Largest first."""
 _BYTES = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,6})?) ?([A-Za-z]{1,3})", re.ASCII)
 _HALF_UNIT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,6})?) ?([KMGTP])(i?)", re.ASCII | re.IGNORECASE)
 _SPAN = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,6})?[smhdw])+", re.ASCII)
@@ -230,21 +231,17 @@ def parse_bytes(value: object) -> int:
 
 
 def render_bytes(amount: int) -> str:
-    """The inverse of parse_bytes: the largest unit, decimal before binary, that says it exactly."""
-    if amount == 0:
-        return "0B"
+    """The inverse of parse_bytes: in the largest unit of which it is a whole number."""
     for name in _SPELLED:
         unit = _UNITS[name.upper()]
-        if amount >= unit and amount % unit == 0:
+        if amount and amount % unit == 0:
             return f"{amount // unit}{name}"
-        if amount >= unit >= 1000 and unit % 1000 == 0 and amount % (unit // 1000) == 0:
-            return f"{Decimal(amount) / unit:f}{name}"
     return f"{amount}B"
 
 
 def render_bytes_short(amount: int) -> str:
     """For people, rounded: 12GB, 1.5GB, 830MB. Not exact."""
-    for name in _SPELLED[:5]:
+    for name in _SPELLED[1::2]:
         unit = _UNITS[name]
         if amount >= unit:
             return f"{amount / unit:.1f}".rstrip("0").rstrip(".") + name

@@ -1,0 +1,278 @@
+"""Bad job files, and every mistake that must be named for each: none missing, none invented.
+
+The same table is used against the parser, the server and the command line.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from grus.api.document import read_documents
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A mistake that must be told: its field, words of its rule, its line (None where there is none)."""
+
+    field: str
+    words: str
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BadJob:
+    name: str
+    text: str | bytes
+    mistakes: tuple[Expected, ...]
+    form: bool = False
+    """The mistake is one of the file itself: the same job as JSON would be right, or cannot be written."""
+
+    def request(self) -> Any:
+        """The same job as the body of a request; None where the mistake is one of the file's form."""
+        if self.form:
+            return None
+        documents, _ = read_documents(self.text, is_text=lambda _: False)
+        return documents[0].value
+
+
+def bad(name: str, text: str | bytes, *mistakes: tuple[str, str, int | None], form: bool = False) -> BadJob:
+    return BadJob(name, text, tuple(Expected(*mistake) for mistake in mistakes), form)
+
+
+_FORM = [
+    bad("empty file", "", ("file", "is empty", None), form=True),
+    bad("only a comment", "# nothing here\n", ("file", "is empty", None), form=True),
+    bad("list at the top", "- run: a\n- run: b\n", ("file", "this is a list", 1), form=True),
+    bad("a word at the top", "train.py\n", ("file", "must be a mapping", 1), form=True),
+    bad("binary", b"\x89PNG\r\n\x1a\n\x00\xff\xfe", ("file", "is not text", None), form=True),
+    bad("NUL characters", "run: a\0b\n", ("file", "NUL", None), form=True),
+    bad("control character", "run: a\nname: \x07x\n", ("file", "control", 2), form=True),
+    bad("too large", "# " + "x" * (1024 * 1024) + "\nrun: a\n", ("file", "at most 1 MiB", None), form=True),
+    bad("tab", "run: a\nresources:\n\tgpu: 4\n", ("file", "indented with a tab", 3), form=True),
+    bad("colon in a value", "name: a\nrun: echo a: b\n", ("file", "in quotes", 2), form=True),
+    bad("open quote", "run: 'python\n", ("file", "is not YAML", 1), form=True),
+    bad(
+        "no space after the colon", "name: a\nrun:x\nqueue: b\n", ("file", "colon and a space", 2), form=True
+    ),
+    bad("too deep", "run: " + "[" * 5000, ("file", "levels deep", 1), form=True),
+    bad(
+        "alias bomb",
+        "a: &a [x, x, x, x, x, x, x, x]\n"
+        + "".join(
+            f"{b}: &{b} [{', '.join(['*' + a] * 8)}]\n" for a, b in zip("abcdefg", "bcdefgh", strict=True)
+        ),
+        ("file", "more than 20000 values", 5),
+        form=True,
+    ),
+    bad("alias of itself", "run: &a [*a]\n", ("file", "stands for nothing", 1), form=True),
+    bad(
+        "key given twice",
+        "run: a\nqueue: x\nrun: b\n",
+        ("run", "twice, on line 1 and on line 3", 3),
+        form=True,
+    ),
+    bad(
+        "nested key given twice, and more",
+        "run: a\nretries: many\nenv:\n  A: 1\n  B: 2\n  A: 3\n",
+        ("retries", "whole number from 0 to 100", 2),
+        ("env.A", "twice, on line 4 and on line 6", 6),
+        form=True,
+    ),
+    bad("field without a value", "run: a\nqueue:\n", ("queue", "has no value", 2), form=True),
+    bad("nothing to run, empty", "run:\n", ("run", "has no value", 1), form=True),
+    bad("variable without a value", "run: a\nenv:\n  A:\n", ("env.A", "has no value", 3), form=True),
+    bad("merge key", "run: a\n<<: {queue: b}\n", ("<<", "merging", 2), form=True),
+    bad("a tag", "run: !!python/object/apply:os.system [ls]\n", ("run", "has a tag", 1), form=True),
+    bad("a list as a key", "run: a\n? [x]\n: y\n", ("file", "as a key", 2), form=True),
+    bad(
+        "stages in the wrong order",
+        "name: a\nrun: x\nafter: [b]\n---\nname: b\nrun: y\nafter: [b, c]\n---\nname: a\nrun: z\n",
+        ("after[0]", "later stage", 3),
+        ("after[0]", "the job itself", 7),
+        ("after[1]", "no earlier stage", 7),
+        ("name", "another stage of this file (line 1)", 9),
+        form=True,
+    ),
+    bad(
+        "mistakes in two stages",
+        "name: prep\nrun: a\nretrys: 3\n---\nname: b\nafter: [prep]\nresources: {gpu: 8..2}\nrun: b\n",
+        ("retrys", "did you mean retries?", 3),
+        ("resources.gpu", "2..8", 7),
+        form=True,
+    ),
+]
+
+_GPU = [
+    bad("low end after high", "run: a\nresources:\n  gpu: 8..2\n", ("resources.gpu", "2..8", 3)),
+    bad("range with a hyphen", "run: a\nresources:\n  gpu: 2-8\n", ("resources.gpu", "two dots: 2..8", 3)),
+    bad("range with one end", "run: a\nresources: {gpu: 2..}\n", ("resources.gpu", "both ends", 2)),
+    bad("range from zero", "run: a\nresources: {gpu: 0..4}\n", ("resources.gpu", "starts at 1", 2)),
+    bad(
+        "fraction with a range", "run: a\nresources: {gpu: 0.5..2}\n", ("resources.gpu", "fraction cannot", 2)
+    ),
+    bad("fraction above one", "run: a\nresources: {gpu: 1.5}\n", ("resources.gpu", "below 1", 2)),
+    bad("negative GPUs", "run: a\nresources: {gpu: -1}\n", ("resources.gpu", "not be negative", 2)),
+    bad("an army of GPUs", "run: a\nresources: {gpu: 1000000}\n", ("resources.gpu", "at most 16384", 2)),
+    bad(
+        "estimate",
+        "run: a\nresources: {gpu: auto}\n",
+        ("resources.gpu", "not available yet: say a number", 2),
+    ),
+    bad("type without a number", "run: a\nresources: {gpu: A100}\n", ("resources.gpu", "how many", 2)),
+    bad("slice with half a unit", "run: a\nresources: {gpu: 12G}\n", ("resources.gpu", "12GB (decimal)", 2)),
+    bad(
+        "number with an underscore", "run: a\nresources: {gpu: 1_0}\n", ("resources.gpu", "write a number", 2)
+    ),
+    bad("truth as a number", "run: a\nresources: {gpu: true}\n", ("resources.gpu", "write a number", 2)),
+    bad(
+        "sizes outside the range",
+        "run: a\nresources:\n  gpu: 2..8\n  sizes: [1, 4, 16]\n",
+        ("resources.sizes[0]", "inside the range 2..8", 4),
+        ("resources.sizes[2]", "inside the range 2..8", 4),
+    ),
+    bad(
+        "sizes of a rigid job",
+        "run: a\nresources: {gpu: 4, sizes: [4]}\n",
+        ("resources.sizes", "needs a range", 2),
+    ),
+    bad("no sizes", "run: a\nresources: {gpu: 2..4, sizes: []}\n", ("resources.sizes", "not be empty", 2)),
+    bad(
+        "one process, many sizes",
+        "run: a\nlaunch: once\nresources: {gpu: 2..8}\n",
+        ("launch", "must be per-gpu", 2),
+    ),
+    bad(
+        "host amounts",
+        "run: a\nresources:\n  cpu: four\n  memory: 32\n",
+        ("resources.cpu", "number from 0.01", 3),
+        ("resources.memory", "needs a unit", 4),
+    ),
+    bad("GPUs at the top", "run: a\ngpu: 4\n", ("gpu", "belongs under resources", 2)),
+    bad("resources as a number", "run: a\nresources: 4\n", ("resources", "must be a mapping", 2)),
+    bad("plural", "run: a\nresources: {gpus: 4}\n", ("resources.gpus", "did you mean gpu?", 2)),
+]
+
+_FIELDS = [
+    bad("nothing to run", "name: a\n", ("run", "is needed", 1)),
+    bad("run as a mapping", "run: {cmd: a}\n", ("run", "text or a list", 1)),
+    bad("empty command", "run: '  '\n", ("run", "must not be empty", 1)),
+    bad("empty list of arguments", "run: []\n", ("run", "must not be empty", 1)),
+    bad(
+        "list in the arguments",
+        "run:\n  - python\n  - [a]\n  - {b: c}\n",
+        ("run[1]", "must be text", 3),
+        ("run[2]", "must be text", 4),
+    ),
+    bad("NUL in the command", 'run: "a\\0b"\n', ("run", "NUL", 1)),
+    bad("endless command", "run: " + "x" * 200_000 + "\n", ("run", "at most 100000 characters", 1)),
+    bad("unknown type", "run: a\ntype: trian\n", ("type", "did you mean train?", 2)),
+    bad("sweep", "run: a\ntype: sweep\n", ("type", "not available yet", 2)),
+    bad("serve", "run: a\ntype: serve\n", ("type", "not available yet", 2)),
+    bad("image", "run: a\nimage: pytorch\n", ("image", "Kubernetes", 2)),
+    bad("bad name", "run: a\nname: My Job\n", ("name", "small letters", 2)),
+    bad("endless name", f"run: a\nname: {'n' * 64}\n", ("name", "1 to 63", 2)),
+    bad("bad queue", "run: a\nqueue: ../etc\n", ("queue", "small letters", 2)),
+    bad("launch misspelt", "run: a\nlaunch: per_gpu\n", ("launch", "did you mean per-gpu?", 2)),
+    bad("priority unknown", "run: a\npriority: high\n", ("priority", "must be one of inference", 2)),
+    bad("priority too high", "run: a\npriority: 126\n", ("priority", "from 0 to 125", 2)),
+    bad("text as a number", 'run: a\nretries: "3"\n', ("retries", "whole number", 2)),
+    bad("too many retries", "run: a\nretries: 101\n", ("retries", "from 0 to 100", 2)),
+    bad("octal", "run: a\nretries: 010\n", ("retries", "whole number", 2)),
+    bad("yes is not true", "run: a\nsnapshot: yes\n", ("snapshot", "true or false", 2)),
+    bad("time of day as a length", "run: a\nmax_runtime: 12:30\n", ("max_runtime", "length of time", 2)),
+    bad("no time at all", "run: a\nmax_runtime: 0\n", ("max_runtime", "from 1s", 2)),
+    bad(
+        "checkpoint",
+        "run: a\ncheckpoint:\n  grace: 2h\n  every: often\n  folder: x\n",
+        ("checkpoint.grace", "from 0s to 1h", 3),
+        ("checkpoint.every", "length of time", 4),
+        ("checkpoint.folder", "not a field here", 5),
+    ),
+    bad(
+        "idle",
+        "run: a\nidle:\n  below: 0.1\n  for: soon\n  action: kill\n",
+        ("idle.below", "0% to 100%", 3),
+        ("idle.for", "length of time", 4),
+        ("idle.action", "pause, notify", 5),
+    ),
+    bad("idle above all", "run: a\nidle: {below: 120%}\n", ("idle.below", "0% to 100%", 2)),
+    bad(
+        "variables",
+        "run: a\nenv:\n  1ST: a\n  A-B: b\n  RANK: '3'\n  LIST: [a]\n",
+        ("env.1ST", "not start with a digit", 3),
+        ("env.A-B", "letters, digits and _", 4),
+        ("env.RANK", "set by Grus", 5),
+        ("env.LIST", "must be text", 6),
+    ),
+    bad("variables as a list", "run: a\nenv: [A=1]\n", ("env", "must be a mapping", 2)),
+    bad(
+        "after",
+        "run: a\nafter: [A_B]\n",
+        ("after[0]", "small letters", 2),
+    ),
+    bad("after as a word", "run: a\nafter: prepare\n", ("after", "must be a list", 2)),
+    bad("labels", "run: a\nnode_selector: {-x: a}\n", ("node_selector.-x", "must be a label", 2)),
+    bad("affinity", "run: a\naffinity: {avoid: [n1]}\n", ("affinity.avoid", "did you mean avoid_nodes?", 2)),
+    bad("words of others", "command: a\n", ("command", "did you mean run?", 1)),
+    bad(
+        "many at once",
+        "nmae: x\ntype: dev\nresources:\n  gpu: 4..2\n  memory: 3G\nretries: -1\nenv: {A: 1}\nfoo: bar\n",
+        ("nmae", "did you mean name?", 1),
+        ("run", "is needed", 1),
+        ("resources.gpu", "2..4", 4),
+        ("resources.memory", "3GB", 5),
+        ("retries", "from 0 to 100", 6),
+        ("foo", "the fields are", 8),
+    ),
+]
+
+_ROLES = [
+    bad(
+        "roles beside run",
+        "run: a\nlaunch: once\nresources: {gpu: 1}\nroles:\n  w: {run: b}\n",
+        ("run", "cannot stand beside roles", 1),
+        ("launch", "cannot stand beside roles", 2),
+        ("resources", "cannot stand beside roles", 3),
+    ),
+    bad(
+        "two ranges",
+        "roles:\n  a: {run: x, replicas: 1..2}\n  b:\n    run: y\n    replicas: 2..4\n",
+        ("roles.b.replicas", "only one role may have a range", 5),
+    ),
+    bad(
+        "role without a command",
+        "roles:\n  w:\n    replicas: 2\n",
+        ("roles.w.run", "is needed", 2),
+    ),
+    bad("no replicas", "roles:\n  w: {run: x, replicas: 0}\n", ("roles.w.replicas", "at least 1", 2)),
+    bad(
+        "range in a role's GPUs",
+        "roles:\n  w: {run: x, resources: {gpu: 2..4}}\n",
+        ("roles.w.resources.gpu", "replicas: 2..4", 2),
+    ),
+    bad(
+        "elastic slices",
+        "roles:\n  w: {run: x, replicas: 1..4, resources: {gpu: 0.5}}\n",
+        ("roles.w.resources.gpu", "whole GPUs", 2),
+    ),
+    bad(
+        "names of roles",
+        "roles:\n  Big_One: {run: x}\n  setup: {run: y}\n",
+        ("roles.Big_One", "small letters", 2),
+        ("roles.setup", "choose another", 3),
+    ),
+    bad(
+        "role with mistakes of all kinds",
+        "retries: x\n"
+        "roles:\n  w:\n    cmd: a\n    replicas: two\n    resources: {gpu: [1]}\n  v: {replicas: 2}\n",
+        ("retries", "whole number", 1),
+        ("roles.w.cmd", "did you mean run?", 4),
+        ("roles.w.replicas", "whole number (4) or a range", 5),
+        ("roles.w.resources.gpu", "write a number", 6),
+        ("roles.v.run", "is needed", 7),
+    ),
+    bad("roles as a list", "roles: [a]\n", ("roles", "must be a mapping", 1)),
+    bad("no roles", "roles: {}\n", ("roles", "1 to 16 roles", 1)),
+]
+
+BAD_JOB_FILES: list[BadJob] = _FORM + _GPU + _FIELDS + _ROLES
+BAD_REQUESTS: list[BadJob] = [one for one in BAD_JOB_FILES if not one.form]

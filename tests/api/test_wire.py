@@ -1,0 +1,303 @@
+from typing import Any
+
+import pytest
+
+from grus.api.wire import (
+    JobIn,
+    JobOut,
+    NodeOut,
+    QueueIn,
+    ScaleIn,
+    TokenIn,
+    UserIn,
+    event_out,
+    expires_at,
+    job_out,
+    mistakes_of,
+    node_out,
+    parse_time,
+    plan_out,
+    pool_out,
+    queue_in,
+    queue_out,
+    read,
+    request_text,
+    rfc3339,
+    to_queue,
+    to_size,
+    to_spec,
+    to_user,
+    token_out,
+    usage_out,
+    user_out,
+    why_out,
+    worker_out,
+)
+from grus.model.cluster import Device, Health, Node
+from grus.model.errors import BadInput
+from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, WorkerId
+from grus.model.jobs import Desired, Exit, ExitCause, Job, PauseCause, Phase, Seat
+from grus.model.ports import AccessRole, Event, Token, Usage, User, WorkerState, WorkerStatus
+from grus.model.queues import Queue, Quota
+from grus.model.resources import GPU, Range
+from grus.scheduling.quota import QueueState
+
+NOON = 1_763_208_000.25
+JOB = JobId("j0123456789")
+
+
+def a_job(gpu: object = 2, **changes: Any) -> Job:
+    spec = to_spec(read(JobIn, {"run": "python train.py", "resources": {"gpu": gpu}, "workdir": "/w"}))
+    return Job(id=JOB, spec=spec, user=UserName("ada"), submitted_at=NOON, **changes)
+
+
+def a_seat(index: int, node: str = "n1", share: int = GPU, **changes: Any) -> Seat:
+    return Seat("worker", index, NodeId(node), (DeviceId(f"{node}g{index}"),), share, **changes)
+
+
+def test_times_are_rfc_3339_in_utc_and_come_back() -> None:
+    assert rfc3339(NOON) == "2025-11-15T12:00:00.250Z"
+    assert parse_time(rfc3339(NOON)) == NOON
+    assert parse_time("2025-11-15T13:00:00.25+01:00") == NOON
+    with pytest.raises(ValueError, match="Z or an offset"):
+        parse_time("2025-11-15T12:00:00")
+
+
+def test_a_running_job_says_what_it_holds_and_where() -> None:
+    seats = (a_seat(0), a_seat(1, "n2"), a_seat(2, "n2", leaving=True))
+    out = job_out(a_job("2..4", phase=Phase.RUNNING, seats=seats, attempt=1, generation=2, started_at=NOON))
+    assert (out.gpus, out.nodes, out.request, out.run) == (3, ("n1", "n2"), "2..4", "python train.py")
+    assert [seat.leaving for seat in out.seats] == [False, False, True]
+    assert (out.status, out.started_at, out.ended_at) == ("running", rfc3339(NOON), None)
+
+
+def test_a_fraction_is_shown_as_one() -> None:
+    out = job_out(a_job(0.5, phase=Phase.RUNNING, seats=(a_seat(0, share=GPU // 2),)))
+    assert (out.gpus, out.request) == (0.5, "0.5")
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, "pending"),
+        ({"phase": Phase.RUNNING, "desired": Desired.STOP}, "stopping"),
+        ({"phase": Phase.STOPPED, "desired": Desired.STOP}, "stopped"),
+        ({"phase": Phase.SUCCEEDED, "desired": Desired.STOP}, "succeeded"),
+        ({"phase": Phase.RUNNING, "desired": Desired.PAUSE}, "pausing"),
+        ({"phase": Phase.PAUSED, "desired": Desired.PAUSE}, "paused"),
+        ({"phase": Phase.PAUSED, "paused_by": PauseCause.SCHEDULER}, "paused"),
+    ],
+)
+def test_status_is_the_word_that_people_would_use(changes: dict[str, Any], status: str) -> None:
+    assert job_out(a_job(**changes)).status == status
+
+
+def test_an_ended_job_says_how() -> None:
+    end = Exit(ExitCause.CODE, 3, "exited with code 3")
+    out = job_out(a_job(phase=Phase.FAILED, exit=end, failures=2, ended_at=NOON, progress=(("step", 7.0),)))
+    assert out.exit is not None
+    assert (out.exit.cause, out.exit.code, out.exit.text) == ("exit code", 3, "exited with code 3")
+    assert (out.failures, out.ended_at, out.progress) == (2, rfc3339(NOON), {"step": 7.0})
+
+
+def test_a_job_survives_the_journey_and_an_older_client_passes_over_new_fields() -> None:
+    out = job_out(a_job(phase=Phase.RUNNING, seats=(a_seat(0),)))
+    assert JobOut.model_validate_json(out.model_dump_json()) == out
+    assert JobOut.model_validate({**out.model_dump(), "brand_new": 1}) == out
+
+
+@pytest.mark.parametrize("gpu", ["2..8", "4", "0.5", "12GB", "A100:4", "A100|H100:2..4", "0", "V100:1GiB"])
+def test_a_request_is_shown_as_it_was_written(gpu: str) -> None:
+    assert request_text(a_job(gpu).spec.request) == gpu
+
+
+def test_a_request_by_roles_is_shown_by_role() -> None:
+    roles = {
+        "launcher": {"run": "a", "resources": {"gpu": 0}},
+        "worker": {"run": "b", "resources": {"gpu": "A100:2"}, "replicas": "2..8"},
+    }
+    spec = to_spec(read(JobIn, {"roles": roles}))
+    assert request_text(spec.request) == "launcher 0, worker 2..8 × A100:2"
+
+
+def test_queues_survive_being_read_and_shown() -> None:
+    wanted = {
+        "quota": {"A100": 4, "any": 2.5},
+        "reserved": 1,
+        "weight": 2,
+        "limit": 8,
+        "parent": "lab",
+        "max_runtime": "3d",
+    }
+    queue = to_queue("vision", read(QueueIn, wanted, whole="queue"))
+    assert queue == Queue(
+        name=QueueName("vision"),
+        parent=QueueName("lab"),
+        quota=Quota((("A100", 4 * GPU), ("any", 2_500_000))),
+        reserved=GPU,
+        weight=2.0,
+        limit=8 * GPU,
+        max_runtime=259_200.0,
+    )
+    assert to_queue("vision", queue_in(queue)) == queue
+    out = queue_out(queue)
+    assert (out.quota, out.quota_by_type, out.limit, out.max_runtime) == (
+        6.5,
+        {"A100": 4, "any": 2.5},
+        8,
+        "3d",
+    )
+
+
+def test_a_queue_is_shown_with_its_state() -> None:
+    queue = to_queue("a", QueueIn(quota=2))
+    state = QueueState(
+        name=queue.name,
+        parent=None,
+        quota=2 * GPU,
+        effective_quota=GPU,
+        reserved=0,
+        weight=1.0,
+        limit=None,
+        held=3 * GPU,
+        borrowed=2 * GPU,
+        demand=5 * GPU,
+        fair_share=3 * GPU,
+        exact_share=3.33 * GPU,
+        waiting=2,
+        running=3,
+        state="over quota",
+    )
+    out = queue_out(queue, state)
+    assert (out.quota, out.effective_quota, out.held, out.borrowed, out.fair_share) == (2, 1, 3, 2, 3)
+    assert out.exact_share == pytest.approx(3.33)
+    assert (out.waiting, out.running, out.state) == (2, 3, "over quota")
+
+
+def test_every_mistake_of_a_queue_is_told() -> None:
+    with pytest.raises(BadInput) as caught:
+        read(
+            QueueIn,
+            {"quota": 2, "reserved": 3, "limit": 1, "weight": 0, "cap": 4, "max_priority": 200},
+            whole="queue",
+        )
+    assert {mistake.field for mistake in caught.value.mistakes} == {
+        "reserved",
+        "weight",
+        "cap",
+        "max_priority",
+    }
+    with pytest.raises(BadInput) as caught:
+        read(QueueIn, {"quota": {"A100": -1, "any": "x"}, "members": ["Ada!"]}, whole="queue")
+    assert {mistake.field for mistake in caught.value.mistakes} == {"quota.A100", "quota.any", "members[0]"}
+    with pytest.raises(BadInput) as caught:
+        read(QueueIn, {"quota": 2, "reserved": 3, "limit": 1}, whole="queue")
+    assert {mistake.field for mistake in caught.value.mistakes} == {"reserved", "limit"}
+
+
+def test_a_queue_needs_a_name_that_is_one() -> None:
+    with pytest.raises(BadInput, match="name"):
+        to_queue("Vision Team", QueueIn())
+    with pytest.raises(BadInput, match="circle"):
+        to_queue("a", QueueIn(parent="a"))
+
+
+def test_a_node_shows_who_holds_what_and_what_is_free() -> None:
+    devices = (
+        Device(DeviceId("g0"), "A100", 40 * 10**9),
+        Device(DeviceId("g1"), "A100", 40 * 10**9, health=Health.DIRTY),
+        Device(DeviceId("g2"), "A100", 40 * 10**9, outside="pid 7"),
+    )
+    node = Node(NodeId("n1"), devices, labels=(("rack", "3"),), cpu=8500)
+    out = node_out(node, {DeviceId("g0"): [(JOB, GPU // 4)]})
+    assert [gpu.free for gpu in out.gpus] == [0.75, 0, 0]
+    assert (out.gpus[0].holders[0].job, out.gpus[0].holders[0].gpus) == (JOB, 0.25)
+    assert (out.cpu, out.labels) == (8.5, {"rack": "3"})
+    assert NodeOut.model_validate_json(out.model_dump_json()) == out
+    pool = pool_out([node], GPU // 4)
+    assert (pool.nodes, pool.gpus, pool.usable, pool.held) == (1, 3, 1, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("size", "found"), [("4", Range(4, 4)), (4, Range(4, 4)), ("2..6", Range(2, 6)), ("auto", None)]
+)
+def test_scale_takes_a_size_a_range_or_auto(size: object, found: Range | None) -> None:
+    assert to_size(read(ScaleIn, {"size": size}, whole="scale")) == found
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"size": 0}, {"size": "many"}, {"size": [4]}, {"size": 4, "x": 1}, [], None]
+)
+def test_scale_refuses_what_is_no_size(body: object) -> None:
+    with pytest.raises(BadInput):
+        read(ScaleIn, body, whole="scale")
+
+
+def test_users_and_tokens_are_read_and_shown_without_secrets() -> None:
+    user = to_user("ada", read(UserIn, {"role": "admin"}))
+    assert user == User(name=UserName("ada"), role=AccessRole.ADMIN)
+    assert user_out(user).role == "admin"
+    wanted = read(TokenIn, {"user": "ada", "label": "laptop", "expires": "30d"})
+    assert expires_at(wanted, NOON) == NOON + 30 * 86400
+    token = Token(digest="d1", user=UserName("ada"), label="laptop", created_at=NOON)
+    assert token_out(token).secret is None
+    assert token_out(token, "s").secret == "s"
+    with pytest.raises(BadInput, match="viewer, member, admin"):
+        read(UserIn, {"role": "root"})
+    with pytest.raises(BadInput, match="name"):
+        to_user("a b", UserIn())
+
+
+def test_events_workers_usage_reasons_and_plans_are_shown() -> None:
+    event = event_out(Event(at=NOON, kind="submitted", text="ada submitted it", job=JOB, seq=5))
+    assert (event.seq, event.at, event.job) == (5, rfc3339(NOON), JOB)
+    status = WorkerStatus(
+        id=WorkerId(f"{JOB}.1.worker.0.1"),
+        job=JOB,
+        attempt=1,
+        state=WorkerState.ENDED,
+        pid=7,
+        exit=Exit(ExitCause.SIGNAL, 9, "killed"),
+    )
+    worker = worker_out(status, 0)
+    assert worker.exit is not None
+    assert (worker.role, worker.number, worker.exit.code) == ("worker", 0, 9)
+    usage = usage_out(Usage(worker=status.id, at=NOON, cpu_seconds=1.5, memory=10))
+    assert (usage.job, usage.gpu_memory) == (JOB, None)
+    why = why_out(a_job(), code="quota", sentence="waits", holders=[(JOB, GPU)], change="stop it")
+    assert (why.phase, why.holders[0].gpus, why.change) == ("pending", 1, "stop it")
+    plan = plan_out(
+        fits=True, starts="now", sentence="starts now", seats=[a_seat(0)], affected=[(JOB, "pause", "r")]
+    )
+    assert (plan.nodes, plan.affected[0].action) == (("n1",), "pause")
+
+
+def test_errors_of_a_web_framework_become_mistakes() -> None:
+    errors = [
+        {"type": "missing", "loc": ("body", "size"), "msg": "Field required", "input": {}},
+        {
+            "type": "json_invalid",
+            "loc": ("body", 3),
+            "msg": "JSON decode error",
+            "input": {},
+            "ctx": {"error": "Expecting"},
+        },
+        {
+            "type": "int_parsing",
+            "loc": ("query", "limit"),
+            "msg": "Input should be a valid integer",
+            "input": "x",
+        },
+    ]
+    told = [(mistake.field, mistake.rule) for mistake in mistakes_of(errors, whole="request")]
+    assert told == [
+        ("size", "is needed"),
+        ("request", "is not valid JSON: Expecting"),
+        ("limit", "input should be a valid integer"),
+    ]
+
+
+def test_the_json_schema_of_a_job_names_every_field() -> None:
+    schema = JobIn.model_json_schema()
+    assert set(schema["properties"]) == set(JobIn.keys())
+    assert schema["additionalProperties"] is False
