@@ -1,8 +1,8 @@
-"""One decision: what to start, pause and resize now. Read `decide` first; it is the rules of a cycle in order.
+"""One decision: what to start, pause and resize now. Read `decide` first: it is the rules in order.
 
 Everything is tried in a transaction on the snapshot; at the end the net difference is read off and everything
-is undone. A plan that needs GPUs which somebody has yet to leave holds them for this cycle and starts nothing:
-the next cycle comes to the same plan, until they are proven free.
+is undone. A plan that needs GPUs which somebody has yet to leave holds them for this cycle and starts
+nothing: the next cycle comes to the same plan, until they are proven free.
 """
 
 from collections.abc import Iterable
@@ -37,11 +37,9 @@ def decide(snapshot: Snapshot, now: float) -> Decisions:
     cycle = Cycle(snapshot, now)
     requeued = cycle.requeue_broken()  # 1. health: unhealthy devices take no work
     cycle.obey_sizes()
-    cycle.give(by_quota=True)  # 2. inside quota, by reclaim if need be
-    cycle.give(by_quota=False)  # 3. over quota, by fair share
-    grow(cycle)  # 4. spare GPUs to elastic jobs (5. placement and 6. victims are inside each step)
+    cycle.share()
     decisions = cycle.difference(requeued)  # 7. with the reason of each
-    cycle.transaction.undo(0)
+    cycle.close()
     return decisions
 
 
@@ -78,6 +76,13 @@ class Cycle:
         self.wake_at: float | None = snapshot.next_release()
         self._turns = 0
         self._last_starts: list[tuple[QueueNode, tuple[float, int]]] = []
+
+    def share(self) -> None:
+        """Rules 2 to 4; placement (5) and victims (6) are inside each step."""
+        self.give(by_quota=True)  # 2. inside quota, by reclaim if need be,
+        grow(self, by_quota=True)  #    growth of queues none of whose minima waits included
+        self.give(by_quota=False)  # 3. over quota, by fair share
+        grow(self, by_quota=False)  # 4. spare GPUs to elastic jobs
 
     # ------------------------------------------------------------------------------- rules 1 to 3
 
@@ -245,6 +250,13 @@ class Cycle:
         )
         return "scattered" if free * GPU >= asking.amount else "no free GPUs"
 
+    def reason_untried(self, entry: Entry) -> str:
+        """Why a job is not worth trying at all, or comes behind one that took the last GPUs."""
+        asking = Asking(entry, entry.shape, entry.shape.counts(), entry.shape.minimum, True)
+        if entry.never and entry.shape.minimum > entry.queue.never_room():
+            return "never-preempted quota"
+        return entry.queue.breaks(asking.amount, self.capacity, SOON) or self._why_no_place(asking)
+
     # ------------------------------------------------------------------------------- what time decides
 
     def guarded(self, entry: Entry) -> bool:
@@ -293,9 +305,14 @@ class Cycle:
                 giving.append(decision)
             elif decision is not None:
                 taking.append(decision)
+        return Decisions(tuple(giving + taking), self.wake_at)
+
+    def close(self) -> None:
+        """Leave the snapshot as it was."""
+        self.transaction.undo(0)
         for node, last_start in reversed(self._last_starts):
             node.last_start = last_start
-        return Decisions(tuple(giving + taking), self.wake_at)
+        self._last_starts.clear()
 
     def _change(self, entry: Entry, before: Before) -> Decision | None:
         settled = tuple(place for place in entry.places if place.born != PLANNED)
@@ -303,10 +320,10 @@ class Cycle:
             if not entry.places or len(settled) < len(entry.places):
                 return None
             seats = tuple(to_seat(entry.shape, place) for place in sorted(settled, key=_seat_order))
-            return Start(entry.id, seats, started_reason(self, entry), self.backfills.get(entry))
+            return Start(entry.id, seats, started_reason(entry), self.backfills.get(entry))
         kept = [place for place in before.places if place in set(settled)]
         if not kept:
-            return Pause(entry.id, paused_reason(self, entry, self.victims.get(entry)))
+            return Pause(entry.id, paused_reason(entry, self.victims.get(entry)))
         added = [place for place in settled if place not in set(before.places)]
         if len(kept) == len(before.places) and not added:
             return None
@@ -315,9 +332,7 @@ class Cycle:
             [to_seat(entry.shape, place) for place in sorted(kept + added, key=_seat_order)]
             + [to_seat(entry.shape, place, leaving=True) for place in (*before.leaving, *given)]
         )
-        return Resize(
-            entry.id, seats, resized_reason(self, entry, len(added), len(given), self.victims.get(entry))
-        )
+        return Resize(entry.id, seats, resized_reason(entry, len(added), len(given), self.victims.get(entry)))
 
 
 OVER_QUOTA = "over quota"

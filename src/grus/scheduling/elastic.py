@@ -26,19 +26,22 @@ def next_to_grow(candidates: "list[Entry]") -> "Entry":
     return min(candidates, key=lambda entry: (entry.held, entry.age))
 
 
-def grow(cycle: "Cycle") -> None:
-    """Hand spare GPUs to elastic jobs, a step at a time, until nobody can use another."""
+def grow(cycle: "Cycle", by_quota: bool) -> None:
+    """Hand GPUs to elastic jobs, a step at a time, until nobody can use another.
+
+    `by_quota`: only growth inside quota, which is due before what others ask for over theirs.
+    """
     growing = _candidates(cycle)
-    line = [(giving_key(queue, False, GPU), number, queue) for number, queue in enumerate(growing)]
+    line = [(giving_key(queue, by_quota, GPU), number, queue) for number, queue in enumerate(growing)]
     heapify(line)
     while line:
         key, number, queue = heappop(line)
-        present = giving_key(queue, False, GPU)
+        present = giving_key(queue, by_quota, GPU)
         if present > key:
             heappush(line, (present, number, queue))
             continue
-        if _grow_one(cycle, growing[queue]):
-            heappush(line, (giving_key(queue, False, GPU), number, queue))
+        if _grow_one(cycle, growing[queue], by_quota):
+            heappush(line, (giving_key(queue, by_quota, GPU), number, queue))
 
 
 def _candidates(cycle: "Cycle") -> "dict[QueueNode, list[Entry]]":
@@ -48,9 +51,9 @@ def _candidates(cycle: "Cycle") -> "dict[QueueNode, list[Entry]]":
             if can_grow(entry) and entry.job.phase is Phase.RUNNING and entry not in cycle.victims:
                 found.setdefault(leaf, []).append(entry)
     for entry in cycle.newcomers:
-        if can_grow(entry) and not any(place.born == PLANNED for place in entry.places):
-            if entry.id not in entry.queue.running:
-                found.setdefault(entry.queue, []).append(entry)
+        planned = any(place.born == PLANNED for place in entry.places)
+        if can_grow(entry) and not planned and entry.id not in entry.queue.running:
+            found.setdefault(entry.queue, []).append(entry)
     return found
 
 
@@ -58,18 +61,18 @@ def can_grow(entry: "Entry") -> bool:
     return entry.running and entry.shape.elastic >= 0 and entry.shape.next_size(entry.size) is not None
 
 
-def _grow_one(cycle: "Cycle", candidates: "list[Entry]") -> bool:
+def _grow_one(cycle: "Cycle", candidates: "list[Entry]", by_quota: bool) -> bool:
     """One step for one job of the queue; False when none of them can have one."""
     while candidates:
         entry = next_to_grow(candidates)
-        if not can_grow(entry) or not _step(cycle, entry):
+        if not can_grow(entry) or not _step(cycle, entry, by_quota):
             candidates.remove(entry)
             continue
         return True
     return False
 
 
-def _step(cycle: "Cycle", entry: "Entry") -> bool:
+def _step(cycle: "Cycle", entry: "Entry", by_quota: bool) -> bool:
     shape = entry.shape
     size = shape.next_size(entry.size)
     assert size is not None
@@ -77,9 +80,13 @@ def _step(cycle: "Cycle", entry: "Entry") -> bool:
     counts[shape.elastic] = size - entry.size
     amount = counts[shape.elastic] * shape.parts[shape.elastic].unit
     asking = Asking(entry, shape, counts, amount, False)
+    if by_quota and not _inside(cycle, asking):
+        return False
     if _take_idle(cycle, asking):
         return True
-    return _may_ask(cycle, asking) and make_room(cycle, asking)
+    if by_quota or entry.queue.held[SOON] + amount <= entry.queue.share:
+        return make_room(cycle, asking)
+    return False
 
 
 def _take_idle(cycle: "Cycle", asking: Asking) -> bool:
@@ -98,9 +105,9 @@ def _take_idle(cycle: "Cycle", asking: Asking) -> bool:
     return False
 
 
-def _may_ask(cycle: "Cycle", asking: Asking) -> bool:
-    """Whether growth may take from others: inside quota when no minimum of the queue waits, or below share."""
-    queue = asking.queue
-    if inside(queue, asking, cycle.pool):
-        return all(cycle.started.get(found, 0) >= len(found.ages) for found in queue.line.classes())
-    return queue.held[SOON] + asking.amount <= queue.share
+def _inside(cycle: "Cycle", asking: Asking) -> bool:
+    """Surplus is inside quota only when all minima of its queue are: none may wait."""
+    line = asking.queue.line
+    if not inside(asking.queue, asking, cycle.pool):
+        return False
+    return all(cycle.started.get(found, 0) >= len(found.ages) for found in line.classes())

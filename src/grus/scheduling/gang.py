@@ -167,7 +167,7 @@ def place(
     born: int,
     taken: tuple[Place, ...] = (),
 ) -> list[Place] | None:
-    """Find seats for `counts` replicas of each part and take them in the transaction; None if they don't all fit.
+    """Find seats for `counts` replicas of each part and take them; None if they don't all fit.
 
     `taken` are the seats that the gang has already: new ones get the free numbers and stay near.
     """

@@ -135,7 +135,7 @@ Key = tuple[tuple[float, tuple[float, int], str], ...]
 
 
 def giving_key(node: "QueueNode", by_quota: bool, one: int) -> Key:
-    """Lowest first: (held + 1) / share at each level from the top; ties by longest since the last start, name.
+    """Lowest first: (held + 1) / share at each level from the top; ties by longest since a start, name.
 
     A share of zero counts as an infinite ratio.
     """

@@ -126,7 +126,7 @@ def _fair(asking: Asking, piece: Piece, mine: QueueNode, theirs: QueueNode) -> b
 
 
 def surplus_pieces(entries: Iterable[Entry], nodes: int) -> Iterator[Piece]:
-    """What elastic jobs hold above their minima, a step at a time: lowest priority, then the largest first."""
+    """What elastic jobs hold above their minima, step by step: lowest priority, then the largest first."""
     elastic = [entry for entry in entries if entry.surplus > 0]
     while elastic:
         elastic.sort(key=lambda entry: (entry.priority, -entry.held, -entry.age[0], entry.id))
@@ -189,7 +189,7 @@ def _breaks_types(queue: QueueNode, entry: Entry) -> bool:
 
 
 def minima_pieces(entries: Iterable[Entry], nodes: int) -> Iterator[Piece]:
-    """Whole jobs: lowest priority, then least lost work, then the youngest first; never-preempted ones never."""
+    """Whole jobs: lowest priority, then least lost work, then the youngest; never-preempted ones never."""
     order = sorted(
         (entry for entry in entries if not entry.never and entry.running),
         key=lambda entry: (entry.priority, -entry.saved_at, -entry.age[0], entry.id),
@@ -200,7 +200,7 @@ def minima_pieces(entries: Iterable[Entry], nodes: int) -> Iterator[Piece]:
 
 
 def reclaim_pieces(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
-    """Pieces of other queues that the asking one has a right to: those over fair share first, then by ratio."""
+    """Pieces of other queues that the asking one has a right to: over fair share first, then by ratio."""
     for _ in range(2):  # What was taken inside a branch may open the right to take from outside it.
         victims = [leaf for leaf in cycle.tree.leaves if leaf is not asking.queue and leaf.over()]
         victims.sort(key=_taking_key)
@@ -220,7 +220,7 @@ def _taking_key(queue: QueueNode) -> tuple[bool, float, str]:
 
 
 def own_pieces(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
-    """Pieces of the asking queue itself: surplus of equal or lower priority, then minima of lower priority."""
+    """Pieces of the asking queue: surplus of equal or lower priority, then minima of lower priority."""
     queue, priority = asking.queue, asking.entry.priority
     if not asking.minimum:
         return
@@ -268,10 +268,10 @@ def make_room(cycle: "Cycle", asking: Asking) -> bool:
     cannot be done."""
     for source in SOURCES:
         for nodes in _focus(cycle.pool, asking.shape):
-            if _take_and_seat(cycle, asking, source(cycle, asking, nodes), nodes):
+            if _take_and_seat(cycle, asking, source(cycle, asking, nodes)):
                 return True
     if asking.minimum and asking.amount > GPU:
-        return _take_and_seat(cycle, asking, late_backfills(cycle, asking.shape.nodes), asking.shape.nodes)
+        return _take_and_seat(cycle, asking, late_backfills(cycle, asking.shape.nodes))
     return False
 
 
@@ -291,7 +291,7 @@ def _focus(pool: Pool, shape: Shape) -> list[int]:
     return [*(n.bit for n in found), shape.nodes]
 
 
-def _take_and_seat(cycle: "Cycle", asking: Asking, pieces: Iterator[Piece], nodes: int) -> bool:
+def _take_and_seat(cycle: "Cycle", asking: Asking, pieces: Iterator[Piece]) -> bool:
     transaction = cycle.transaction
     start = transaction.mark()
     taken: list[Piece] = []

@@ -33,7 +33,7 @@ class QueueNode:
         self.children: list[QueueNode] = []
         self.full_quota = queue.quota.total
         self.quota = self.full_quota
-        """Effective quota: less than the full one while the healthy pool is smaller than the quotas' sum."""
+        """Effective quota: less than the full one while the healthy pool is smaller than their sum."""
         self.by_type = dict(queue.quota.by_type) if queue.quota.typed else None
         self.reserved = queue.reserved
         self.weight = queue.weight
@@ -51,7 +51,7 @@ class QueueNode:
         self.surplus = 0
         """What elastic jobs hold above their minima, soon."""
         self.demand = 0
-        """Maxima of running and startable preemptible jobs, and what never-preempted ones may exceed them by."""
+        """Maxima of running and startable jobs, but for the minima of never-preempted ones."""
         self.never_demand = 0
         self.share = 0
         self.exact = 0.0
@@ -271,7 +271,7 @@ def queue_states(snapshot: "Snapshot", now: float) -> list[QueueState]:
 
 
 def _state(node: QueueNode) -> QueueState:
-    below = [leaf for leaf in _leaves(node)]
+    below = list(_leaves(node))
     return QueueState(
         name=node.name,
         parent=None if node.parent is None or node.parent.name == ROOT else node.parent.name,

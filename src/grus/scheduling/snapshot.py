@@ -5,9 +5,10 @@ derived from the seats recorded on jobs. `decide` changes it only tentatively an
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from heapq import heappop, heappush
 
-from grus.model.cluster import Node
+from grus.model.cluster import Health, Node
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import HOLDING, Desired, Job, PauseCause, Phase
 from grus.model.queues import DEFAULT_QUEUE, Queue
@@ -118,6 +119,9 @@ class Snapshot:
         self._delayed: list[tuple[float, str]] = []
 
     def _build(self) -> None:
+        self._empty: Snapshot | None = None
+        self.never_fits_cache: dict[object, str] = {}
+        """Answers of `explain.never_fits` for this pool and these queues."""
         self.pool = Pool(self.nodes)
         self.tree = Tree(self.queue_list)
         self.tree.set_capacity(self.pool.capacity)
@@ -165,7 +169,7 @@ class Snapshot:
             self._detach(old)
         if job.terminal and not job.seats:
             return
-        queue = self._queue(job.spec.queue)
+        queue = self.queue_of(job.spec.queue)
         entry = Entry(job, queue, self._compiler.shape(job, queue.nodes), blocked)
         self.entries[job.id] = entry
         if job.phase in HOLDING or job.seats:
@@ -177,7 +181,7 @@ class Snapshot:
             else:
                 self._enqueue(entry)
 
-    def _queue(self, name: QueueName) -> QueueNode:
+    def queue_of(self, name: QueueName) -> QueueNode:
         found = self.tree.by_name.get(name)
         if found is None or not found.leaf:
             # A queue that was taken away, or became a branch, under its jobs: they count for the default one.
@@ -315,7 +319,21 @@ class Snapshot:
 
     def compile(self, job: Job) -> Shape:
         """The shape that a job would have."""
-        return self._compiler.shape(job, self._queue(job.spec.queue).nodes)
+        return self._compiler.shape(job, self.queue_of(job.spec.queue).nodes)
+
+    def empty(self) -> "Snapshot":
+        """The same pool with all its devices sound and nobody on them, and the same queues."""
+        if self._empty is None:
+            sound = [
+                replace(
+                    node,
+                    cordoned=False,
+                    devices=tuple(replace(d, health=Health.HEALTHY, outside="") for d in node.devices),
+                )
+                for node in self.nodes
+            ]
+            self._empty = Snapshot(sound, self.queue_list)
+        return self._empty
 
 
 def count_entry(entry: Entry, sign: int) -> None:

@@ -173,7 +173,7 @@ class Pool:
     def best_node(
         self, kind: int, count: int, allowed: int, horizon: int, cpu: int, memory: int
     ) -> NodeState | None:
-        """The node with the fewest free devices of a kind that still has `count`, and the host CPU and memory."""
+        """The node with the fewest free devices of a kind that has `count`, and host CPU and memory."""
         index = self.whole[horizon][kind]
         for free in range(count, len(index)):
             for node in self.each(index[free] & allowed):

@@ -124,15 +124,18 @@ class Transaction:
         while len(log) > mark:
             what, thing, amount, now = log.pop()
             if what == _DEVICE:
-                assert isinstance(thing, DeviceState) and isinstance(amount, int)
+                assert isinstance(thing, DeviceState)
+                assert isinstance(amount, int)
                 self.pool.shift(thing, amount, SOON)
                 if now:
                     self.pool.shift(thing, amount, NOW)
             elif what == _HOST:
-                assert isinstance(thing, NodeState) and isinstance(amount, tuple)
+                assert isinstance(thing, NodeState)
+                assert isinstance(amount, tuple)
                 self._shift_host(thing, amount[0], amount[1], bool(now))
             else:
-                assert isinstance(thing, Entry) and isinstance(amount, tuple)
+                assert isinstance(thing, Entry)
+                assert isinstance(amount, tuple)
                 self._restore(thing, amount, bool(now))
 
     def _restore(self, entry: Entry, old: tuple[object, ...], now: bool) -> None:

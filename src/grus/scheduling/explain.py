@@ -1,0 +1,343 @@
+"""Why a job waits: one reason with numbers, who holds what it waits for, the cheapest change that starts it.
+
+A change is named only after it was tried: applied to the snapshot, decided on with everybody else in line,
+and taken back. Applying it for real starts the job, now or as soon as those told to leave have left.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from grus.model.identifiers import JobId, QueueName
+from grus.model.jobs import Desired, Job, Phase, Spec
+from grus.model.queues import gpus
+from grus.model.resources import GPU, Range, Request
+from grus.scheduling.cycle import Cycle
+from grus.scheduling.quota import QueueNode
+from grus.scheduling.snapshot import Entry, Snapshot
+from grus.scheduling.topology import NOW, SOON
+
+STOPPABLE = 8
+"""At most so many jobs are named to be stopped."""
+HOLDERS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change that starts a job: exactly one of the fields is set."""
+
+    request: Request | None = None
+    """Ask for this instead."""
+    quota: tuple[QueueName, int] | None = None
+    """Raise this queue's quota to so many micro-GPUs."""
+    limit: tuple[QueueName, int] | None = None
+    stop: tuple[JobId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a job is where it is."""
+
+    code: str
+    sentence: str
+    holders: tuple[tuple[JobId, int], ...] = ()
+    """Who holds what it waits for, and how much, in micro-GPUs."""
+    change: str = ""
+    """The cheapest change that starts it now, as a sentence; "" if none was found."""
+    fix: Change | None = None
+    """The same for programs."""
+
+
+def explain(snapshot: Snapshot, job: JobId, now: float) -> Explanation:
+    """Why the job waits, and what would start it."""
+    entry = snapshot.entries[job]
+    if not entry.waiting:
+        snapshot.advance(now)
+    if not entry.waiting:
+        return _not_in_line(entry, now)
+    cycle = _decided(snapshot, now)
+    planned = bool(entry.places)
+    code = "" if planned else _code(cycle, entry)
+    leaving = sorted({other.id for other in cycle.victims} | {e.id for e in snapshot.holders() if e.leaving})
+    cycle.close()
+    if planned:
+        return _leaving_first(snapshot, entry, leaving)
+    sentence = _sentence(snapshot, entry, code)
+    fix = _cheapest(snapshot, entry, now)
+    return Explanation(code, sentence, _holders(snapshot, entry, code), _say(snapshot, entry, fix), fix)
+
+
+def _decided(snapshot: Snapshot, now: float) -> Cycle:
+    """A cycle carried as far as the difference; the caller looks at it and closes it."""
+    cycle = Cycle(snapshot, now)
+    cycle.requeue_broken()
+    cycle.obey_sizes()
+    cycle.share()
+    return cycle
+
+
+def _code(cycle: Cycle, entry: Entry) -> str:
+    for found in entry.queue.line.classes():
+        if entry.age in found.entries:
+            return cycle.blocked.get(found) or cycle.reason_untried(entry)
+    return "no free GPUs"
+
+
+def _not_in_line(entry: Entry, now: float) -> Explanation:
+    job = entry.job
+    if entry.blocked:
+        return Explanation("after", entry.blocked)
+    if entry.delayed:
+        wait = max(0.0, job.not_before - now)
+        return Explanation("back-off", f"failed {job.failures} times; it is tried again in {wait:.0f} s")
+    if job.phase is Phase.PAUSED:
+        who = job.paused_by.value if job.paused_by else "a person"
+        return Explanation("paused", f"paused by {who}; `grus resume {job.id}` lets it go on")
+    if job.desired is Desired.STOP:
+        return Explanation("stopping", "told to stop; its processes are ending")
+    return Explanation(job.phase.value, job.reason or f"it is {job.phase.value}")
+
+
+def _leaving_first(snapshot: Snapshot, entry: Entry, leaving: list[JobId]) -> Explanation:
+    held = tuple((job, snapshot.entries[job].held) for job in leaving if job in snapshot.entries)
+    names = ", ".join(snapshot.entries[job].job.spec.name for job, _ in held) or "its seats"
+    need = gpus(entry.shape.minimum)
+    sentence = f"its {need} GPUs are chosen; it starts when {names} has left them"
+    return Explanation("waiting for others to leave", sentence, held)
+
+
+# ------------------------------------------------------------------------------------------- the reason
+
+
+def _sentence(snapshot: Snapshot, entry: Entry, code: str) -> str:
+    queue, need = entry.queue, gpus(entry.shape.minimum)
+    held, quota = gpus(queue.held[SOON]), gpus(queue.quota)
+    pool = snapshot.pool
+    if code == "limit":
+        node = next(n for n in queue.path if n.held[SOON] + entry.shape.minimum > n.limit)
+        return f"needs {need}; {node.name} holds {gpus(node.held[SOON])} and its limit is {gpus(node.limit)}"
+    if code == "reserved":
+        idle = sum(max(0, leaf.reserved - leaf.held[SOON]) for leaf in snapshot.tree.leaves)
+        return (
+            f"needs {need}; of {gpus(pool.free[SOON])} free GPUs {gpus(idle)} are reserved for other queues"
+        )
+    if code == "never-preempted quota":
+        never = gpus(queue.never_held)
+        return f"needs {need}, never preempted; {queue.name} has {never} such in use of its quota {quota}"
+    if code == "scattered":
+        free = gpus(pool.free[SOON])
+        return f"needs {need} GPUs together; {free} are free but on different nodes"
+    shape_free = sum(pool.whole_free(kind, entry.shape.nodes, SOON) for kind in _kinds(entry))
+    share = gpus(queue.share)
+    return (
+        f"needs {need} GPUs; {shape_free} that it may use are free; "
+        f"{queue.name} holds {held} (quota {quota}, fair share {share})"
+    )
+
+
+def _kinds(entry: Entry) -> set[int]:
+    return {kind for part in entry.shape.parts for kind in part.kinds}
+
+
+def _holders(snapshot: Snapshot, entry: Entry, code: str) -> tuple[tuple[JobId, int], ...]:
+    own = code in ("limit", "never-preempted quota")
+    kinds = _kinds(entry)
+    found: list[tuple[int, JobId]] = []
+    for other in snapshot.holders():
+        if own and entry.queue.path[1] is not other.queue.path[1]:
+            continue
+        held = sum(
+            place.held
+            for place in (*other.places, *other.leaving)
+            if place.node.bit & entry.shape.nodes and place.devices and place.devices[0].kind in kinds
+        )
+        if held:
+            found.append((-held, other.id))
+    found.sort()
+    return tuple((job, -held) for held, job in found[:HOLDERS])
+
+
+# --------------------------------------------------------------------------------- the cheapest change
+
+
+def _cheapest(snapshot: Snapshot, entry: Entry, now: float) -> Change | None:
+    """Tried in the order of what it costs people: ask for less, raise a rule, stop others' work."""
+    for candidate in _candidates(snapshot, entry):
+        if starts_with(snapshot, entry.job, candidate, now):
+            return candidate
+    return None
+
+
+def _candidates(snapshot: Snapshot, entry: Entry) -> Iterator[Change]:
+    yield from (Change(request=request) for request in _smaller(snapshot, entry.job))
+    amount = entry.shape.minimum
+    for node in entry.queue.path[1:]:
+        if node.held[SOON] + amount > node.limit:
+            yield Change(limit=(node.name, node.held[SOON] + amount))
+    queue = entry.queue
+    wanted = max(queue.held[SOON], queue.quota) + amount
+    if entry.never:
+        wanted = queue.never_held + amount
+    if wanted <= snapshot.pool.capacity and wanted > queue.quota:
+        yield Change(quota=(queue.name, wanted))
+    yield from (Change(stop=jobs) for jobs in _stops(snapshot, entry))
+
+
+def _smaller(snapshot: Snapshot, job: Job) -> Iterator[Request]:
+    """The same request with fewer replicas, largest first: as many as are free, and powers of two."""
+    request = job.spec.request
+    if len(request.roles) != 1 or request.roles[0].replica.gpus != 1:
+        return
+    low = request.roles[0].replicas.low
+    free = snapshot.pool.free[NOW] // GPU
+    sizes = {min(free, low - 1)} | {1 << n for n in range(10) if 1 << n < low}
+    for size in sorted((n for n in sizes if n >= 1), reverse=True):
+        yield _with_replicas(request, size)
+
+
+def _with_replicas(request: Request, size: int) -> Request:
+    role = request.roles[0]
+    high = role.replicas.high if not role.replicas.rigid else size
+    return replace(request, roles=(replace(role, replicas=Range(size, high)),), sizes=())
+
+
+def _stops(snapshot: Snapshot, entry: Entry) -> Iterator[tuple[JobId, ...]]:
+    """Sets of jobs whose end might make room: one, then more, of the queue itself first."""
+    nodes = entry.shape.nodes
+    others = [
+        other
+        for other in snapshot.holders()
+        if other.running and any(p.node.bit & nodes for p in other.places)
+    ]
+    others.sort(key=lambda o: (o.queue is not entry.queue, o.never, abs(o.held - entry.shape.minimum), o.age))
+    for other in others[:STOPPABLE]:
+        yield (other.id,)
+    chosen: list[JobId] = []
+    held = 0
+    for other in others[:STOPPABLE]:
+        chosen.append(other.id)
+        held += other.held
+        if held >= entry.shape.minimum and len(chosen) > 1:
+            yield tuple(chosen)
+
+
+def starts_with(snapshot: Snapshot, job: Job, change: Change, now: float) -> bool:
+    """Whether the job would get its seats, now or as soon as others have left, if this were changed."""
+    with _changed(snapshot, job, change):
+        cycle = _decided(snapshot, now)
+        started = bool(snapshot.entries[job.id].places)
+        cycle.close()
+    return started
+
+
+@contextmanager
+def _changed(snapshot: Snapshot, job: Job, change: Change) -> Iterator[None]:
+    undo: list[Callable[[], None]] = []
+    if change.request is not None:
+        snapshot.put(replace(job, spec=replace(job.spec, request=change.request)))
+        undo.append(lambda: snapshot.put(job))
+    for name in change.stop:
+        other = snapshot.entries[name].job
+        snapshot.put(replace(other, phase=Phase.STOPPED, seats=()))
+        undo.append(lambda other=other: snapshot.put(other))  # type: ignore[misc]  # the default binds it now
+    if change.quota is not None:
+        undo += [
+            _raise(node, "quota", change.quota) for node in snapshot.tree.by_name[change.quota[0]].path[1:]
+        ]
+    if change.limit is not None:
+        undo.append(_raise(snapshot.tree.by_name[change.limit[0]], "limit", change.limit))
+    try:
+        yield
+    finally:
+        for step in reversed(undo):
+            step()
+
+
+def _raise(node: QueueNode, what: str, to: tuple[QueueName, int]) -> Callable[[], None]:
+    before: int = getattr(node, what)
+    setattr(node, what, max(before, to[1]))
+    return lambda: setattr(node, what, before)
+
+
+def _say(snapshot: Snapshot, entry: Entry, fix: Change | None) -> str:
+    if fix is None:
+        return ""
+    if fix.request is not None:
+        asked = entry.job.spec.request.roles[0].replicas
+        return f"ask for {fix.request.roles[0].replicas} GPUs instead of {asked}"
+    if fix.limit is not None:
+        return f"raise the limit of {fix.limit[0]} to {gpus(fix.limit[1])}"
+    if fix.quota is not None:
+        return f"raise the quota of {fix.quota[0]} to {gpus(fix.quota[1])}"
+    names = ", ".join(f"{snapshot.entries[job].job.spec.name} ({job})" for job in fix.stop)
+    return f"stop {names}"
+
+
+# ------------------------------------------------------------------------------------- does it ever fit
+
+
+def never_fits(snapshot: Snapshot, spec: Spec) -> str:
+    """ "" if some state of the pool could run it; else why not, with the nearest request that would."""
+    known = snapshot.never_fits_cache
+    name = (spec.request, spec.queue, spec.type, spec.node_selector, spec.affinity, spec.never_preempted)
+    if name not in known:
+        known[name] = _judge(snapshot.empty(), spec)
+    return known[name]
+
+
+def _judge(empty: Snapshot, spec: Spec) -> str:
+    least = empty.compile(_probe(spec)).minimum
+    for node in empty.queue_of(spec.queue).path[1:]:
+        if least > node.limit:
+            rule = f"the limit of {node.name} is {gpus(node.limit)}"
+            return _refuse(empty, spec, f"asks for at least {gpus(least)} GPUs, but {rule}")
+        if spec.never_preempted and least > node.full_quota:
+            rule = f"asks for {gpus(least)} GPUs, and the quota of {node.name} is {gpus(node.full_quota)}"
+            return _refuse(empty, spec, f"is never preempted and so must stay inside quota, but {rule}")
+    if _fits_empty(empty, spec):
+        return ""
+    kinds = sorted({name for name, _ in empty.pool.kinds})
+    wanted = sorted({name for role in spec.request.roles for name in role.replica.types} - set(kinds))
+    if wanted:
+        return f"no GPU of type {', '.join(wanted)} in the pool; there are {', '.join(kinds) or 'none'}"
+    most = max((len(node.devices) for node in empty.pool.nodes), default=0)
+    size = f"{len(empty.pool.devices)} GPUs on {len(empty.pool.nodes)} nodes, at most {most} on one"
+    return _refuse(empty, spec, f"asks for more than the pool could ever give it ({size})")
+
+
+def _probe(spec: Spec) -> Job:
+    return Job(id=JobId("probe"), spec=spec, user="", submitted_at=0.0)  # type: ignore[arg-type]  # nobody's
+
+
+def _fits_empty(empty: Snapshot, spec: Spec) -> bool:
+    empty.put(_probe(spec))
+    cycle = Cycle(empty, 0.0)
+    cycle.give(by_quota=True)
+    cycle.give(by_quota=False)
+    fits = bool(empty.entries[JobId("probe")].places)
+    cycle.close()
+    empty.put(replace(_probe(spec), phase=Phase.STOPPED))
+    return fits
+
+
+def _refuse(empty: Snapshot, spec: Spec, text: str) -> str:
+    nearest = _nearest(empty, spec)
+    return f"{text}; the nearest request that fits is gpu: {nearest}" if nearest else text
+
+
+def _nearest(empty: Snapshot, spec: Spec) -> int:
+    """The largest number of GPUs below what was asked that the empty pool could give; 0 if none."""
+    request = spec.request
+    if len(request.roles) != 1 or request.roles[0].replica.gpus != 1:
+        return 0
+    path = empty.queue_of(spec.queue).path[1:]
+    most = min(node.full_quota if spec.never_preempted else node.limit for node in path)
+    low, high = 0, min(request.roles[0].replicas.low - 1, len(empty.pool.devices))
+    while low < high:
+        middle = (low + high + 1) // 2
+        smaller = replace(spec, request=_with_replicas(request, middle))
+        if middle * GPU <= most and _fits_empty(empty, smaller):
+            low = middle
+        else:
+            high = middle - 1
+    return low
