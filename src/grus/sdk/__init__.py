@@ -1,0 +1,1 @@
+"""The Python way in: `client` from outside a job, `worker` from inside one."""

@@ -45,8 +45,8 @@ class ServerIn(Strict):
     certificate: str = ""
     key: str = ""
     insecure_http: bool = False
-    allowed_hosts: list[str] = []
-    allowed_origins: list[str] = []
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
     requests_per_second: Annotated[float, Field(gt=0)] = 2000.0
 
 
@@ -61,9 +61,9 @@ class ConfigIn(Strict):
     """The whole file."""
 
     server: ServerIn = ServerIn()
-    queues: dict[str, QueueIn] = {}
+    queues: dict[str, QueueIn] = Field(default_factory=dict)
     retention: RetentionIn = RetentionIn()
-    client: dict[str, str] = {}
+    client: dict[str, str] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

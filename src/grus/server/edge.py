@@ -1,7 +1,7 @@
 """What every route shares: who asks, the services, and how a value becomes an answer.
 
-A route is three lines: take what was parsed, call one service, answer. Anything that may wait (for the disk, for
-the scheduler's lock) is called through `off_loop`, so that one slow call never holds up the others.
+A route is three lines: take what was parsed, call one service, answer. Anything that may wait (for the disk,
+for the scheduler's lock) is called through `off_loop`, so that one slow call never holds up the others.
 """
 
 from collections.abc import Callable

@@ -21,7 +21,9 @@ class Figures:
         self.submits = Counter(
             "grus_submits", "Jobs taken on: on disk before the client heard yes.", registry=self.registry
         )
-        self.refused = Counter("grus_submits_refused", "Submits that were answered no.", registry=self.registry)
+        self.refused = Counter(
+            "grus_submits_refused", "Submits that were answered no.", registry=self.registry
+        )
         self.decide = Histogram(
             "grus_decide_seconds", "Time of one decision.", registry=self.registry, buckets=BUCKETS
         )

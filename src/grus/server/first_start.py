@@ -1,6 +1,6 @@
 """The first start of a server: an administrator and a token for it, so that somebody can make all the others.
 
-The secret is 256 bits of chance, printed once and kept in a file of mode 0600; the store has its SHA-256 only.
+The secret is 256 bits of chance, printed once and kept in a file of mode 0600; the store has its SHA-256.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ def _kept(path: Path) -> str:
     except FileNotFoundError:
         return ""
     if not _SECRET.fullmatch(text):
-        rule = "holds a token that this server did not make; move the file away, so that a new one can be written"
+        rule = "holds a token that this server did not make; move the file away, then a new one is made"
         raise BadInput([Mistake(str(path), rule)])
     return text
 

@@ -1,7 +1,7 @@
 """Whether the server does its work: the control loop must keep making passes.
 
-The loop passes at least every few seconds by itself (it asks the engine for its nodes). A task of the event loop
-looks at its count once a second, so that a stuck loop is seen even when nobody asks.
+The loop passes at least every few seconds by itself (it asks the engine for its nodes). A task of the event
+loop looks at its count once a second, so that a stuck loop is seen even when nobody asks.
 """
 
 import asyncio

@@ -21,7 +21,7 @@ from grus.api.wire import (
     why_out,
     worker_out,
 )
-from grus.model.identifiers import JobId, QueueName
+from grus.model.identifiers import JobId
 from grus.model.jobs import Phase
 from grus.server.edge import Does, JobPath, Who, answer, answers, off_loop
 

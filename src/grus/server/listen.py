@@ -33,7 +33,7 @@ def bind(host: str, port: int) -> socket.socket:
         sock.close()
         if error.errno == errno.EADDRINUSE:
             raise Conflict(
-                f"Port {port} of {host} is taken by another program. Choose another with --port, or 0 for any."
+                f"Port {port} of {host} is taken by another program. Choose one with --port; 0 takes any."
             ) from None
         raise Conflict(f"The address {host}:{port} cannot be used: {error.strerror}.") from None
     return sock

@@ -1,7 +1,7 @@
 """Server-sent events: what happens, logs as they are written, use as it is measured.
 
-Each stream reads with its caller's rights and checks at every heartbeat that the token still holds. How streams
-wake and are bounded is in `streams`.
+Each stream reads with its caller's rights and checks at every heartbeat that the token still holds. How
+streams wake and are bounded is in `streams`.
 """
 
 import asyncio

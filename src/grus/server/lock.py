@@ -1,4 +1,4 @@
-"""One server per state folder. The lock is the kernel's (flock): it goes with the process, however it ends."""
+"""One server per state folder. The lock is the kernel's: it goes with the process, however that ends."""
 
 import fcntl
 import os

@@ -17,7 +17,7 @@ class _Line(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%S")
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+    def formatMessage(self, record: logging.LogRecord) -> str:
         # What callers sent must not be able to pretend to be another line.
         return super().formatMessage(record).replace("\r", "\\r").replace("\n", "\\n")
 

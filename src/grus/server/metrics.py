@@ -3,8 +3,6 @@
 Labels are queues, phases, states of workers and devices: things of which there are few. Never jobs or users.
 """
 
-import asyncio
-from collections import Counter
 from collections.abc import Iterator
 
 from fastapi import APIRouter, Request
@@ -13,9 +11,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from starlette.responses import Response
 
 from grus.controlplane.services import Services
-from grus.model.jobs import Phase
 from grus.model.ports import User
-from grus.model.resources import GPU
 from grus.server.edge import Does, Live, Who, off_loop
 from grus.server.figures import Figures
 from grus.server.health import Health

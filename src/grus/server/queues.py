@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from grus.api.wire import QueueIn, QueueOut, queue_out, to_queue
 from grus.model.identifiers import QueueName
-from grus.server.edge import Does, NamePath, Who, answer, answers, off_loop
+from grus.server.edge import Does, NamePath, Who, answers, off_loop
 
 router = APIRouter(tags=["queues"])
 

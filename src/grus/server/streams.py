@@ -1,8 +1,8 @@
 """Live streams: who may have one, when they wake, and how one is sent.
 
 A stream holds no queue. A commit only wakes it (at most every `EVERY` seconds); it then reads from the event
-log what it has not sent yet, with its caller's rights. So a client that reads slowly costs nothing but its own
-place, the store's thread never waits, and nothing can overflow: whoever is cut goes on from its last id.
+log what it has not sent yet, with its caller's rights. So a client that reads slowly costs nothing but its
+own place, the store's thread never waits, and nothing can overflow: whoever is cut goes on from its last id.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class Streams:
             self._loop.call_soon_threadsafe(self._loop.call_later, EVERY, self._wake)
 
     def ticket(self) -> asyncio.Event:
-        """Set at the next change. Take it before reading: a change between reading and waiting is not missed."""
+        """Set at the next change. Take it before reading: a change between reading and waiting counts."""
         return self._changed
 
     def close(self) -> None:

@@ -1,0 +1,73 @@
+"""What config.toml may say, and that a server is never easier to reach than its owner meant."""
+
+from pathlib import Path
+
+import pytest
+
+from grus.model.errors import BadInput
+from grus.sdk.places import Places, places
+from grus.server.config import load
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Places:
+    return places({"GRUS_HOME": str(tmp_path)})
+
+
+def fields(caught: pytest.ExceptionInfo[BadInput]) -> list[str]:
+    return [mistake.field for mistake in caught.value.mistakes]
+
+
+def test_without_a_file_the_server_is_for_this_machine_only(at: Places) -> None:
+    settings = load(at)
+    assert (settings.host, settings.port, settings.tls) == ("127.0.0.1", 7600, False)
+    assert settings.hosts == {"127.0.0.1", "localhost", "[::1]"}
+
+
+def test_the_file_is_read_and_the_command_line_goes_before_it(at: Places) -> None:
+    at.config_file.write_text(
+        '[server]\nport = 1\npool = "virtual 2x4x16GB"\n'
+        '[queues.vision]\nquota = 4\n[retention]\nevents = "2d"\n'
+    )
+    settings = load(at, port=2, host=None)
+    assert (settings.port, settings.pool, settings.events_kept) == (2, "virtual 2x4x16GB", 2 * 86400)
+    assert [(name, queue.quota) for name, queue in settings.queues] == [("vision", 4)]
+
+
+def test_every_mistake_of_the_file_is_told_at_once(at: Places) -> None:
+    at.config_file.write_text(
+        '[server]\nport = 70000\nprot = 1\n[queues.a]\nquota = -1\n[retention]\njobs = "x"\n'
+    )
+    with pytest.raises(BadInput) as caught:
+        load(at)
+    assert sorted(fields(caught)) == ["queues.a.quota", "retention.jobs", "server.port", "server.prot"]
+
+
+def test_a_file_that_is_no_toml_is_told_with_its_path(at: Places) -> None:
+    at.config_file.write_text("[server")
+    with pytest.raises(BadInput, match=r"config\.toml"):
+        load(at)
+
+
+def test_another_address_needs_tls_or_an_explicit_word(at: Places) -> None:
+    with pytest.raises(BadInput, match="insecure-http") as caught:
+        load(at, host="10.0.0.1")
+    assert fields(caught) == ["server.host"]
+    assert load(at, host="10.0.0.1", insecure_http=True).hosts == {"10.0.0.1"}
+    assert load(at, host="10.0.0.1", certificate=Path("/c"), key=Path("/k")).tls
+
+
+def test_every_address_needs_the_names_under_which_clients_ask(at: Places) -> None:
+    with pytest.raises(BadInput) as caught:
+        load(at, host="0.0.0.0", insecure_http=True)
+    assert fields(caught) == ["server.allowed_hosts"]
+
+
+def test_a_certificate_needs_its_key(at: Places) -> None:
+    with pytest.raises(BadInput, match="key"):
+        load(at, certificate=Path("/c"))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_loopback_needs_nothing(at: Places, host: str) -> None:
+    assert load(at, host=host).host == host

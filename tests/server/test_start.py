@@ -1,0 +1,110 @@
+"""The first start's token, the lock on the state folder, the log, and the choice of a pool."""
+
+import hashlib
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from grus.model.errors import BadInput, Conflict
+from grus.model.ports import AccessRole
+from grus.server.first_start import ensure_admin
+from grus.server.listen import bind
+from grus.server.lock import StateLock
+from grus.server.logs import log_to
+from grus.server.pools import choose
+from grus.store.memory import MemoryStore
+
+
+def test_the_first_start_makes_an_administrator_and_stores_only_the_digest(tmp_path: Path) -> None:
+    store, path = MemoryStore(), tmp_path / "config" / "token"
+    secret = ensure_admin(store, path, now=1.0)
+    assert secret is not None
+    assert len(secret) >= 43
+    assert path.read_text().strip() == secret
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [token.digest for token in store.tokens()] == [hashlib.sha256(secret.encode()).hexdigest()]
+    assert [user.role for user in store.users()] == [AccessRole.ADMIN]
+
+
+def test_the_second_start_makes_nothing(tmp_path: Path) -> None:
+    store = MemoryStore()
+    ensure_admin(store, tmp_path / "token", now=1.0)
+    assert ensure_admin(store, tmp_path / "token", now=2.0) is None
+    assert len(store.tokens()) == 1
+
+
+def test_a_token_that_outlived_the_state_goes_on_to_be_valid(tmp_path: Path) -> None:
+    first = ensure_admin(MemoryStore(), tmp_path / "token", now=1.0)
+    assert ensure_admin(MemoryStore(), tmp_path / "token", now=2.0) == first
+
+
+def test_a_file_that_holds_something_else_is_never_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("of another server")
+    with pytest.raises(BadInput, match="move the file away"):
+        ensure_admin(MemoryStore(), tmp_path / "token", now=1.0)
+    assert (tmp_path / "token").read_text() == "of another server"
+
+
+def test_a_second_server_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
+    first = StateLock(tmp_path / "lock")
+    first.take()
+    with pytest.raises(Conflict, match=f"pid {os.getpid()}"):
+        StateLock(tmp_path / "lock").take()
+    first.release()
+    StateLock(tmp_path / "lock").take()
+
+
+def test_the_lock_goes_with_the_process_however_it_ends(tmp_path: Path) -> None:
+    script = (
+        "import os, sys, pathlib\n"
+        "from grus.server.lock import StateLock\n"
+        "StateLock(pathlib.Path(sys.argv[1])).take()\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "lock")], check=False, timeout=30)
+    lock = StateLock(tmp_path / "lock")
+    lock.take()
+    lock.release()
+
+
+def test_a_taken_port_is_told_with_what_to_do() -> None:
+    with bind("127.0.0.1", 0) as first:
+        first.listen()
+        with pytest.raises(Conflict, match="--port"):
+            bind("127.0.0.1", first.getsockname()[1])
+
+
+def test_a_log_line_cannot_be_forged(tmp_path: Path) -> None:
+    handler = log_to(tmp_path / "log")
+    try:
+        logging.getLogger("grus.test").info("from %s", "a\n2026-01-01T00:00:00.000Z INFO grus all is well")
+    finally:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
+    (line,) = (tmp_path / "log").read_text().splitlines()
+    assert "INFO grus.test from a\\n2026" in line
+
+
+def test_a_machine_without_gpus_gets_a_small_virtual_pool_and_a_notice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("grus.server.pools._nvml", lambda: None)
+    pool = choose("auto")
+    assert [len(node.devices) for node in pool.source.nodes(())] == [2]
+    assert "virtual" in pool.notice
+
+
+def test_a_pool_that_was_asked_for_needs_no_notice() -> None:
+    pool = choose("virtual 2x4x16GB")
+    assert [len(node.devices) for node in pool.source.nodes(())] == [4, 4]
+    assert pool.notice == ""
+
+
+@pytest.mark.parametrize("text", ["", "virtual", "nvml 4", "real", "virtual 2y4"])
+def test_a_pool_that_cannot_be_understood_is_bad_input(text: str) -> None:
+    with pytest.raises(BadInput):
+        choose(text)

@@ -1,0 +1,117 @@
+"""Streams are bounded, woken without being missed, and cut when nobody reads."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+from starlette.types import Message
+
+from grus.model.errors import NotLoggedIn
+from grus.server.errors import Refusal
+from grus.server.streams import LiveResponse, Streams, frame, waited
+
+SCOPE: dict[str, Any] = {"type": "http", "asgi": {"spec_version": "2.3"}}
+
+
+async def never() -> Message:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+def test_a_frame_is_what_browsers_read() -> None:
+    assert frame("event", b'{"a":1}', 7) == b'id: 7\nevent: event\ndata: {"a":1}\n\n'
+    assert frame("usage", b"[]") == b"event: usage\ndata: []\n\n"
+
+
+def test_places_are_bounded_in_all_and_for_each_token() -> None:
+    streams = Streams(most=3, most_each=2)
+    with streams.place("a"), streams.place("a"):
+        with pytest.raises(Refusal), streams.place("a"):
+            pass
+        with streams.place("b"):
+            with pytest.raises(Refusal), streams.place("c"):
+                pass
+            assert streams.count == 3
+    assert streams.count == 0
+
+
+def test_a_poke_from_another_thread_wakes_whoever_holds_a_ticket() -> None:
+    async def run() -> None:
+        streams = Streams()
+        streams.attach()
+        ticket = streams.ticket()
+        for _ in range(100):
+            threading.Thread(target=streams.poke).start()
+        assert await waited(ticket, 5)
+        assert not streams.ticket().is_set() or streams.ticket() is not ticket
+
+    asyncio.run(run())
+
+
+def test_a_change_between_reading_and_waiting_is_not_missed() -> None:
+    async def run() -> None:
+        streams = Streams()
+        streams.attach()
+        ticket = streams.ticket()
+        streams.poke()
+        await waited(ticket, 5)  # the change happens here, while the stream still reads
+        assert await waited(ticket, 0)
+
+    asyncio.run(run())
+
+
+async def two_pieces() -> AsyncGenerator[bytes, None]:
+    yield b"one"
+    yield b"two"
+
+
+def test_a_client_that_does_not_read_is_cut_and_its_place_is_free() -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+        if message.get("body") == b"one":
+            await asyncio.Event().wait()
+
+    streams = Streams()
+    asyncio.run(LiveResponse(two_pieces(), streams, "t", slowest=0.01)(SCOPE, never, send))
+    assert [message.get("body") for message in sent] == [None, b"one"]
+    assert streams.count == 0
+
+
+def test_a_client_that_leaves_ends_its_stream() -> None:
+    closed = []
+
+    async def endless() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b"one"
+            await asyncio.Event().wait()
+        finally:
+            closed.append(True)
+
+    async def leave() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        return
+
+    streams = Streams()
+    asyncio.run(LiveResponse(endless(), streams, "t")(SCOPE, leave, send))
+    assert streams.count == 0
+
+
+def test_an_error_on_the_way_is_the_last_thing_told() -> None:
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        yield b"one"
+        raise NotLoggedIn("gone")
+
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    asyncio.run(LiveResponse(pieces(), Streams(), "t")(SCOPE, never, send))
+    assert sent[2]["body"].startswith(b'event: error\ndata: {"code":"not_logged_in"')
+    assert sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
