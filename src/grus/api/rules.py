@@ -169,7 +169,7 @@ def field_name(place: Place) -> str:
     """A place as people write it: roles.worker.replicas, sizes[1]."""
     text = ""
     for step in place:
-        part = f"[{step}]" if isinstance(step, int) else clean(str(step))
+        part = f"[{step}]" if isinstance(step, int) else clean(str(step)) or "''"
         text += part if isinstance(step, int) or not text else f".{part}"
     return text
 

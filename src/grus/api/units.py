@@ -31,7 +31,7 @@ _UNITS = {
 }
 _SPELLED = ("PiB", "PB", "TiB", "TB", "GiB", "GB", "MiB", "MB", "KiB", "KB")
 """Largest first."""
-_BYTES = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,6})?) ?([A-Za-z]{1,3})", re.ASCII)
+_BYTES = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,6})?) ?([A-Za-z]{1,3})", re.ASCII)
 _HALF_UNIT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,6})?) ?([KMGTP])(i?)", re.ASCII | re.IGNORECASE)
 _SPAN = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,6})?[smhdw])+", re.ASCII)
 _SPAN_PART = re.compile(r"([0-9.]+)([smhdw])", re.ASCII)
