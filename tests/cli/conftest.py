@@ -1,5 +1,6 @@
 """The command with a fake client behind it."""
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,3 +31,10 @@ def grus(client: FakeClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         return CliRunner().invoke(app, list(words), input=input, prog_name="grus")
 
     return run
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        return int(trial.getsockname()[1])

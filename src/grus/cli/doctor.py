@@ -52,6 +52,7 @@ def examine() -> list[Finding]:
         _state_folder,
         _filesystem,
         _space,
+        _config,
         _processes,
         _gpus,
         _mps,
@@ -203,7 +204,7 @@ def _port(at: Places) -> Finding:
     server = running(at)
     if server is not None and alive(server.pid):
         return Finding("port", OK, f"in use by our server, {server.address}")
-    port = _configured_port()
+    port = _configured_port(at)
     with socket.socket() as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -214,8 +215,25 @@ def _port(at: Places) -> Finding:
     return Finding("port", OK, f"{port} is free")
 
 
-def _configured_port() -> int:
-    return 7600
+def _config(at: Places) -> Finding:
+    from grus.server.config import load
+
+    if not at.config_file.exists():
+        return Finding("configuration", OK, f"none ({at.config_file}): the defaults hold")
+    try:
+        load(at)
+    except GrusError as error:
+        return Finding("configuration", FAIL, str(error), f"edit {at.config_file}")
+    return Finding("configuration", OK, str(at.config_file))
+
+
+def _configured_port(at: Places) -> int:
+    from grus.server.config import DEFAULT_PORT, load
+
+    try:
+        return load(at).port
+    except GrusError:
+        return DEFAULT_PORT  # what is wrong is told by the check of the configuration
 
 
 def _server(at: Places) -> Finding:  # noqa: ARG001
