@@ -61,8 +61,8 @@ def _check_size(source: Path, names: list[str], limit: int) -> None:
     total = sum((source / name).lstat().st_size for name in names)
     if total > limit:
         rule = (
-            f"the folder has {total / 2**20:.0f} MiB that git does not ignore, and {limit / 2**20:.0f} MiB are"
-            " allowed; add data and results to .gitignore, or set snapshot: false"
+            f"the folder has {total / 2**20:.0f} MiB that git does not ignore, and {limit / 2**20:.0f} MiB"
+            " are allowed; add data and results to .gitignore, or set snapshot: false"
         )
         raise BadInput([Mistake("snapshot", rule, str(source))])
 

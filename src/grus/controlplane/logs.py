@@ -46,7 +46,7 @@ def _length(engine: Engine, worker: WorkerId) -> int:
 
 
 def _find(engine: Engine, job: Job, number: int) -> WorkerId | None:
-    """The worker's id, if there is a log of it yet. Raises NotFound for a number that the job does not have."""
+    """The worker's id, if there is a log of it yet. Raises NotFound for a number that the job never had."""
     team = members(job)
     if number < len(team):
         return team[number].id if _has_log(engine, team[number].id) else None

@@ -33,6 +33,7 @@ class Picture:
         self.snapshot = Snapshot()
         self.nodes: tuple[Node, ...] = ()
         self.queues: tuple[Queue, ...] = ()
+        self.by_name: dict[QueueName, Queue] = {}
         self.version = 0
         """Counts changes of nodes and queues."""
         self.workers: dict[JobId, dict[WorkerId, WorkerStatus]] = {}
@@ -45,7 +46,6 @@ class Picture:
         """Jobs of whose predecessors one has ended."""
         self.undecided = True
         """Something happened since the last decision that could change it."""
-        self._by_name: dict[QueueName, Queue] = {}
         self._device_memory: dict[DeviceId, int] = {}
         self._unix_users: dict[UserName, str] = {}
 
@@ -61,7 +61,7 @@ class Picture:
             self.snapshot.nodes = nodes  # built anew below, once for both
         self.queues = complete
         self.snapshot.set_queues(complete)
-        self._by_name = {queue.name: queue for queue in complete}
+        self.by_name = {queue.name: queue for queue in complete}
         self._device_memory = {device.id: device.memory for node in nodes for device in node.devices}
         self.version += 1
         self.undecided = True
@@ -126,7 +126,7 @@ class Picture:
 
     def limits(self, job: Job) -> Limits:
         return Limits(
-            start_timeout=self._settings.start_timeout, max_runtime=pool.max_runtime(job, self._by_name)
+            start_timeout=self._settings.start_timeout, max_runtime=pool.max_runtime(job, self.by_name)
         )
 
     def surroundings(self, job: Job) -> Surroundings:

@@ -1,0 +1,390 @@
+"""Everything that people can ask of Grus, behind every way in. One object a server, for any thread.
+
+Each method first settles what this user may do, then asks or writes, and answers with values of the model.
+What people want is written to the store and carried out by the loop; nothing here touches a worker. `submit`
+and `whoami` are quick enough for a thread that serves all connections; the others may wait for the disk.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from grus.controlplane import access, logs, pool, wishes
+from grus.controlplane.access import Owner
+from grus.controlplane.accounts import Accounts
+from grus.controlplane.lifecycle import Change
+from grus.controlplane.loop import ControlLoop
+from grus.controlplane.planning import NEVER, Plan, plan
+from grus.controlplane.settings import Settings
+from grus.controlplane.sight import Sight
+from grus.controlplane.submission import Submission, new_job
+from grus.model.cluster import Node
+from grus.model.errors import BadInput, Conflict, DoesNotFit, Mistake, NotFound, StaleVersion
+from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, job_id
+from grus.model.jobs import HOLDING, TERMINAL, Job, PauseCause, Phase, Spec
+from grus.model.ports import Engine, Event, Store, Token, Usage, User, WorkerStatus
+from grus.model.queues import DEFAULT_QUEUE, Queue, check_tree
+from grus.model.resources import Range
+from grus.scheduling.explain import Explanation, explain
+from grus.scheduling.quota import QueueState, queue_states
+
+HIDDEN = JobId("")
+"""Stands for a job that the caller may not know."""
+MOST_TRIES = 20
+PAGE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """The control plane at a glance."""
+
+    now: float
+    started_at: float
+    user: User
+    nodes: tuple[Node, ...]
+    held: int
+    """Micro-GPUs."""
+    jobs: dict[Phase, int]
+    queues: int
+    mechanisms: dict[str, str]
+    epoch: int
+    passes: int
+    pass_seconds: float
+    """Length of the loop's last pass."""
+    drift: int
+    warnings: tuple[str, ...]
+
+
+class Services:
+    """See the module."""
+
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        loop: ControlLoop,
+        *,
+        settings: Settings,
+        clock: Callable[[], float] = time.time,
+        entropy: Callable[[], int] = lambda: secrets.randbits(50),
+    ) -> None:
+        self._store = store
+        self._engine = engine
+        self._loop = loop
+        self._clock = clock
+        self._entropy = entropy
+        self._started_at = clock()
+        self._accounts = Accounts(store, clock)
+        self._submission = Submission(store, loop.picture, settings)
+        self._copiers = ThreadPoolExecutor(2, thread_name_prefix="code-copy")
+        self._sight = Sight(store, loop.picture)
+        self._last_event = 0
+        self._leave = store.subscribe(self._note_events)
+        self._last_event = max(self._last_event, _last_seq(store))
+
+    def close(self) -> None:
+        """Finish copies that are under way. Idempotent."""
+        self._leave()
+        self._copiers.shutdown()
+
+    # --------------------------------------------------------------------------------- submitting
+
+    def submit(
+        self, user: User, spec: Spec, *, key: str | None = None, launch_given: bool = True
+    ) -> "Future[Job]":
+        """Store a job; the result lasts. Raises NotAllowed, BadInput or DoesNotFit before anything is stored."""
+        complete = self._submission.complete(user, spec, launch_given=launch_given)
+        id_ = job_id(self._entropy())
+        if complete.snapshot:
+            return self._copiers.submit(self._copy_and_create, user, complete, key, id_)
+        return self._create(user, complete, key, id_)
+
+    def _copy_and_create(self, user: User, spec: Spec, key: str | None, id_: JobId) -> Job:
+        return self._create(user, self._submission.with_code(user, spec, key, id_), key, id_).result()
+
+    def _create(self, user: User, spec: Spec, key: str | None, id_: JobId) -> "Future[Job]":
+        job = new_job(id_, user, spec, self._clock())
+        text = f"{user.name} submitted {spec.name} to queue {spec.queue}"
+        return self._store.create(job, Event(at=job.submitted_at, kind="submitted", text=text, job=id_), key)
+
+    def plan(self, user: User, spec: Spec, launch_given: bool = True) -> Plan:
+        """What would become of it, without storing anything. Raises NotAllowed and BadInput."""
+        try:
+            complete = self._submission.complete(user, spec, launch_given=launch_given)
+        except DoesNotFit as error:
+            return Plan(fits=False, starts=NEVER, sentence=str(error))
+        now = self._clock()
+        job = new_job(JobId("plan"), user, complete, now)
+        missing = [other for other in spec.after if self._store.job(other).phase is not Phase.SUCCEEDED]
+        blocked = f"waits for {', '.join(missing)} to succeed" if missing else ""
+        return plan(self._loop, job, blocked, now)
+
+    # ------------------------------------------------------------------------------------ looking
+
+    def job(self, user: User, id_: JobId) -> Job:
+        job = self._store.job(id_)
+        access.require_sight(user, id_, Owner.of(job), self._sight.by_name)
+        return job
+
+    def jobs(
+        self,
+        user: User,
+        *,
+        phases: Sequence[Phase] | None = None,
+        queue: QueueName | None = None,
+        mine: bool = False,
+        limit: int | None = None,
+        after: JobId | str | None = None,
+    ) -> list[Job]:
+        """Newest first; `after` is the id of the last one of the page before."""
+        queues = self._sight.by_name
+        name = user.name if mine else None
+        at = None if after is None else self._position(user, JobId(after))
+        found: list[Job] = []
+        while limit is None or len(found) < limit:
+            want = PAGE if limit is None else max(limit - len(found), 1)
+            page = self._store.jobs(phases=phases, queue=queue, user=name, limit=want, after=at)
+            found += [job for job in page if access.sees_job(user, Owner.of(job), queues)]
+            if len(page) < want:
+                break
+            at = (page[-1].submitted_at, page[-1].id)
+        return found
+
+    def _position(self, user: User, id_: JobId) -> tuple[float, JobId]:
+        job = self.job(user, id_)
+        return job.submitted_at, job.id
+
+    def events(
+        self, user: User, *, after: int = 0, job: JobId | None = None, limit: int = 1000
+    ) -> list[Event]:
+        """Events of jobs that this user sees, ascending."""
+        if job is not None:
+            self.job(user, job)
+            return self._store.events(after=after, job=job, limit=limit)
+        found: list[Event] = []
+        while len(found) < limit:
+            page = self._store.events(after=after, limit=limit)
+            found += [event for event in page if self._sight.event(user, event)]
+            if len(page) < limit:
+                break
+            after = page[-1].seq
+        return found[:limit]
+
+    def last_event(self) -> int:
+        """The number of the newest event."""
+        return self._last_event
+
+    def subscribe(self, listener: Callable[[Sequence[tuple[Job, Event | None]]], None]) -> Callable[[], None]:
+        """As the store's: for a server that wakes its streams. Who sees what is settled when they read."""
+        return self._store.subscribe(listener)
+
+    def why(self, user: User, id_: JobId) -> Explanation:
+        """Why the job is where it is; of one that waits, who holds what it waits for and what would start it."""
+        job = self.job(user, id_)
+        waits = job.phase is Phase.PENDING or (
+            job.phase is Phase.PAUSED and job.paused_by is PauseCause.SCHEDULER
+        )
+        if not waits:
+            return Explanation(job.phase.value, job.reason, (), "")
+        with self._loop.snapshot() as snapshot:
+            if snapshot.job(id_) is None:  # written a moment ago, and not heard of yet
+                return Explanation(job.phase.value, job.reason, (), "")
+            found = explain(snapshot, id_, self._clock())
+        holders = tuple(
+            (holder if self._sight.job(user, holder) else HIDDEN, amount) for holder, amount in found.holders
+        )
+        return Explanation(found.code, found.sentence, holders, found.change)
+
+    def workers(self, user: User, id_: JobId) -> list[WorkerStatus]:
+        """What is known of its present workers, in the order of their ids."""
+        self.job(user, id_)
+        return sorted(self._loop.picture.statuses(id_).values(), key=lambda status: status.id)
+
+    def log(
+        self, user: User, id_: JobId, worker: int | None = None, offset: int = 0, limit: int = 65536
+    ) -> tuple[bytes, int]:
+        """Bytes of a worker's log in the last attempt (worker 0 if none is named), and the next offset."""
+        return logs.read(self._engine, self.job(user, id_), worker or 0, offset, limit)
+
+    def usage(self, user: User) -> tuple[Usage, ...]:
+        """Measured use of the workers of jobs that this user sees."""
+        return tuple(
+            use for use in self._engine.usage() if self._sight.job(user, JobId(use.worker.partition(".")[0]))
+        )
+
+    # ------------------------------------------------------------------------------------- acting
+
+    def stop(self, user: User, id_: JobId) -> Job:
+        return self._wish(user, id_, "stop", wishes.stop)
+
+    def pause(self, user: User, id_: JobId) -> Job:
+        return self._wish(user, id_, "pause", wishes.pause)
+
+    def resume(self, user: User, id_: JobId) -> Job:
+        return self._wish(user, id_, "resume", wishes.resume)
+
+    def scale(self, user: User, id_: JobId, size: Range | None) -> Job:
+        """Pin the size of an elastic job or narrow its range; None gives the submitted range back."""
+        return self._wish(user, id_, "scale", lambda job, who, now: wishes.scale(job, size, who, now))
+
+    def _wish(
+        self, user: User, id_: JobId, verb: str, wish: Callable[[Job, UserName, float], Change | None]
+    ) -> Job:
+        for _ in range(MOST_TRIES):
+            job = self.job(user, id_)
+            access.require_own(user, job, verb)
+            change = wish(job, user.name, self._clock())
+            if change is None:
+                return job
+            try:
+                return self._store.replace(change.job, change.event, self._loop.pulse.epoch).result()
+            except StaleVersion:
+                continue  # the loop was faster; what is wanted is judged by what is now
+        raise Conflict(f"job {id_} changes too fast to {verb} it; try again")
+
+    # ------------------------------------------------------------------------------ queues and nodes
+
+    def queues(self, user: User) -> list[QueueState]:
+        """The figures of every queue that this user may use, and of those above them."""
+        seen = self._sight.queues(user)
+        with self._loop.snapshot() as snapshot:
+            states = queue_states(snapshot, self._clock())
+        return [state for state in states if state.name in seen]
+
+    def queue_settings(self, user: User) -> list[Queue]:
+        """The same queues as they were set, the default one with what the others leave."""
+        seen = self._sight.queues(user)
+        return [queue for queue in self._loop.picture.queues if queue.name in seen]
+
+    def put_queue(self, user: User, queue: Queue) -> Queue:
+        access.require_admin(user, "add or change queues")
+        nodes = self._loop.picture.nodes
+        known = {other.name: other for other in self._store.queues()} | {queue.name: queue}
+        tree = [other for other in known.values() if other.name != DEFAULT_QUEUE]
+        mistakes = check_tree(tree, pool.size(nodes))
+        if queue.parent == DEFAULT_QUEUE:
+            mistakes = [
+                Mistake(f"queues.{queue.name}.parent", "must not be the default queue", DEFAULT_QUEUE)
+            ]
+        if mistakes:
+            raise BadInput(mistakes)
+        if queue.parent is not None and (jobs := self._unfinished(queue.parent)):
+            raise Conflict(f"queue {queue.parent} has jobs and so cannot have queues below it: {_list(jobs)}")
+        self._store.put_queue(queue).result()
+        self._loop.refresh()
+        return {made.name: made for made in pool.with_default(known.values(), pool.size(nodes))}[queue.name]
+
+    def delete_queue(self, user: User, name: QueueName) -> None:
+        access.require_admin(user, "delete queues")
+        if name == DEFAULT_QUEUE:
+            raise Conflict("the default queue takes what names no queue, and cannot be deleted")
+        queues = self._store.queues()
+        if all(queue.name != name for queue in queues):
+            raise NotFound(f"there is no queue {name}")
+        if children := [queue.name for queue in queues if queue.parent == name]:
+            raise Conflict(f"queue {name} has queues below it: {', '.join(children)}; delete them first")
+        if jobs := self._unfinished(name):
+            raise Conflict(f"queue {name} has jobs that have not ended: {_list(jobs)}; stop them first")
+        self._store.delete_queue(name).result()
+        self._loop.refresh()
+
+    def _unfinished(self, queue: QueueName) -> list[Job]:
+        phases = [phase for phase in Phase if phase not in TERMINAL]
+        return self._store.jobs(phases=phases, queue=queue)
+
+    def nodes(self, user: User) -> tuple[Node, ...]:  # noqa: ARG002 - everybody may see the pool
+        return self._loop.picture.nodes
+
+    def holders(self, user: User) -> dict[DeviceId, list[tuple[JobId, int]]]:
+        """Who holds how many micro-GPUs of each device; a job that this user may not see has an empty id."""
+        queues = self._sight.by_name
+        found: dict[DeviceId, list[tuple[JobId, int]]] = {}
+        for job in self._store.jobs(phases=tuple(HOLDING)):
+            id_ = job.id if access.sees_job(user, Owner.of(job), queues) else HIDDEN
+            for seat in job.seats:
+                for device in seat.devices:
+                    found.setdefault(device, []).append((id_, seat.share))
+        return found
+
+    def cordon(self, user: User, node: NodeId, cordoned: bool) -> None:
+        """Close a node to new work, or open it again; what runs there goes on."""
+        access.require_admin(user, "cordon nodes")
+        if all(known.id != node for known in self._loop.picture.nodes):
+            raise NotFound(f"there is no node {node}")
+        self._store.set_cordoned(node, cordoned).result()
+        self._loop.refresh()
+
+    def status(self, user: User) -> Status:
+        now, pulse, nodes = self._clock(), self._loop.pulse, self._loop.picture.nodes
+        held = pool.usage(self._store.jobs(phases=tuple(HOLDING)))
+        troubles = (pulse.stopped, pulse.trouble if pulse.troubles else "")
+        drift = f"usage on record and usage believed differed {self._loop.drift} times; see the log"
+        return Status(
+            now=now,
+            started_at=self._started_at,
+            user=user,
+            nodes=nodes,
+            held=sum(held.values()),
+            jobs=self._store.count(),
+            queues=len(self._loop.picture.queues),
+            mechanisms=self._engine.mechanisms(),
+            epoch=pulse.epoch,
+            passes=pulse.passes,
+            pass_seconds=pulse.seconds,
+            drift=self._loop.drift,
+            warnings=tuple(text for text in (*troubles, drift if self._loop.drift else "") if text),
+        )
+
+    # ------------------------------------------------------------------------------------- people
+
+    def whoami(self, secret: str) -> User:
+        """Raises NotLoggedIn. Takes microseconds."""
+        return self._accounts.whoami(secret)
+
+    def users(self, user: User) -> list[User]:
+        return self._accounts.users(user)
+
+    def put_user(self, user: User, changed: User) -> User:
+        made = self._accounts.put_user(user, changed)
+        self._loop.refresh()
+        return made
+
+    def delete_user(self, user: User, name: UserName) -> None:
+        self._accounts.delete_user(user, name)
+        self._loop.refresh()
+
+    def tokens(self, user: User) -> list[Token]:
+        return self._accounts.tokens(user)
+
+    def new_token(
+        self, user: User, for_user: UserName, label: str, expires_at: float | None = None
+    ) -> tuple[str, Token]:
+        """The secret, shown this once, and its record."""
+        return self._accounts.new_token(user, for_user, label, expires_at)
+
+    def delete_token(self, user: User, digest: str) -> None:
+        self._accounts.delete_token(user, digest)
+
+    def _note_events(self, written: Sequence[tuple[Job, Event | None]]) -> None:
+        self._last_event = max([self._last_event, *(event.seq for _, event in written if event is not None)])
+
+
+def _list(jobs: list[Job]) -> str:
+    shown = ", ".join(job.id for job in jobs[:10])
+    return shown if len(jobs) <= 10 else f"{shown} and {len(jobs) - 10} more"
+
+
+def _last_seq(store: Store) -> int:
+    """The highest number in the log, found by doubling and halving: the log can only be read forwards."""
+    low, step = 0, 1
+    while store.events(after=low + step, limit=1):
+        low += step
+        step *= 2
+    while step:
+        if store.events(after=low + step - 1, limit=1):
+            low += step
+        else:
+            step //= 2
+    return low

@@ -1,0 +1,57 @@
+"""What each user sees of jobs and queues, as `access` rules it, over the queues as they are now."""
+
+from grus.controlplane import access
+from grus.controlplane.access import Owner
+from grus.controlplane.picture import Picture
+from grus.model.errors import NotFound
+from grus.model.identifiers import JobId, QueueName
+from grus.model.ports import Event, Store, User
+from grus.model.queues import Queue
+
+MOST_OWNERS = 200_000
+
+
+class Sight:
+    """Remembers whose each job is, which never changes."""
+
+    def __init__(self, store: Store, picture: Picture) -> None:
+        self._store = store
+        self._picture = picture
+        self._owners: dict[JobId, Owner] = {}
+
+    @property
+    def by_name(self) -> access.Queues:
+        """All queues, replaced whole when they change."""
+        return self._picture.by_name
+
+    def queues(self, user: User) -> set[QueueName]:
+        """Queues that this user may use, and those above them."""
+        by_name = self.by_name
+        seen = set()
+        for name, queue in by_name.items():
+            if access.sees_queue(user, name, by_name):
+                at: Queue | None = queue
+                while at is not None:
+                    seen.add(at.name)
+                    at = by_name.get(at.parent) if at.parent is not None else None
+        return seen
+
+    def event(self, user: User, event: Event) -> bool:
+        return event.job is None or self.job(user, event.job)
+
+    def job(self, user: User, job: JobId) -> bool:
+        """Whether the user sees it; a job that is no longer on record only administrators do."""
+        if access.is_admin(user):
+            return True
+        owner = self._owner(job)
+        return owner is not None and access.sees_job(user, owner, self.by_name)
+
+    def _owner(self, job: JobId) -> Owner | None:
+        if job not in self._owners:
+            if len(self._owners) >= MOST_OWNERS:
+                self._owners.clear()
+            try:
+                self._owners[job] = Owner.of(self._store.job(job))
+            except NotFound:
+                return None
+        return self._owners.get(job)

@@ -1,0 +1,133 @@
+"""The way of a job into the store: everything that is checked and settled before anything is written.
+
+Nothing here waits for the loop: whether a request can ever fit is asked of a snapshot without jobs, made anew
+only when nodes or queues have changed.
+"""
+
+import os
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+from grus.api.wire import with_launch
+from grus.controlplane import access, code_snapshot
+from grus.controlplane.picture import Picture
+from grus.controlplane.settings import Settings
+from grus.model.errors import BadInput, DoesNotFit, Mistake, NotFound
+from grus.model.identifiers import JobId
+from grus.model.jobs import Job, Launch, Spec
+from grus.model.ports import Store, User
+from grus.model.queues import Queue
+from grus.scheduling.explain import never_fits
+from grus.scheduling.snapshot import Snapshot
+
+MOST_REMEMBERED = 1000
+
+
+class Fitting:
+    """Whether some state of the pool could run a request; remembers answers until the pool changes."""
+
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+        self._lock = threading.Lock()
+        self._version = -1
+        self._empty = Snapshot()
+        self._answers: dict[object, str] = {}
+
+    def never(self, spec: Spec) -> str:
+        """Why it can never run here, with the nearest request that could; empty if it can."""
+        key = (spec.queue, spec.request, spec.type, spec.priority, spec.node_selector, spec.affinity)
+        with self._lock:
+            if self._version != self._picture.version:
+                self._version = self._picture.version
+                self._empty = Snapshot(self._picture.nodes, self._picture.queues)
+                self._answers = {}
+            if key not in self._answers:
+                if len(self._answers) >= MOST_REMEMBERED:
+                    self._answers.clear()
+                self._answers[key] = never_fits(self._empty, spec)
+            return self._answers[key]
+
+
+class Submission:
+    """Checks and completes what users submit."""
+
+    def __init__(self, store: Store, picture: Picture, settings: Settings) -> None:
+        self._store = store
+        self._picture = picture
+        self._settings = settings
+        self._fitting = Fitting(picture)
+
+    def complete(self, user: User, spec: Spec, *, launch_given: bool) -> Spec:
+        """The spec as it will be stored. Raises NotAllowed, BadInput or DoesNotFit."""
+        access.require_member(user, "submit jobs")
+        queues = {queue.name: queue for queue in self._picture.queues}
+        if spec.queue in queues:
+            access.require_queue(user, spec.queue, queues)
+        mistakes = self._queue_mistakes(spec, queues.get(spec.queue)) + self._after_mistakes(
+            user, spec, queues
+        )
+        if mistakes:
+            raise BadInput(mistakes)
+        complete = self._settled(spec, launch_given)
+        if sentence := self.never_fits(complete):
+            raise DoesNotFit(sentence)
+        return complete
+
+    def never_fits(self, spec: Spec) -> str:
+        return self._fitting.never(spec)
+
+    def _queue_mistakes(self, spec: Spec, queue: Queue | None) -> list[Mistake]:
+        if queue is None:
+            names = ", ".join(queue.name for queue in self._picture.queues)
+            return [Mistake("queue", f"names no queue; there are {names}", spec.queue)]
+        children = [other.name for other in self._picture.queues if other.parent == queue.name]
+        if children:
+            rule = f"must be a queue without others below it, such as {children[0]}"
+            return [Mistake("queue", rule, spec.queue)]
+        if spec.priority > queue.max_priority:
+            rule = f"must be at most {queue.max_priority} in queue {queue.name}"
+            return [Mistake("priority", rule, str(spec.priority))]
+        return []
+
+    def _after_mistakes(self, user: User, spec: Spec, queues: access.Queues) -> list[Mistake]:
+        found = []
+        for index, other in enumerate(spec.after):
+            try:
+                visible = access.sees_job(user, access.Owner.of(self._store.job(other)), queues)
+            except NotFound:
+                visible = False
+            if not visible:
+                found.append(Mistake(f"after[{index}]", "names no job", other))
+        return found
+
+    def _settled(self, spec: Spec, launch_given: bool) -> Spec:
+        if not launch_given:
+            spec = with_launch(spec, self._launch(spec))
+        workdir = os.path.abspath(spec.workdir or ".")
+        path = spec.checkpoint.path and os.path.join(workdir, spec.checkpoint.path)
+        return replace(spec, workdir=workdir, checkpoint=replace(spec.checkpoint, path=path))
+
+    def _launch(self, spec: Spec) -> Launch:
+        """One process if one node can have it all, else a worker a GPU; a range always has a worker a GPU."""
+        if spec.request.elastic is not None:
+            return Launch.PER_GPU
+        largest = max((len(node.devices) for node in self._picture.nodes), default=0)
+        wanted = sum(role.replicas.high * role.replica.gpus for role in spec.request.roles)
+        return Launch.PER_GPU if wanted > largest else Launch.ONCE
+
+    def with_code(self, user: User, spec: Spec, key: str | None, id_: JobId) -> Spec:
+        """The spec with its workdir copied aside. Reads and writes files: not for a thread in a hurry."""
+        source = Path(spec.workdir)
+        content, names = code_snapshot.fingerprint(source, self._settings.max_snapshot_bytes)
+        name = code_snapshot.folder_name(user.name, key if key is not None else id_, content)
+        target = self._settings.code / name
+        code_snapshot.copy(source, names, target)
+        return replace(spec, workdir=str(target))
+
+
+def new_job(id_: JobId, user: User, spec: Spec, now: float) -> Job:
+    """A job as it is first stored."""
+    return Job(
+        id=id_, spec=spec, user=user.name, submitted_at=now, reason="submitted; nobody has looked at it yet"
+    )
