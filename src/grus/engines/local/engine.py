@@ -6,6 +6,7 @@ nothing for the workers. Nothing here waits for a worker: the watcher's thread l
 """
 
 import json
+import logging
 import os
 import pwd
 import secrets
@@ -25,6 +26,8 @@ from grus.model.identifiers import JobId, WorkerId
 from grus.model.jobs import Exit, ExitCause
 from grus.model.ports import Usage, WorkerSpec, WorkerState, WorkerStatus
 from grus.telemetry.source import DeviceSource, Reading
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +243,10 @@ class LocalEngine:
         if status.state is WorkerState.ENDED:
             self._pool.look_again()
         for listener in list(self._listeners.values()):
-            listener(status)
+            try:
+                listener(status)
+            except Exception:  # a listener's mistake must not keep the news from the others
+                logger.exception("a listener failed on the news of worker %s", status.id)
 
     def _request(self, worker: WorkerSpec, record: Record) -> bytes:
         """The content of spec.json; raises CannotStart where it is clear already that it cannot run."""

@@ -73,7 +73,7 @@ def _place(state: str, stage: str, name: str, spec: bytes) -> str:
     try:
         os.mkdir(staged, 0o711)
         os.chmod(staged, 0o711)  # noqa: S103 - a job of another user must reach its control file
-        os.rename(layout.write_temporary(staged, layout.SPEC, spec), os.path.join(staged, layout.SPEC))
+        layout.create_file(staged, layout.SPEC, spec)
         os.rename(staged, os.path.join(state, layout.WORKERS, name))
     except FileNotFoundError:
         return "fenced"

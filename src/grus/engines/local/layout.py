@@ -80,7 +80,7 @@ def read_file(folder: str, name: str) -> bytes | None:
         return None
     try:
         parts = []
-        while part := os.read(file, 1 << 20):
+        while part := os.read(file, 1 << 16):
             parts.append(part)
         return b"".join(parts)
     finally:

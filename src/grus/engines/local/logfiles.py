@@ -17,20 +17,22 @@ class LogWriter:
         self._folder = folder
         self._segment = segment
         self._keep = keep
-        os.makedirs(folder, mode=0o700, exist_ok=True)
         self._base = 0
         self._size = 0
-        self._file = self._open()
+        self._file = -1
 
     def write(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            if self._size >= self._segment:
-                self._rotate()
             try:
+                if self._file == -1:
+                    os.makedirs(self._folder, mode=0o700, exist_ok=True)
+                    self._file = self._open()
+                if self._size >= self._segment:
+                    self._rotate()
                 written = os.write(self._file, view[: self._segment - self._size])
             except OSError:
-                return  # the disk is full, or a quota is: the job matters more than its words
+                return  # the disk is full, or a quota is: the job matters more than what it says
             self._size += written
             view = view[written:]
 
@@ -39,15 +41,13 @@ class LogWriter:
         end = self._base + self._size
         return read(self._folder, max(0, end - length), length)[0]
 
-    def close(self) -> None:
-        os.close(self._file)
-
     def _open(self) -> int:
         path = os.path.join(self._folder, f"{self._base:020d}")
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
 
     def _rotate(self) -> None:
         os.close(self._file)
+        self._file = -1
         self._base += self._size
         self._size = 0
         self._file = self._open()

@@ -108,8 +108,8 @@ def open_handle(pid: int, start: int) -> int | None:
 
 def boot_id() -> str:
     """Names this boot of the machine; nothing that ran in another one can be alive."""
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        return file.read().strip()
+    with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+        return file.read().decode().strip()
 
 
 def carries(pid: int, mark: bytes) -> bool:

@@ -34,6 +34,7 @@ _CUDA_OUT_OF_MEMORY = (
 _RETRY = 0.02
 """Seconds between two sweeps of the kill, where no death wakes us earlier."""
 _PIPE_SIZE = 1 << 20
+_CHUNK = 1 << 16
 _F_SETPIPE_SZ = 1031
 
 
@@ -197,7 +198,7 @@ class Supervisor:
     def _copy_output(self) -> bool:
         """Move what stands in the pipe to the log; False when there is no more for now."""
         try:
-            data = os.read(self._output, _PIPE_SIZE)
+            data = os.read(self._output, _CHUNK)
         except BlockingIOError:
             return False
         if not data:  # all ends for writing are closed

@@ -141,13 +141,7 @@ class Watcher:
         if not ready:
             self._look_at_starting()
         while self._news:
-            self._tell_one(self._news.popleft())
-
-    def _tell_one(self, status: WorkerStatus) -> None:
-        try:
-            self._tell(status)
-        except Exception:  # a listener's mistake must not stop the others
-            logger.exception("a listener failed on the news of worker %s", status.id)
+            self._tell(self._news.popleft())
 
     def _report(self, record: Record) -> None:
         self._news.append(record.status())
