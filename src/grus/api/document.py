@@ -165,9 +165,8 @@ class _Builder:
     def _close(self, line: int) -> None:
         done = self._stack.pop()
         if done.is_key:
-            self.mistakes.append(
-                Mistake(field_name(done.place) or FILE, "has a list or mapping as a key", line=line)
-            )
+            around = field_name(self._stack[-1].place) or FILE
+            self.mistakes.append(Mistake(around, "has a list or mapping as a key", line=line))
             self._stack[-1].key = SKIPPED
             return
         if done.anchor:
