@@ -11,6 +11,8 @@ from grus.model.resources import GPU, Role
 from tests.scheduling.builders import Gpus, a_job, a_pool, a_queue, a_role, with_device
 
 TYPES = ["A100", "RTX3060", "T4"]
+SLICES: list[Gpus] = [0.5, 0.25, 0.7, "6GB", "8GB", "20GB"]
+OF_A_TYPE: list[Gpus] = [1, 2, "1..3"]
 
 
 @st.composite
@@ -91,11 +93,11 @@ def jobs(draw: st.DrawFn, name: str, leaves: list[str]) -> Job:
     elif kind == "sizes":
         gpus, sizes = "1..8", draw(st.sampled_from([[1, 2, 4], [2, 4, 8], [3, 6]]))
     elif kind == "slice":
-        gpus = draw(st.sampled_from([0.5, 0.25, 0.7, "6GB", "8GB", "20GB"]))
+        gpus = draw(st.sampled_from(SLICES))
     elif kind == "roles":
         roles = draw(_roles())
     elif kind == "typed":
-        types, gpus = [draw(st.sampled_from(TYPES))], draw(st.sampled_from([1, 2, "1..3"]))
+        types, gpus = [draw(st.sampled_from(TYPES))], draw(st.sampled_from(OF_A_TYPE))
     return a_job(
         name,
         queue=draw(st.sampled_from(leaves)),

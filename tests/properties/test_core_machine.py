@@ -1,8 +1,8 @@
 """Random histories of the scheduling core against a naive reference.
 
 Every step of every history checks what `tests.scheduling.invariants` says: no over-allocation, gangs whole,
-limits and reserved kept, never-preempted work inside quota, one decision per job, the snapshot left as it was,
-the same bytes in any order, no swapping, and nobody inside quota left waiting.
+limits and reserved kept, never-preempted work inside quota, one decision per job, the snapshot left as it
+was, the same bytes in any order, no swapping, and nobody inside quota left waiting.
 """
 
 from collections.abc import Sequence

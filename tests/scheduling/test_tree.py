@@ -107,7 +107,7 @@ def test_a_deep_tree_serves_a_leaf_inside_quota() -> None:
 
 @pytest.mark.parametrize("saved", ["p.a2", "p.b2"])
 def test_least_lost_work_orders_the_pieces_over_quota_where_branches_part(saved: str) -> None:
-    """P's children hold three each, two of them over P's quota where Q's branch parts: who just saved goes."""
+    """P's children hold three each, two of them over quota where Q's branch parts: who just saved goes."""
     world = family("1x6").run(*jobs_of("P.A", 3), *jobs_of("P.B", 3)).advance(600)
     world.saved(saved).settle()
     world.submit(*jobs_of("Q", 2)).settle()
