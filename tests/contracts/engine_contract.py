@@ -1,4 +1,4 @@
-"""What every Engine promises, as tests. An implementation inherits `EngineContract` and gives the `make` fixture.
+"""What every Engine promises, as tests: inherit `EngineContract`, give the `make` fixture and `spec`.
 
 Workers here are shell commands that speak through their log only, so that they may run anywhere.
 """

@@ -241,12 +241,14 @@ class Supervisor:
         os.kill(self._main, signal.SIGCONT)
 
     def _pass_on(self) -> None:
+        """To those whom the dead shell left to us; what is below them is theirs to tell."""
         if self._passed_on:
             return
         self._passed_on = True
         for one in killing.below_me():
-            processes.send(one.pid, one.start, signal.SIGTERM)
-            processes.send(one.pid, one.start, signal.SIGCONT)
+            if one.parent == os.getpid():
+                processes.send(one.pid, one.start, signal.SIGTERM)
+                processes.send(one.pid, one.start, signal.SIGCONT)
 
     def _kill_all(self) -> None:
         """Return only when the kernel knows of no descendant any more."""

@@ -1,0 +1,45 @@
+"""Logs rotate, and offsets count from the first byte ever written."""
+
+from pathlib import Path
+
+from grus.engines.local import logfiles
+from grus.engines.local.engine import LocalEngine
+from grus.engines.local.logfiles import LogWriter
+from grus.model.identifiers import WorkerId
+from tests.contracts.engine_contract import end_of
+from tests.engines.test_local import a_worker
+
+
+def test_rotation_drops_the_oldest_bytes_and_keeps_the_offsets(local: LocalEngine) -> None:
+    """Ten bytes a line, 1,000 bytes a segment, three segments."""
+    worker = WorkerId("j1")
+    local.start(a_worker("j1", "i=0; while test $i -lt 550; do printf '%09d\\n' $i; i=$((i+1)); done"))
+    end_of(local, worker)
+    kept, end = local.log(worker, 0, 10_000)
+    assert end == 5500
+    assert kept.split()[0] == b"000000300"
+    assert kept.split()[-1] == b"000000549"
+    assert local.log(worker, 4990, 20) == (b"000000499\n000000500\n", 5010)
+    assert local.log(worker, -10) == (b"000000549\n", 5500)
+
+
+def test_a_follower_reads_every_byte_once(tmp_path: Path) -> None:
+    writer = LogWriter(str(tmp_path / "log"), segment=7, keep=100)
+    written, seen, offset = b"", b"", 0
+    for number in range(200):
+        piece = b"%d," % number
+        writer.write(piece)
+        written += piece
+        data, offset = logfiles.read(str(tmp_path / "log"), offset, 5)
+        seen += data
+    while data := logfiles.read(str(tmp_path / "log"), offset, 5)[0]:
+        seen += data
+        offset += len(data)
+    assert seen == written
+    assert offset == len(written)
+
+
+def test_output_of_daemons_and_of_stderr_is_in_the_log(local: LocalEngine) -> None:
+    local.start(a_worker("j1", "echo out; echo err >&2; (setsid echo far); sleep 0.05"))
+    end_of(local, WorkerId("j1"))
+    assert sorted(local.log(WorkerId("j1"))[0].split()) == [b"err", b"far", b"out"]
