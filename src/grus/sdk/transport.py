@@ -134,7 +134,8 @@ class Transport:
                 source.response.read()
                 raise rebuilt(source.response)
             for event in source:
-                yield LiveEvent(event.event, event.data, event.id)
+                if event.data:  # else it only sets the stream's own fields
+                    yield LiveEvent(event.event, event.data, event.id)
 
     def _alive(self) -> httpx2.Response:
         return self._http.get(self._address + "/healthz")

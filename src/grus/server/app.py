@@ -3,6 +3,7 @@
 Without a token nothing answers but /healthz, the OpenAPI description included.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
@@ -12,13 +13,16 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from grus import __version__
+from grus.controlplane.loop import Pulse
 from grus.controlplane.services import Services
 from grus.model.errors import GrusError
 from grus.server import jobs, live, metrics, nodes, queues, users
 from grus.server.bodies import LARGEST_BODY, SLOWEST_BODY, Bodies
 from grus.server.edge import bearer
 from grus.server.errors import Refusal, on_grus_error, on_http, on_refusal, on_validation
+from grus.server.figures import Figures
 from grus.server.gate import Gate
+from grus.server.health import Health
 from grus.server.rate import RateLimit
 from grus.server.streams import Streams
 
@@ -28,12 +32,14 @@ LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 def create_app(
     services: Services,
     *,
+    pulse: Pulse,
     allowed_hosts: Iterable[str] = LOCAL_HOSTS,
     allowed_origins: Iterable[str] = (),
     requests_per_second: float = 2000.0,
     largest_body: int = LARGEST_BODY,
     slowest_body: float = SLOWEST_BODY,
     streams: Streams | None = None,
+    figures: Figures | None = None,
 ) -> FastAPI:
     """The app around these services. Whoever mounts more into it gets the same gate in front."""
     app = FastAPI(
@@ -48,7 +54,8 @@ def create_app(
     )
     app.state.services = services
     app.state.streams = streams or Streams()
-    app.state.figures = metrics.Figures()
+    app.state.figures = figures or Figures()
+    app.state.health = Health(pulse)
     _add_routes(app)
     _add_error_forms(app)
     # The one added last stands outermost.
@@ -66,9 +73,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     streams: Streams = app.state.streams
     streams.attach()
     leave = app.state.services.subscribe(lambda _: streams.poke())
+    watching = asyncio.create_task(app.state.health.watch())
     try:
         yield
     finally:
+        watching.cancel()
         leave()
         streams.close()
 

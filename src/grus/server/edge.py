@@ -17,6 +17,7 @@ from starlette.responses import Response
 from grus.controlplane.services import Services
 from grus.model.errors import NotLoggedIn
 from grus.model.ports import User
+from grus.server.figures import Figures
 from grus.server.gate import Caller
 from grus.server.streams import Streams
 
@@ -51,11 +52,18 @@ async def the_streams(request: Request) -> Streams:
     return found
 
 
+async def the_figures(request: Request) -> Figures:
+    found = request.app.state.figures
+    assert isinstance(found, Figures)
+    return found
+
+
 Who = Annotated[User, Depends(the_user)]
 WhoExactly = Annotated[Caller, Depends(the_caller)]
 Does = Annotated[Services, Depends(the_services)]
 Live = Annotated[Streams, Depends(the_streams)]
-JobPath = Annotated[str, Path(pattern=r"^j[0-9a-z]{10}$", description="A job's id.")]
+Counts = Annotated[Figures, Depends(the_figures)]
+JobPath = Annotated[str, Path(max_length=64, description="A job's id.")]
 NamePath = Annotated[str, Path(min_length=1, max_length=253)]
 
 

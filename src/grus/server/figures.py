@@ -3,10 +3,12 @@
 import time
 from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 
 from grus.scheduling.decisions import Decisions
 from grus.scheduling.snapshot import Snapshot
+
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 Decide = Callable[[Snapshot, float], Decisions]
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -20,9 +22,6 @@ class Figures:
         self.registry = CollectorRegistry()
         self.submits = Counter(
             "grus_submits", "Jobs taken on: on disk before the client heard yes.", registry=self.registry
-        )
-        self.refused = Counter(
-            "grus_submits_refused", "Submits that were answered no.", registry=self.registry
         )
         self.decide = Histogram(
             "grus_decide_seconds", "Time of one decision.", registry=self.registry, buckets=BUCKETS

@@ -11,6 +11,7 @@ from grus.api.job_spec import to_spec
 from grus.api.wire import (
     EventOut,
     JobOut,
+    PlanOut,
     ScaleIn,
     WhyOut,
     WorkerOut,
@@ -21,9 +22,11 @@ from grus.api.wire import (
     why_out,
     worker_out,
 )
-from grus.model.identifiers import JobId
+from grus.controlplane.launching import members
+from grus.controlplane.planning import Plan
+from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import Phase
-from grus.server.edge import Does, JobPath, Who, answer, answers, off_loop
+from grus.server.edge import Counts, Does, JobPath, Who, answer, answers, off_loop
 
 router = APIRouter(tags=["jobs"])
 
@@ -35,13 +38,17 @@ Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
 @router.post("/jobs", status_code=201, response_model=JobOut)
-async def submit(job: JobIn, user: Who, does: Does, key: Key = None, plan: bool = False) -> Response:
+async def submit(
+    job: JobIn, user: Who, does: Does, counts: Counts, key: Key = None, plan: bool = False
+) -> Response:
     """Store a job durably (201), or with `plan=true` only say what would become of it."""
     spec, given = to_spec(job), job.launch is not None
     if plan:
-        return answer(plan_out(await off_loop(does.plan, user, spec, launch_given=given)))
-    stored = does.submit(user, spec, key=key, launch_given=given)
-    return answer(job_out(await asyncio.wrap_future(stored)), 201)
+        return answer(_plan_out(await off_loop(does.plan, user, spec, launch_given=given)))
+    # Called on the event loop: it only checks and queues, and the store writes many of them at once.
+    stored = await asyncio.wrap_future(does.submit(user, spec, key=key, launch_given=given))
+    counts.submits.inc()
+    return answer(job_out(stored), 201)
 
 
 @router.get("/jobs", response_model=list[JobOut])
@@ -55,7 +62,8 @@ async def list_jobs(
     after: str | None = None,
 ) -> Response:
     """Jobs, newest first; `after` is the id of the last one of the page before."""
-    found = await off_loop(does.jobs, user, phases=phases, queue=queue, mine=mine, limit=limit, after=after)
+    name = None if queue is None else QueueName(queue)
+    found = await off_loop(does.jobs, user, phases=phases, queue=name, mine=mine, limit=limit, after=after)
     return answers(JobOut, [job_out(job) for job in found])
 
 
@@ -90,7 +98,11 @@ async def scale(id: JobPath, size: ScaleIn, user: Who, does: Does) -> Response:
 @router.get("/jobs/{id}/why", response_model=WhyOut)
 async def why(id: JobPath, user: Who, does: Does) -> Response:
     """Why it waits, who holds what it waits for, and what would start it now."""
-    return answer(why_out(await off_loop(does.why, user, JobId(id))))
+    found = await off_loop(does.why, user, JobId(id))
+    job = await off_loop(does.job, user, JobId(id))
+    return answer(
+        why_out(job, code=found.code, sentence=found.sentence, holders=found.holders, change=found.change)
+    )
 
 
 @router.get("/jobs/{id}/events", response_model=list[EventOut])
@@ -103,7 +115,10 @@ async def events(
 
 @router.get("/jobs/{id}/workers", response_model=list[WorkerOut])
 async def workers(id: JobPath, user: Who, does: Does) -> Response:
-    return answers(WorkerOut, [worker_out(one) for one in await off_loop(does.workers, user, JobId(id))])
+    found = await off_loop(does.workers, user, JobId(id))
+    team = members(await off_loop(does.job, user, JobId(id)))
+    numbers = {member.id: number for number, member in enumerate(team)}
+    return answers(WorkerOut, [worker_out(one, numbers.get(one.id)) for one in found])
 
 
 @router.get("/jobs/{id}/log", response_class=Response)
@@ -119,4 +134,15 @@ async def log(
     data, following = await off_loop(does.log, user, JobId(id), worker, offset, limit)
     return Response(
         data, headers={"Grus-Next-Offset": str(following)}, media_type="text/plain; charset=utf-8"
+    )
+
+
+def _plan_out(plan: Plan) -> PlanOut:
+    return plan_out(
+        fits=plan.fits,
+        starts=plan.starts,
+        sentence=plan.sentence,
+        launch=plan.launch,
+        seats=plan.seats,
+        affected=plan.affected,
     )

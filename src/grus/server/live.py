@@ -44,7 +44,7 @@ async def events(
     does: Does,
     streams: Live,
     after: After = None,
-    job: Annotated[str | None, Query(pattern=r"^j[0-9a-z]{10}$")] = None,
+    job: Annotated[str | None, Query(max_length=64)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
     seconds: Seconds = LONGEST,
     last: LastId = None,

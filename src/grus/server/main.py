@@ -7,7 +7,6 @@ told last, when everything answers; on the way out everything is let go in the r
 import json
 import logging
 import os
-import secrets
 import sys
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 
 from grus.api.wire import to_queue
 from grus.controlplane.loop import ControlLoop
+from grus.controlplane.retention import Retention
 from grus.controlplane.services import Services
 from grus.controlplane.settings import Settings
 from grus.engines.local.engine import LocalEngine
@@ -52,12 +52,13 @@ def serve(settings: ServerSettings) -> int:
         secret = ensure_admin(store, settings.places.token_file, time.time())
         _put_queues(store, settings, pool.source)
         brake, figures = listen.Brake(), Figures()
-        services = _start_loop(settings, store, pool.source, figures, brake, stack)
+        loop, services = _start_loop(settings, store, pool.source, figures, brake, stack)
         app = create_app(
             services,
             allowed_hosts=settings.hosts,
             allowed_origins=settings.allowed_origins,
             requests_per_second=settings.requests_per_second,
+            pulse=loop.pulse,
             figures=figures,
         )
         address = listen.address(sock, settings)
@@ -103,7 +104,7 @@ def _start_loop(
     figures: Figures,
     brake: listen.Brake,
     stack: ExitStack,
-) -> Services:
+) -> tuple[ControlLoop, Services]:
     """The engine, the control loop on its thread, and the services in front of them."""
     control = Settings(
         state=settings.places.state,
@@ -116,9 +117,12 @@ def _start_loop(
     loop = ControlLoop(store, engine, settings=control, decide=figures.timed(decide), on_stopped=brake.pull)
     stack.callback(loop.close)
     loop.start()
-    return Services(
-        store, engine, loop, clock=time.time, entropy=lambda: secrets.randbits(64), settings=control
-    )
+    services = Services(store, engine, loop, settings=control)
+    stack.callback(services.close)
+    retention = Retention(store, engine, control, time.time)
+    stack.callback(retention.close)
+    retention.start()
+    return loop, services
 
 
 @contextmanager

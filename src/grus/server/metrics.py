@@ -3,7 +3,7 @@
 Labels are queues, phases, states of workers and devices: things of which there are few. Never jobs or users.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -11,7 +11,10 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from starlette.responses import Response
 
 from grus.controlplane.services import Services
+from grus.model.jobs import Phase
 from grus.model.ports import User
+from grus.model.resources import GPU
+from grus.scheduling.quota import QueueState
 from grus.server.edge import Does, Live, Who, off_loop
 from grus.server.figures import Figures
 from grus.server.health import Health
@@ -55,7 +58,7 @@ def _text(figures: Figures, does: Services, user: User, streams: int, age: float
 class _Read:
     """Families of metrics that were read just now."""
 
-    def __init__(self, families: list[Metric]) -> None:
+    def __init__(self, families: Sequence[Metric]) -> None:
         self._families = families
 
     def collect(self) -> Iterator[Metric]:
@@ -69,3 +72,57 @@ def _gauge(
     for key, value in values.items():
         family.add_metric(key, value)
     return family
+
+
+def _of_queues(does: Services, user: User) -> list[GaugeMetricFamily]:
+    states = does.queues(user)
+    gpus = {
+        "held": "GPUs that the queue's jobs hold.",
+        "quota": "GPUs that the queue deserves.",
+        "borrowed": "GPUs held above the quota.",
+        "demand": "GPUs that the queue's jobs could use.",
+        "fair_share": "GPUs that fairness gives the queue now.",
+    }
+    counts = {"waiting": "Jobs that wait.", "running": "Jobs that hold GPUs."}
+    return [
+        *(
+            _gauge(f"grus_queue_{name}_gpus", text, _by_queue(states, name, GPU), ["queue"])
+            for name, text in gpus.items()
+        ),
+        *(
+            _gauge(f"grus_queue_{name}_jobs", text, _by_queue(states, name, 1), ["queue"])
+            for name, text in counts.items()
+        ),
+    ]
+
+
+def _by_queue(states: list[QueueState], name: str, unit: int) -> dict[tuple[str, ...], float]:
+    return {(state.name,): getattr(state, name) / unit for state in states}
+
+
+def _of_jobs(does: Services, user: User) -> list[GaugeMetricFamily]:
+    counts = does.status(user).jobs
+    phases: dict[tuple[str, ...], float] = {(phase.value,): counts.get(phase, 0) for phase in Phase}
+    return [_gauge("grus_jobs", "Jobs in each phase.", phases, ["phase"])]
+
+
+def _of_pool(does: Services, user: User) -> list[GaugeMetricFamily]:
+    held = {device: sum(share for _, share in jobs) / GPU for device, jobs in does.holders(user).items()}
+    busy: dict[tuple[str, ...], float] = {}
+    usable: dict[tuple[str, ...], float] = {}
+    for node in does.nodes(user):
+        for device in node.devices:
+            busy[node.id, device.id] = held.get(device.id, 0.0)
+            usable[node.id, device.id] = device.usable
+    return [
+        _gauge("grus_device_busy", "Part of the device that jobs hold, 0 to 1.", busy, ["node", "device"]),
+        _gauge("grus_device_usable", "1 if it may be used.", usable, ["node", "device"]),
+    ]
+
+
+def _of_workers(does: Services, user: User) -> list[GaugeMetricFamily]:
+    use = does.usage(user)
+    return [
+        _gauge("grus_workers", "Worker processes that run.", {(): len(use)}),
+        _gauge("grus_workers_memory_bytes", "Their memory.", {(): sum(one.memory for one in use)}),
+    ]

@@ -3,7 +3,9 @@
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from grus.api.wire import NodeOut, StatusOut, UsageOut, node_out, status_out, usage_out
+from grus import __version__
+from grus.api.wire import NodeOut, StatusOut, UsageOut, node_out, pool_out, rfc3339, usage_out
+from grus.controlplane.services import Status
 from grus.model.identifiers import NodeId
 from grus.server.edge import Does, NamePath, Who, answer, answers, off_loop
 
@@ -36,4 +38,20 @@ async def usage(user: Who, does: Does) -> Response:
 
 @router.get("/status", response_model=StatusOut)
 async def status(user: Who, does: Does) -> Response:
-    return answer(status_out(await off_loop(does.status, user)))
+    """Who asks, how large the pool is, what runs, and what is wrong."""
+    return answer(_status_out(await off_loop(does.status, user)))
+
+
+def _status_out(status: Status) -> StatusOut:
+    return StatusOut(
+        version=__version__,
+        now=rfc3339(status.now),
+        started_at=rfc3339(status.started_at),
+        user=status.user.name,
+        role=status.user.role.value,
+        pool=pool_out(status.nodes, status.held),
+        jobs={phase.value: count for phase, count in status.jobs.items()},
+        queues=status.queues,
+        mechanisms=status.mechanisms,
+        warnings=status.warnings,
+    )

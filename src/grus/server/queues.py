@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from grus.api.wire import QueueIn, QueueOut, queue_out, to_queue
 from grus.model.identifiers import QueueName
-from grus.server.edge import Does, NamePath, Who, answers, off_loop
+from grus.server.edge import Does, NamePath, Who, answer, answers, off_loop
 
 router = APIRouter(tags=["queues"])
 
@@ -13,14 +13,15 @@ router = APIRouter(tags=["queues"])
 @router.get("/queues", response_model=list[QueueOut])
 async def list_queues(user: Who, does: Does) -> Response:
     """Every queue with what it deserves, holds and waits for."""
-    return answers(QueueOut, [queue_out(queue) for queue in await off_loop(does.queues, user)])
+    states = {state.name: state for state in await off_loop(does.queues, user)}
+    found = await off_loop(does.queue_settings, user)
+    return answers(QueueOut, [queue_out(queue, states.get(queue.name)) for queue in found])
 
 
-@router.put("/queues/{name}", status_code=204)
+@router.put("/queues/{name}", response_model=QueueOut)
 async def put_queue(name: NamePath, queue: QueueIn, user: Who, does: Does) -> Response:
     """Make the queue, or replace all its settings."""
-    await off_loop(does.put_queue, user, to_queue(name, queue))
-    return Response(status_code=204)
+    return answer(queue_out(await off_loop(does.put_queue, user, to_queue(name, queue))))
 
 
 @router.delete("/queues/{name}", status_code=204)

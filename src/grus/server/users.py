@@ -1,11 +1,12 @@
 """Routes of people: users and their tokens. What each role may do here is decided by the services."""
 
+import time
 from typing import Annotated
 
 from fastapi import APIRouter, Path
 from starlette.responses import Response
 
-from grus.api.wire import TokenIn, TokenOut, UserIn, UserOut, to_user, token_out, user_out
+from grus.api.wire import TokenIn, TokenOut, UserIn, UserOut, expires_at, to_user, token_out, user_out
 from grus.model.identifiers import UserName
 from grus.server.edge import Does, NamePath, Who, answer, answers, off_loop
 
@@ -21,9 +22,7 @@ async def list_users(user: Who, does: Does) -> Response:
 
 @router.put("/users/{name}", response_model=UserOut)
 async def put_user(name: NamePath, body: UserIn, user: Who, does: Does) -> Response:
-    stored = to_user(name, body)
-    await off_loop(does.put_user, user, stored)
-    return answer(user_out(stored))
+    return answer(user_out(await off_loop(does.put_user, user, to_user(name, body))))
 
 
 @router.delete("/users/{name}", status_code=204)
@@ -41,7 +40,8 @@ async def list_tokens(user: Who, does: Does) -> Response:
 @router.post("/tokens", status_code=201, response_model=TokenOut)
 async def new_token(body: TokenIn, user: Who, does: Does) -> Response:
     """Make a token. Its secret is in this answer and nowhere else."""
-    secret, token = await off_loop(does.new_token, user, UserName(body.user), body.label)
+    until = expires_at(body, time.time())
+    secret, token = await off_loop(does.new_token, user, UserName(body.user), body.label, until)
     return answer(token_out(token, secret), 201)
 
 
