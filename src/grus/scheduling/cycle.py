@@ -26,7 +26,7 @@ from grus.scheduling.preemption import (
 )
 from grus.scheduling.quota import QueueNode
 from grus.scheduling.reasons import paused_reason, resized_reason, started_reason
-from grus.scheduling.reservation import Reservation
+from grus.scheduling.reservation import Reservation, due_at, passes
 from grus.scheduling.snapshot import Entry, Snapshot
 from grus.scheduling.topology import NOW, SOON
 from grus.scheduling.transaction import Before, Transaction
@@ -73,7 +73,13 @@ class Cycle:
         self.reservation: Reservation | None = None
         self._first_gang: Asking | None = None
         """The first gang that was tried in vain; its reservation never delays requests inside quota."""
+        self._barriers: dict[QueueNode, tuple[Asking, float]] = {}
+        """Queues with a blocked gang that fits its quota, and when that is due: nothing passes it there but
+        what ends before."""
         self.wake_at: float | None = snapshot.next_release()
+        for entry in snapshot.backfilled.values():
+            if entry.backfill_until is not None and entry.backfill_until > now:
+                self.wake(entry.backfill_until)
         self._turns = 0
         self._last_starts: list[tuple[QueueNode, tuple[float, int]]] = []
 
@@ -129,11 +135,14 @@ class Cycle:
         """A cheap look before a walk down the line: is there anything that the queue could get?"""
         if by_quota:
             return leaf.quota_room() > 0 or self._own_to_take(leaf)
-        if self.pool.free[SOON] > 0 or self._own_to_take(leaf):
+        if self.pool.free[SOON] > 0 or self._own_to_take(leaf) or self._late_backfill():
             return True
         if any(other.surplus and other.over() for other in self.tree.leaves):
             return True
         return any(self._could_reclaim(node) for node in leaf.path[1:])
+
+    def _late_backfill(self) -> bool:
+        return any((entry.backfill_until or 0.0) <= self.now for entry in self.snapshot.backfilled.values())
 
     def _own_to_take(self, leaf: QueueNode) -> bool:
         if leaf.surplus:
@@ -177,9 +186,12 @@ class Cycle:
         asking = Asking(entry, shape, shape.counts(), shape.minimum, True)
         if entry.never and shape.minimum > queue.never_room():
             return "never-preempted quota"
+        if self._barred(asking):
+            return "behind a gang"
         if by_quota:
             narrowed = self._inside_request(asking)
             if narrowed is None:
+                self._bar(asking)
                 return OVER_QUOTA
             asking = narrowed
         code = self._seat_free(asking)
@@ -189,11 +201,31 @@ class Cycle:
             return ""
         if by_quota and defragment(self, asking):
             return ""
+        self._bar(asking)
         if self._first_gang is None and shape.minimum > GPU:
             self._first_gang = asking
             if not by_quota:
                 self.reservation = Reservation.make(self, asking)
         return code
+
+    def _bar(self, asking: Asking) -> None:
+        """A blocked gang that fits its quota is passed in its queue only by what ends before it is due."""
+        queue = asking.queue
+        if GPU < asking.amount <= queue.quota and queue not in self._barriers:
+            due = due_at(self, asking)
+            if due is not None:
+                self._barriers[queue] = (asking, due)
+
+    def _barred(self, asking: Asking) -> bool:
+        barrier = self._barriers.get(asking.queue)
+        if barrier is None or barrier[0].entry is asking.entry:
+            return False
+        gang, due = barrier
+        if not gang.shape.nodes & asking.shape.nodes or passes(self, asking, due):
+            return False
+        return bool(
+            {k for p in gang.shape.parts for k in p.kinds} & {k for p in asking.shape.parts for k in p.kinds}
+        )
 
     def _inside_request(self, asking: Asking) -> Asking | None:
         """The request if it is inside its queue's quota (with a quota by type: limited to types that are)."""
@@ -224,7 +256,7 @@ class Cycle:
                 continue
             mark = transaction.mark()
             places = place(transaction, asking.shape, asking.counts, horizon, born, entry.places)
-            if places is None and held is not None and held.lets_pass(self, asking):
+            if places is None and held is not None and passes(self, asking, held.due):
                 places = held.place_inside(self, asking, horizon, born)
                 if places is not None and horizon == NOW:
                     self.backfills[entry] = held.due
@@ -235,6 +267,9 @@ class Cycle:
                 return "limit"
             transaction.seat(entry, tuple(places), now=horizon == NOW)
             self.newcomers.append(entry)
+            barrier = self._barriers.get(queue)
+            if barrier is not None and barrier[0].entry is not entry and horizon == NOW:
+                self.backfills.setdefault(entry, barrier[1])
             return ""
         return self._why_no_place(asking)
 

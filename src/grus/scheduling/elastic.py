@@ -79,7 +79,7 @@ def _step(cycle: "Cycle", entry: "Entry", by_quota: bool) -> bool:
     counts = [0] * len(shape.parts)
     counts[shape.elastic] = size - entry.size
     amount = counts[shape.elastic] * shape.parts[shape.elastic].unit
-    asking = Asking(entry, shape, counts, amount, False)
+    asking = Asking(entry, shape, counts, amount, minimum=False, owed=by_quota)
     if by_quota and not _inside(cycle, asking):
         return False
     if _take_idle(cycle, asking):

@@ -1,6 +1,6 @@
 """Who is next: inside a queue by priority, then the users' shares, then age; between queues by holdings.
 
-Waiting jobs that are alike (same priority, user and shape) form a class. When one of a class cannot start,
+Waiting jobs that are alike (same priority, user, shape and time limit) form a class. When one of a class cannot start,
 none of it can, so a cycle costs the number of classes, not of jobs.
 """
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from grus.scheduling.quota import QueueNode
     from grus.scheduling.snapshot import Entry
 
+Alike = tuple[int, float | None]
+"""Shape and `max_runtime`: jobs that share these can start in the same situations."""
 Age = tuple[float, str]
 """Submit time, then id: the oldest first, and the same order in every run."""
 
@@ -38,15 +40,15 @@ class WaitingLine:
 
     def __init__(self) -> None:
         self.count = 0
-        self.levels: dict[int, dict[UserName, dict[int, RequestClass]]] = {}
-        """By priority, then user, then shape."""
+        self.levels: dict[int, dict[UserName, dict[Alike, RequestClass]]] = {}
+        """By priority, then user, then what they ask for."""
 
     def add(self, entry: "Entry") -> None:
         users = self.levels.setdefault(entry.priority, {})
         shapes = users.setdefault(entry.user, {})
-        found = shapes.get(entry.shape.key)
+        found = shapes.get(entry.alike)
         if found is None:
-            found = shapes[entry.shape.key] = RequestClass(entry.priority, entry.user, entry.shape)
+            found = shapes[entry.alike] = RequestClass(entry.priority, entry.user, entry.shape)
         insort(found.ages, entry.age)
         found.entries[entry.age] = entry
         self.count += 1
@@ -54,12 +56,12 @@ class WaitingLine:
     def remove(self, entry: "Entry") -> None:
         users = self.levels[entry.priority]
         shapes = users[entry.user]
-        found = shapes[entry.shape.key]
+        found = shapes[entry.alike]
         del found.ages[bisect_left(found.ages, entry.age)]
         del found.entries[entry.age]
         self.count -= 1
         if not found.ages:
-            del shapes[entry.shape.key]
+            del shapes[entry.alike]
             if not shapes:
                 del users[entry.user]
                 if not users:

@@ -50,6 +50,8 @@ class Asking(NamedTuple):
     amount: int
     minimum: bool
     """Whether a waiting job's minimum is at stake; growth has fewer rights."""
+    owed: bool = True
+    """Whether what is inside quota may be claimed as such; growth may only when no minimum waits."""
 
     @property
     def queue(self) -> QueueNode:
@@ -101,7 +103,7 @@ def may_reclaim(cycle: "Cycle", asking: Asking, piece: Piece) -> bool:
     if not all(node.over() for node in victim.path[level:]):
         return False
     mine, theirs = queue.path[level], victim.path[level]
-    if inside(mine, asking, cycle.pool):
+    if asking.owed and inside(mine, asking, cycle.pool):
         return True
     if not piece.surplus and cycle.guarded(piece.entry):
         return False
@@ -202,16 +204,22 @@ def minima_pieces(entries: Iterable[Entry], nodes: int) -> Iterator[Piece]:
 def reclaim_pieces(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
     """Pieces of other queues that the asking one has a right to: over fair share first, then by ratio."""
     for _ in range(2):  # What was taken inside a branch may open the right to take from outside it.
-        victims = [leaf for leaf in cycle.tree.leaves if leaf is not asking.queue and leaf.over()]
-        victims.sort(key=_taking_key)
-        for victim in victims:
-            for piece in surplus_pieces(victim.elastic.values(), nodes):
-                if not may_reclaim(cycle, asking, piece):
-                    break
-                yield piece
-            for piece in minima_pieces(over_minima(victim), nodes):
-                if may_reclaim(cycle, asking, piece):
-                    yield piece
+        branches: dict[QueueNode, list[QueueNode]] = {}
+        for leaf in cycle.tree.leaves:
+            if leaf is not asking.queue and leaf.over():
+                branches.setdefault(leaf.path[parting(asking.queue, leaf)], []).append(leaf)
+        for branch in sorted(branches, key=_taking_key):
+            yield from _branch_pieces(cycle, asking, branches[branch], nodes)
+
+
+def _branch_pieces(cycle: "Cycle", asking: Asking, leaves: list[QueueNode], nodes: int) -> Iterator[Piece]:
+    """What one branch may have to give, whichever of its queues it is in."""
+    for piece in surplus_pieces([entry for leaf in leaves for entry in leaf.elastic.values()], nodes):
+        if may_reclaim(cycle, asking, piece):
+            yield piece
+    for piece in minima_pieces([entry for leaf in leaves for entry in over_minima(leaf)], nodes):
+        if may_reclaim(cycle, asking, piece):
+            yield piece
 
 
 def _taking_key(queue: QueueNode) -> tuple[bool, float, str]:
@@ -297,11 +305,11 @@ def _take_and_seat(cycle: "Cycle", asking: Asking, pieces: Iterator[Piece]) -> b
     taken: list[Piece] = []
     evicted = 0
     for piece in pieces:
-        evicted += piece.amount
-        if evicted > 2 * asking.amount and not _privileged(cycle, asking):
-            break
         transaction.unseat(piece.entry, piece.places)
         taken.append(piece)
+        evicted += 0 if piece.surplus else piece.amount
+        if evicted > 2 * asking.amount and not _privileged(cycle, asking):
+            break
         mark = transaction.mark()
         found = _fits(cycle, asking)
         if found is not None:

@@ -28,22 +28,13 @@ class Reservation:
     @classmethod
     def make(cls, cycle: "Cycle", asking: Asking) -> "Reservation | None":
         """Hold what the gang can use of the free GPUs, if its reservation has begun."""
-        due = known_end(cycle, asking)
+        due = due_at(cycle, asking)
         if due is None:
-            begin = asking.entry.job.submitted_at + PATIENCE
-            if begin > cycle.now:
-                cycle.wake(begin)
-                return None
-            due = cycle.now
+            return None
         held = _free_devices(cycle, asking)
         for device in held:
             cycle.transaction.take(device, GPU)
         return cls(asking.entry, due, held)
-
-    def lets_pass(self, cycle: "Cycle", asking: Asking) -> bool:
-        """Whether a job is sure to end before the reservation is due."""
-        runtime = asking.entry.job.spec.max_runtime
-        return runtime is not None and cycle.now + runtime <= self.due
 
     def place_inside(self, cycle: "Cycle", asking: Asking, horizon: int, born: int) -> list[Place] | None:
         """Seat a backfilled job on what is held back."""
@@ -54,6 +45,25 @@ class Reservation:
         for device in self._devices:
             cycle.transaction.take(device, GPU)
         return found
+
+
+def due_at(cycle: "Cycle", asking: Asking) -> float | None:
+    """When a blocked gang's reservation is due: when enough will have ended, now after ten minutes of waiting
+    where ends are unknown, and None before that."""
+    end = known_end(cycle, asking)
+    if end is not None:
+        return end
+    begin = asking.entry.job.submitted_at + PATIENCE
+    if begin > cycle.now:
+        cycle.wake(begin)
+        return None
+    return cycle.now
+
+
+def passes(cycle: "Cycle", asking: Asking, due: float) -> bool:
+    """Whether a job is sure to end before a reservation is due."""
+    runtime = asking.entry.job.spec.max_runtime
+    return runtime is not None and cycle.now + runtime <= due
 
 
 def known_end(cycle: "Cycle", asking: Asking) -> float | None:

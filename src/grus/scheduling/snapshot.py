@@ -13,7 +13,7 @@ from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import HOLDING, Desired, Job, PauseCause, Phase
 from grus.model.queues import DEFAULT_QUEUE, Queue
 from grus.scheduling.gang import Compiler, Place, Shape
-from grus.scheduling.ordering import Age
+from grus.scheduling.ordering import Age, Alike
 from grus.scheduling.quota import QueueNode, Tree, covers
 from grus.scheduling.topology import NOW, SOON, Pool
 
@@ -23,6 +23,7 @@ class Entry:
 
     __slots__ = (
         "age",
+        "alike",
         "backfill_until",
         "blocked",
         "broken",
@@ -54,6 +55,7 @@ class Entry:
         self.priority = job.spec.priority
         self.never = job.spec.never_preempted
         self.age: Age = (job.submitted_at, job.id)
+        self.alike: Alike = (shape.key, job.spec.max_runtime)
         self.blocked = blocked
         self.started_at = job.started_at or job.submitted_at
         self.saved_at = max(job.saved_at or 0.0, self.started_at)

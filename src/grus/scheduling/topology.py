@@ -95,7 +95,7 @@ class Pool:
         self.free = [0, 0]
         """Micro-GPUs free on open devices."""
         self.capacity = 0
-        """Micro-GPUs of all devices that are healthy, open to Grus and not cordoned."""
+        """Micro-GPUs of all devices that are healthy and not in use outside Grus, cordoned nodes included."""
         for node in ordered:
             self._add(node, number)
         self._build_index()
@@ -113,8 +113,9 @@ class Pool:
             self.devices.append(held)
             self.by_id[device.id] = held
             state.devices.append(held)
-            if held.open:
+            if device.usable:
                 self.capacity += GPU
+            if held.open:
                 self.kind_nodes[kind] |= state.bit
 
     def _build_index(self) -> None:
