@@ -1,4 +1,4 @@
-"""What would become of a job if it were submitted now: the real decision, tried on the snapshot and undone."""
+"""What would become of a job if it were submitted now: the real decision, tried and undone."""
 
 from dataclasses import dataclass, replace
 

@@ -9,7 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grus.controlplane import access, logs, pool, wishes
 from grus.controlplane.access import Owner
@@ -94,7 +94,7 @@ class Services:
     def submit(
         self, user: User, spec: Spec, *, key: str | None = None, launch_given: bool = True
     ) -> "Future[Job]":
-        """Store a job; the result lasts. Raises NotAllowed, BadInput or DoesNotFit before anything is stored."""
+        """Store a job; the result lasts. Raises NotAllowed, BadInput or DoesNotFit before it is stored."""
         complete = self._submission.complete(user, spec, launch_given=launch_given)
         id_ = job_id(self._entropy())
         if complete.snapshot:
@@ -181,7 +181,7 @@ class Services:
         return self._store.subscribe(listener)
 
     def why(self, user: User, id_: JobId) -> Explanation:
-        """Why the job is where it is; of one that waits, who holds what it waits for and what would start it."""
+        """Why the job is where it is; of one that waits, who holds what it needs and what would start it."""
         job = self.job(user, id_)
         waits = job.phase is Phase.PENDING or (
             job.phase is Phase.PAUSED and job.paused_by is PauseCause.SCHEDULER
@@ -195,7 +195,7 @@ class Services:
         holders = tuple(
             (holder if self._sight.job(user, holder) else HIDDEN, amount) for holder, amount in found.holders
         )
-        return Explanation(found.code, found.sentence, holders, found.change)
+        return replace(found, holders=holders)
 
     def workers(self, user: User, id_: JobId) -> list[WorkerStatus]:
         """What is known of its present workers, in the order of their ids."""

@@ -1,0 +1,157 @@
+"""A whole control plane in virtual time: the real loop, services and scheduler on a reference store and a
+simulated engine. `Plane` drives it by hand, checks the invariants after every step, and can be killed."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from grus.controlplane.loop import ControlLoop, Decide
+from grus.controlplane.pool import usage
+from grus.controlplane.services import Services
+from grus.controlplane.settings import Settings
+from grus.model.cluster import Node
+from grus.model.identifiers import JobId, UserName
+from grus.model.jobs import HOLDING, NEXT, Job, Phase, Spec
+from grus.model.ports import AccessRole, Event, User
+from grus.model.queues import Queue
+from grus.model.resources import GPU
+from grus.scheduling.cycle import decide as real_decide
+from grus.store.memory import MemoryStore
+from tests.fakes.engine import SimulatedEngine
+from tests.scheduling.builders import a_job, a_pool
+
+ADMIN = User(name=UserName("root"), role=AccessRole.ADMIN)
+ANN = User(name=UserName("ann"))
+
+
+def a_spec(name: str = "job", **changes: object) -> Spec:
+    """A spec in the words of `a_job`; fields of Spec itself can be given too."""
+    own = {
+        key: changes.pop(key)
+        for key in list(changes)
+        if key in ("setup", "launch", "snapshot", "workdir", "run", "checkpoint")
+    }
+    spec = a_job(name, **changes).spec  # type: ignore[arg-type]
+    return replace(spec, workdir="/", **own) if "workdir" not in own else replace(spec, **own)  # type: ignore[arg-type]
+
+
+class Plane:
+    """Store, engine, loop and services, all in one thread."""
+
+    def __init__(
+        self,
+        *queues: Queue,
+        pool: str | tuple[Node, ...] = "1x4",
+        state: Path = Path("/nonexistent"),
+        decide: Decide = real_decide,
+        store: MemoryStore | None = None,
+    ) -> None:
+        self.settings = Settings(state=state, environment=(("PATH", "/bin"),))
+        self.store = store or MemoryStore()
+        self.store.put_user(ADMIN)
+        self.store.put_user(ANN)
+        for queue in queues:
+            self.store.put_queue(queue)
+        self.engine = SimulatedEngine(a_pool(pool) if isinstance(pool, str) else pool)
+        self._decide = decide
+        self._ids = 0
+        self._phases: dict[JobId, Phase] = {}
+        self.store.subscribe(self._check_writes)
+        self.begin()
+
+    @property
+    def now(self) -> float:
+        return self.engine.now
+
+    def begin(self) -> None:
+        """A control plane takes over."""
+        self.loop = ControlLoop(
+            self.store,
+            self.engine,
+            settings=self.settings,
+            clock=lambda: self.engine.now,
+            decide=self._decide,
+        )
+        self.loop.open()
+        self.services = Services(
+            self.store,
+            self.engine,
+            self.loop,
+            settings=self.settings,
+            clock=lambda: self.engine.now,
+            entropy=self._entropy,
+        )
+
+    def restart(self) -> None:
+        """The control plane dies where it stands and another takes over; workers go on."""
+        self.engine = self.engine.reborn()
+        self.begin()
+
+    def close(self) -> None:
+        self.services.close()
+        self.loop.close()
+
+    def _entropy(self) -> int:
+        self._ids += 1
+        return self._ids
+
+    # ------------------------------------------------------------------------------ driving
+
+    def settle(self) -> "Plane":
+        self.loop.settle(self.now)
+        self.check()
+        return self
+
+    def submit(self, name: str = "job", user: User = ANN, **spec: object) -> JobId:
+        """Submit and settle."""
+        job = self.services.submit(user, a_spec(name, **spec)).result()
+        self.settle()
+        return job.id
+
+    def after(self, seconds: float) -> "Plane":
+        """Let time pass, then settle."""
+        self.engine.advance(seconds)
+        return self.settle()
+
+    def do(self, what: Callable[[], object]) -> "Plane":
+        what()
+        return self.settle()
+
+    # ------------------------------------------------------------------------------- looking
+
+    def job(self, id_: JobId) -> Job:
+        return self.store.job(id_)
+
+    def phase(self, id_: JobId) -> Phase:
+        return self.store.job(id_).phase
+
+    def kinds(self, id_: JobId) -> list[str]:
+        return [event.kind for event in self.store.events(job=id_)]
+
+    # ---------------------------------------------------------------------------- invariants
+
+    def check(self) -> None:
+        """S1, S2, S7 and S10 as they must hold at every moment."""
+        holding = self.store.jobs(phases=tuple(HOLDING))
+        recorded = usage(holding)
+        assert all(held <= GPU for held in recorded.values()), recorded
+        for device, held in self.engine.held().items():
+            # The setup and the program of a job never run together, so a device is bound at most once.
+            assert held <= recorded.get(device, 0), (
+                f"{device}: {held} bound, {recorded.get(device, 0)} on record"
+            )
+        for job in self.store.jobs():
+            assert job.seats == () or job.phase in HOLDING, job
+            attempts = {
+                one.spec.attempt
+                for id_, one in self.engine.workers_alive.known.items()
+                if id_.startswith(f"{job.id}.") and id_ in self.engine.alive()
+            }
+            assert len(attempts) <= 1, f"{job.id} has two live attempts: {attempts}"
+        assert self.loop.drift == 0
+
+    def _check_writes(self, written: "list[tuple[Job, Event | None]] | object") -> None:
+        for job, _ in written:  # type: ignore[attr-defined]
+            before = self._phases.get(job.id, Phase.PENDING)
+            assert job.phase is before or job.phase in NEXT[before], f"{job.id}: {before} to {job.phase}"
+            self._phases[job.id] = job.phase
