@@ -247,14 +247,21 @@ def status(output: Output = Format.TABLE) -> None:
 
 
 def _show_status(client: "Client", now: "StatusOut") -> None:
+    jobs = ", ".join(f"{count} {phase}" for phase, count in now.jobs.items() if count)
+    pool = now.pool
     fields(
         (
-            ("server", client.address),
-            ("version", now.version),
-            ("pool", _pool_words(client)),
+            ("server", f"{client.address}, version {now.version}"),
             ("since", local(now.started_at)),
+            ("you are", f"{now.user} ({now.role})" if now.user else ""),
+            ("pool", _pool_words(client)),
+            ("in use", f"{number(pool.held)} held of {pool.usable} usable, {pool.gpus} in all"),
+            ("jobs", jobs or "none"),
+            *sorted(now.mechanisms.items()),
         )
     )
+    for warning in now.warnings:
+        say(f"warning: {warning}")
 
 
 def doctor(output: Output = Format.TABLE) -> None:
