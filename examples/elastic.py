@@ -1,4 +1,4 @@
-"""Workers that share sixty units of work; each may join or be asked to leave, and no unit is done twice or lost.
+"""Workers that share sixty units of work: each may join or be asked to leave, and no unit is done twice.
 
 A unit is taken by making its file, which only one can, and given back when its worker is asked to leave.
 """

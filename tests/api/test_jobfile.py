@@ -125,7 +125,7 @@ def judge(text: str | bytes) -> None:
 
 
 KEYS = st.sampled_from(
-    [*JobIn.keys(), "gpu", "sizes", "cpu", "path", "grace", "for", "below", "replicas", "x"]
+    [*JobIn.field_names(), "gpu", "sizes", "cpu", "path", "grace", "for", "below", "replicas", "x"]
 )
 SCALARS = (
     st.none()

@@ -78,7 +78,7 @@ class Strict(BaseModel):
         return []
 
     @classmethod
-    def keys(cls) -> list[str]:
+    def field_names(cls) -> list[str]:
         """The names of the fields as they are written."""
         return [field.alias or name for name, field in cls.model_fields.items()]
 
@@ -117,9 +117,9 @@ class Strict(BaseModel):
     def _broken(cls, error: Mapping[str, Any]) -> Broken:
         kind, at, value = error["type"], tuple(error["loc"]), error["input"]
         if kind == "extra_forbidden" and len(at) == 1:
-            return unknown(str(at[0]), value, cls.keys(), cls.synonyms)
+            return unknown(str(at[0]), value, cls.field_names(), cls.synonyms)
         if kind in ("model_type", "model_attributes_type") and not at:
-            return Broken(at, _NOT_A_MAPPING + ", ".join(cls.keys()), value)
+            return Broken(at, _NOT_A_MAPPING + ", ".join(cls.field_names()), value)
         if kind == "missing":
             return Broken(at, "is needed")
         return Broken(at, _rule(error), value, (error.get("ctx") or {}).get("meant", ""))
