@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any
 
-from pydantic import WrapValidator
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_plain_validator_function
 
 from grus.api.rules import Broken, clean, failure
 from grus.api.units import parse_bytes, parse_gpu, parse_percent, parse_range, parse_seconds, render_seconds
@@ -20,9 +22,14 @@ Check = Callable[[Any], Any]
 """Gives the value back, or raises ValueError with the rule that it breaks."""
 
 
-def judged(check: Check) -> WrapValidator:
+class judged:
     """For Annotated: `check` alone judges the value; the annotation describes it (types, JSON schema)."""
-    return WrapValidator(lambda value, _: check(value))
+
+    def __init__(self, check: Check) -> None:
+        self._check = check
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_plain_validator_function(self._check, json_schema_input_schema=handler(source))
 
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
