@@ -6,8 +6,9 @@ Without a token nothing answers but /healthz, the OpenAPI description included.
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
@@ -18,10 +19,9 @@ from grus.controlplane.services import Services
 from grus.model.errors import GrusError
 from grus.server import jobs, live, metrics, nodes, queues, users
 from grus.server.bodies import LARGEST_BODY, SLOWEST_BODY, Bodies
-from grus.server.edge import bearer
 from grus.server.errors import Refusal, on_grus_error, on_http, on_refusal, on_validation
 from grus.server.figures import Figures
-from grus.server.gate import Gate
+from grus.server.gate import PUBLIC, Gate
 from grus.server.health import Health
 from grus.server.rate import RateLimit
 from grus.server.streams import Streams
@@ -83,17 +83,25 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _add_routes(app: FastAPI) -> None:
-    v1 = APIRouter(prefix="/v1", dependencies=[Depends(bearer)])
-    # `live` before `jobs`: a fixed path is found before one with a parameter.
-    for part in (live, jobs, queues, nodes, users):
-        v1.include_router(part.router)
+    # Side by side, not nested: routers inside routers are walked again at every request. Submits come first.
+    for part in (jobs, live, queues, nodes, users, metrics):
+        app.router.routes.extend(part.router.routes)
 
-    @v1.get("/openapi.json", include_in_schema=False)
+    @app.get("/v1/openapi.json", include_in_schema=False)
     async def description() -> Response:
-        return JSONResponse(app.openapi())
+        return JSONResponse(_described(app))
 
-    app.include_router(v1)
-    app.include_router(metrics.router)
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI description; it says that a token is needed, which is the gate's doing."""
+    found = app.openapi()
+    schemes = found.setdefault("components", {}).setdefault("securitySchemes", {})
+    schemes["token"] = {"type": "http", "scheme": "bearer"}
+    found["security"] = [{"token": []}]
+    for path in PUBLIC:
+        for verb in found["paths"][path].values():
+            verb["security"] = []
+    return found
 
 
 def _add_error_forms(app: FastAPI) -> None:

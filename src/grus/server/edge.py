@@ -10,34 +10,33 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 import anyio.to_thread
 from fastapi import Depends, Path, Request
-from fastapi.security import HTTPBearer
 from pydantic import BaseModel, TypeAdapter
 from starlette.responses import Response
 
 from grus.controlplane.services import Services
 from grus.model.errors import NotLoggedIn
 from grus.model.ports import User
-from grus.server.figures import Figures
 from grus.server.gate import Caller
 from grus.server.streams import Streams
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-bearer = HTTPBearer(auto_error=False, description="A token made by an administrator.")
-"""Only for the OpenAPI description; the gate has done the work before."""
 
-
-async def the_caller(request: Request) -> Caller:
+def caller_of(request: Request) -> Caller:
     """Who asks, as the gate found. A route that somehow got past the gate still knows nobody."""
-    caller = getattr(request.state, "caller", None)
+    caller = request.scope.get("state", {}).get("caller")
     if not isinstance(caller, Caller):
         raise NotLoggedIn("A token is needed: send `Authorization: Bearer TOKEN`.")
     return caller
 
 
+async def the_caller(request: Request) -> Caller:
+    return caller_of(request)
+
+
 async def the_user(request: Request) -> User:
-    return (await the_caller(request)).user
+    return caller_of(request).user
 
 
 async def the_services(request: Request) -> Services:
@@ -52,17 +51,10 @@ async def the_streams(request: Request) -> Streams:
     return found
 
 
-async def the_figures(request: Request) -> Figures:
-    found = request.app.state.figures
-    assert isinstance(found, Figures)
-    return found
-
-
 Who = Annotated[User, Depends(the_user)]
 WhoExactly = Annotated[Caller, Depends(the_caller)]
 Does = Annotated[Services, Depends(the_services)]
 Live = Annotated[Streams, Depends(the_streams)]
-Counts = Annotated[Figures, Depends(the_figures)]
 JobPath = Annotated[str, Path(max_length=64, description="A job's id.")]
 NamePath = Annotated[str, Path(min_length=1, max_length=253)]
 

@@ -1,9 +1,11 @@
 """Routes of jobs: submit, look, act, and the log."""
 
-import asyncio
+from asyncio import wrap_future
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Query, Request
+from pydantic import ValidationError
+from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
 from grus.api.job_in import JobIn
@@ -17,6 +19,7 @@ from grus.api.wire import (
     WorkerOut,
     event_out,
     job_out,
+    mistakes_of,
     plan_out,
     to_size,
     why_out,
@@ -24,30 +27,44 @@ from grus.api.wire import (
 )
 from grus.controlplane.launching import members
 from grus.controlplane.planning import Plan
+from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import Phase
-from grus.server.edge import Counts, Does, JobPath, Who, answer, answers, off_loop
+from grus.server.edge import Does, JobPath, Who, answer, answers, caller_of, off_loop
 
-router = APIRouter(tags=["jobs"])
+router = APIRouter(prefix="/v1", tags=["jobs"])
 
-Key = Annotated[
-    str | None,
-    Header(alias="Idempotency-Key", min_length=1, max_length=200, description="One job per key and user."),
-]
+LONGEST_KEY = 200
+SUBMIT = {
+    "requestBody": {"required": True, "content": {"application/json": {"schema": JobIn.model_json_schema()}}},
+    "parameters": [
+        {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "description": "One job per key and user: a repeated submit returns the first one's job.",
+            "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY},
+        },
+        {"name": "plan", "in": "query", "schema": {"type": "boolean", "default": False}},
+    ],
+}
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
-@router.post("/jobs", status_code=201, response_model=JobOut)
-async def submit(
-    job: JobIn, user: Who, does: Does, counts: Counts, key: Key = None, plan: bool = False
-) -> Response:
-    """Store a job durably (201), or with `plan=true` only say what would become of it."""
+@router.post("/jobs", status_code=201, response_model=JobOut, openapi_extra=SUBMIT)
+async def submit(request: Request) -> Response:
+    """Store a job durably (201), or with `plan=true` only say what would become of it (200).
+
+    The one route that reads its request by hand: it is the hot one, and declared parameters would cost more
+    than all the rest of it.
+    """
+    user, does = caller_of(request).user, request.app.state.services
+    job = _job_in(await request.body())
     spec, given = to_spec(job), job.launch is not None
-    if plan:
+    if request.scope["query_string"] and _wants_plan(request.query_params):
         return answer(_plan_out(await off_loop(does.plan, user, spec, launch_given=given)))
-    # Called on the event loop: it only checks and queues, and the store writes many of them at once.
-    stored = await asyncio.wrap_future(does.submit(user, spec, key=key, launch_given=given))
-    counts.submits.inc()
+    # On the event loop: it only checks and queues; the store then writes many of them at once.
+    stored = await wrap_future(does.submit(user, spec, key=_key(request), launch_given=given))
+    request.app.state.figures.submits.inc()
     return answer(job_out(stored), 201)
 
 
@@ -135,6 +152,30 @@ async def log(
     return Response(
         data, headers={"Grus-Next-Offset": str(following)}, media_type="text/plain; charset=utf-8"
     )
+
+
+def _job_in(body: bytes) -> JobIn:
+    try:
+        return JobIn.model_validate_json(body)
+    except ValidationError as error:
+        raise BadInput(mistakes_of(error.errors(include_url=False))) from None
+
+
+def _key(request: Request) -> str | None:
+    key = request.headers.get("idempotency-key")
+    if key is not None and not 1 <= len(key) <= LONGEST_KEY:
+        raise BadInput([Mistake("Idempotency-Key", f"must have 1 to {LONGEST_KEY} characters", key[:80])])
+    return key
+
+
+def _wants_plan(query: QueryParams) -> bool:
+    mistakes = [Mistake(name, "is not a parameter here; there is plan") for name in query if name != "plan"]
+    plan = query.get("plan", "false").lower()
+    if plan not in ("true", "false"):
+        mistakes.append(Mistake("plan", "must be true or false", plan[:80]))
+    if mistakes:
+        raise BadInput(mistakes)
+    return plan == "true"
 
 
 def _plan_out(plan: Plan) -> PlanOut:

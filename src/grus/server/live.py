@@ -20,7 +20,7 @@ from grus.server.edge import Does, JobPath, Live, WhoExactly, answers, encoded, 
 from grus.server.gate import Caller
 from grus.server.streams import BEAT, END, HELLO, RECONNECT, LiveResponse, Streams, frame, json_bytes, waited
 
-router = APIRouter(tags=["live"])
+router = APIRouter(prefix="/v1", tags=["live"])
 
 PAGE = 500
 """Events read at once."""

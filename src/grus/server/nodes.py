@@ -9,7 +9,7 @@ from grus.controlplane.services import Status
 from grus.model.identifiers import NodeId
 from grus.server.edge import Does, NamePath, Who, answer, answers, off_loop
 
-router = APIRouter(tags=["pool"])
+router = APIRouter(prefix="/v1", tags=["pool"])
 
 
 @router.get("/nodes", response_model=list[NodeOut])

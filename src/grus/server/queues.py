@@ -7,7 +7,7 @@ from grus.api.wire import QueueIn, QueueOut, queue_out, to_queue
 from grus.model.identifiers import QueueName
 from grus.server.edge import Does, NamePath, Who, answer, answers, off_loop
 
-router = APIRouter(tags=["queues"])
+router = APIRouter(prefix="/v1", tags=["queues"])
 
 
 @router.get("/queues", response_model=list[QueueOut])

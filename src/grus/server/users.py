@@ -10,7 +10,7 @@ from grus.api.wire import TokenIn, TokenOut, UserIn, UserOut, expires_at, to_use
 from grus.model.identifiers import UserName
 from grus.server.edge import Does, NamePath, Who, answer, answers, off_loop
 
-router = APIRouter(tags=["people"])
+router = APIRouter(prefix="/v1", tags=["people"])
 
 Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the token, as listed.")]
 
