@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from grus.sdk.places import Places
 
 POOL = "2x4x16GB"
-QUEUES = {"vision": 4, "language": 4}
+QUEUES = {"vision": 4.0, "language": 4.0}
 LONGEST = 85.0
 """Seconds for the whole story."""
 POLL = 0.15
@@ -47,15 +47,19 @@ def demo(
     folder = Path(tempfile.mkdtemp(prefix="grus-demo-"))
     begin = time.monotonic()
     signal.signal(signal.SIGTERM, _as_interrupt)
-    passed = False
+    passed = interrupted = False
     try:
         found = _play_in(folder, output)
         passed = all(verdict.ok for verdict in found)
         seconds = time.monotonic() - begin
         told = {"ok": passed, "seconds": round(seconds, 1), "jobs": [verdict.as_json() for verdict in found]}
         emit(told, output, lambda: _show(found, seconds))
+    except KeyboardInterrupt:
+        interrupted = True
+        hint("interrupted; everything that was started has been ended")
+        raise
     finally:
-        if passed and not keep:
+        if (passed or interrupted) and not keep:
             shutil.rmtree(folder, ignore_errors=True)
         else:
             hint(f"its logs: {folder}/state")
@@ -89,7 +93,8 @@ def _play(on: "Stage", scenes: "list[Scene]", teller: "Narrator") -> None:
     pause = threading.Event()
     for scene in scenes:
         teller.scene(scene.title)
-        scene.begin(on)
+        if told := scene.begin(on):
+            teller.says(told)
         deadline = min(last, time.monotonic() + scene.within)
         while True:
             teller.events(on.look())

@@ -136,7 +136,8 @@ class Stage:
 @dataclass(frozen=True, slots=True)
 class Scene:
     title: str
-    begin: Callable[[Stage], None]
+    begin: Callable[[Stage], str | None]
+    """What is done; returns what is worth saying about it."""
     until: Callable[[Stage], bool]
     within: float = 25.0
     """Seconds after which the scene is given up: far more than it needs."""
@@ -155,12 +156,12 @@ def scenes() -> list[Scene]:
             lambda on: on.wrote("fragile", "step 3/"),
         ),
         Scene("its worker is killed with -9", _kill, _is_retried),
-        Scene("language is done; elastic grows into its GPUs", _nothing, _language_is_done),
+        Scene("when language is done, elastic grows into its GPUs", _nothing, _language_is_done),
         Scene(
             "vision borrows what language leaves idle", _borrow, lambda on: on.wrote("night-run", "step 4/")
         ),
         Scene("the owner returns: borrowed GPUs are taken back", _return, _owner_is_served),
-        Scene("the owner is done: what was paused goes on", _nothing, _borrower_goes_on),
+        Scene("when the owner is done, what was paused goes on", _ask_why, _borrower_goes_on),
         Scene("everything runs to its end", _finish, lambda on: on.ended("night-run", "elastic")),
         Scene("the session is closed", _close, lambda on: on.ended("notebook")),
     ]
@@ -170,8 +171,12 @@ def _nothing(on: Stage) -> None:
     """The scene is watched only."""
 
 
+def _ask_why(on: Stage) -> str:
+    return f"`grus why night-run` says: {on.client.why(on.seen['night-run'].job.id).sentence}"
+
+
 def _open(on: Stage) -> None:
-    on.submit("gang", "language", "gang.py", "--steps", "24", gpu=4, launch="per-gpu")
+    on.submit("gang", "language", "gang.py", "--steps", "36", gpu=4, launch="per-gpu")
     on.submit("notebook", "vision", "session.py", gpu=1, type="dev")
     on.submit("elastic", "vision", "elastic.py", gpu="1..4")
 
@@ -180,15 +185,16 @@ def _all_run(on: Stage) -> bool:
     return on.running("gang", "notebook", "elastic")
 
 
-def _ask_for_too_much(on: Stage) -> None:
+def _ask_for_too_much(on: Stage) -> str:
     try:
         on.submit("too-much", "vision", "train.py", gpu=16, launch="per-gpu")
     except DoesNotFit as error:
         on.refusal = str(error)
+    return f"gpu: 16 is {f'refused: {on.refusal}' if on.refusal else 'accepted'}"
 
 
 def _fragile(on: Stage) -> None:
-    on.submit("fragile", "vision", "train.py", "--steps", "12", gpu=1, retries=2)
+    on.submit("fragile", "vision", "train.py", "--steps", "20", gpu=1, retries=2)
 
 
 def _kill(on: Stage) -> None:
@@ -207,11 +213,11 @@ def _language_is_done(on: Stage) -> bool:
 
 
 def _borrow(on: Stage) -> None:
-    on.submit("night-run", "vision", "train.py", "--steps", "30", gpu=3)
+    on.submit("night-run", "vision", "train.py", "--steps", "36", gpu=3)
 
 
 def _return(on: Stage) -> None:
-    on.submit("nightly", "language", "gang.py", "--steps", "14", gpu=4, launch="per-gpu")
+    on.submit("nightly", "language", "gang.py", "--steps", "24", gpu=4, launch="per-gpu")
 
 
 def _owner_is_served(on: Stage) -> bool:

@@ -28,6 +28,8 @@ class Narrator(Protocol):
 
     def scene(self, title: str) -> None: ...
 
+    def says(self, text: str) -> None: ...
+
     def events(self, events: "Sequence[EventOut]") -> None: ...
 
     def gave_up(self, title: str) -> None: ...
@@ -37,6 +39,8 @@ class Silent:
     """For programs: only the end counts."""
 
     def scene(self, title: str) -> None: ...
+
+    def says(self, text: str) -> None: ...
 
     def events(self, events: "Sequence[EventOut]") -> None: ...
 
@@ -52,6 +56,9 @@ class Lines:
 
     def scene(self, title: str) -> None:
         say(f"\n{self._clock()} {title}")
+
+    def says(self, text: str) -> None:
+        say(f"{self._clock()}   {text}")
 
     def events(self, events: "Sequence[EventOut]") -> None:
         for event in events:
@@ -71,11 +78,14 @@ class Picture:
         self._on = on
         self._live = live
         self._begin = time.monotonic()
-        self._title = ""
+        self._title = self._said = ""
         self._last: deque[tuple[str, str, str]] = deque(maxlen=LAST_EVENTS)
 
     def scene(self, title: str) -> None:
-        self._title = title
+        self._title, self._said = title, ""
+
+    def says(self, text: str) -> None:
+        self._said = text
 
     def events(self, events: "Sequence[EventOut]") -> None:
         for event in events:
@@ -94,7 +104,12 @@ class Picture:
         jobs = [_job_row(one.job) for one in self._on.seen.values()]
         clock = f"{time.monotonic() - self._begin:.0f} s"
         return Group(
-            Panel(Text(self._title, style="bold"), title="grus demo", subtitle=clock, border_style="cyan"),
+            Panel(
+                Text.assemble((self._title, "bold"), "\n", self._said),
+                title="grus demo",
+                subtitle=clock,
+                border_style="cyan",
+            ),
             tiles(seen.nodes, seen.names),
             Text(),
             rich_table(QUEUE_HEADINGS, queue_rows(seen.queues)),
