@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from http.client import HTTPException
 from pathlib import Path
 from typing import Protocol
 
@@ -292,29 +293,34 @@ def crash_slurm(seconds: float) -> tuple[int, int, int]:
 def load_until_killed(submit: Callable[[str], None], kill: Callable[[], None], seconds: float) -> list[str]:
     """Submit from 4 clients, kill after `seconds`, and return the tokens acknowledged before the kill."""
     acknowledged: list[tuple[str, float]] = []
-    over = threading.Event()
+    killing, over = threading.Event(), threading.Event()
 
     def client(name: int) -> None:
         number = 0
         while not over.is_set():
-            token = f"{name}.{number}"
+            token = f"t{name}-{number}"
             number += 1
             try:
                 submit(token)
-            except (OSError, RuntimeError, ValueError):
-                continue
+            except (OSError, RuntimeError, HTTPException) as error:
+                if not killing.is_set():
+                    print(f"refused: {error}", file=sys.stderr)
+                return
             acknowledged.append((token, time.time()))
-            time.sleep(random.uniform(0, 0.1))
+            over.wait(random.uniform(0, 0.1))
 
     clients = [threading.Thread(target=client, args=(name,)) for name in range(4)]
     for thread in clients:
         thread.start()
     time.sleep(seconds)
+    killing.set()
     killed_at = time.time()
     kill()
     over.set()
     for thread in clients:
         thread.join()
+    if not acknowledged:
+        raise RuntimeError("nothing was accepted, so nothing could be lost")
     return [token for token, at in acknowledged if at <= killed_at]
 
 
