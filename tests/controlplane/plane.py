@@ -1,7 +1,7 @@
 """A whole control plane in virtual time: the real loop, services and scheduler on a reference store and a
 simulated engine. `Plane` drives it by hand, checks the invariants after every step, and can be killed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -150,8 +150,8 @@ class Plane:
             assert len(attempts) <= 1, f"{job.id} has two live attempts: {attempts}"
         assert self.loop.drift == 0
 
-    def _check_writes(self, written: "list[tuple[Job, Event | None]] | object") -> None:
-        for job, _ in written:  # type: ignore[attr-defined]
+    def _check_writes(self, written: Sequence[tuple[Job, Event | None]]) -> None:
+        for job, _ in written:
             before = self._phases.get(job.id, Phase.PENDING)
             assert job.phase is before or job.phase in NEXT[before], f"{job.id}: {before} to {job.phase}"
             self._phases[job.id] = job.phase

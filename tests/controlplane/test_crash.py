@@ -100,7 +100,7 @@ def failing(drive: Drive) -> dict[str, Phase]:
     drive.submit("a", gpus=3, retries=1, setup=("true",))
     drive.do(lambda: drive.plane.engine.finish("setup"))
     drive.do(lambda: drive.plane.engine.finish("worker.1"))
-    drive.do(lambda: [drive.plane.engine.exit(one, 1) for one in drive.plane.engine.alive("worker.0")])
+    drive.do(lambda: drive.plane.engine.exit("worker.0", 1))
     drive.after(6)
     drive.after(2)
     drive.do(lambda: drive.plane.engine.finish("setup"))
@@ -155,7 +155,7 @@ def led(drive: Drive) -> dict[str, Phase]:
 def lost(drive: Drive) -> dict[str, Phase]:
     """A supervisor is lost and the attempt begun anew."""
     drive.submit("x", gpus=2)
-    drive.do(lambda: [drive.plane.engine.lose(one) for one in drive.plane.engine.alive(".1.worker.0")])
+    drive.do(lambda: drive.plane.engine.lose(".1.worker.0"))
     drive.after(2)
     drive.do(lambda: drive.plane.engine.finish(drive.ids["x"]))
     return {"x": Phase.SUCCEEDED}

@@ -99,9 +99,9 @@ def _git_names(source: Path) -> list[str] | None:
 
 
 def _all_names(source: Path) -> Iterator[str]:
-    for folder, _, files in os.walk(source, followlinks=False):
-        for file in files:
-            yield os.path.relpath(os.path.join(folder, file), source)
+    for folder, folders, files in os.walk(source, followlinks=False):
+        for name in folders + files:  # a link to a folder counts as a folder here, and is copied as a link
+            yield os.path.relpath(os.path.join(folder, name), source)
 
 
 def _is_file(path: Path) -> bool:

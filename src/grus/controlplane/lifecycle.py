@@ -217,7 +217,11 @@ def _waits(job: Job, kind: str, now: float, text: str) -> Change:
 
 def _paused(job: Job, now: float, text: str) -> Change:
     by_scheduler = job.paused_by is None or job.paused_by is PauseCause.SCHEDULER
-    why = job.reason if by_scheduler else f"paused by {_who(job.paused_by)}, until somebody resumes it"
+    why = (
+        (job.reason or "paused by the scheduler")
+        if by_scheduler
+        else f"paused by {_who(job.paused_by)}, until somebody resumes it"
+    )
     return change(replace(job, phase=Phase.PAUSED), "paused", now, f"{text}; {why}" if text else why)
 
 

@@ -71,9 +71,8 @@ def scale(job: Job, size: Range | None, who: UserName, now: float) -> Change | N
             f"job {job.id} has a fixed size; only a job that asks for a range (gpu: 2..8) can be scaled"
         )
     if not worker_per_seat(job.spec):
-        raise Conflict(
-            f"job {job.id} is launched as one process ({job.spec.launch.value}), which cannot change its size"
-        )
+        how = job.spec.launch.value
+        raise Conflict(f"job {job.id} is launched {how}; only launch per-gpu can change its size")
     if size is not None:
         _check_size(job, role.replicas, size)
     if size == job.size:

@@ -1,0 +1,235 @@
+"""What keeps the loop sound over time: timers, audit, retention, code copies, trouble with the store."""
+
+import logging
+import shutil
+import subprocess
+import threading
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from grus.controlplane import code_snapshot
+from grus.controlplane.loop import ControlLoop
+from grus.controlplane.observe import Mailbox
+from grus.controlplane.retention import prune
+from grus.controlplane.services import Services
+from grus.controlplane.settings import Settings
+from grus.controlplane.timers import Timers
+from grus.model.errors import NotFound
+from grus.model.jobs import Job, Phase
+from grus.model.ports import Event
+from grus.scheduling.cycle import decide
+from grus.scheduling.decisions import Decisions
+from grus.scheduling.snapshot import Snapshot
+from grus.store.failure import StoreFailed
+from grus.store.memory import MemoryStore
+from tests.controlplane.plane import ANN, Plane, a_spec
+from tests.fakes.engine import SimulatedEngine
+from tests.scheduling.builders import a_pool
+
+
+def test_a_timer_tells_once_and_the_last_time_set_counts() -> None:
+    timers: Timers[str] = Timers()
+    timers.set("a", 5.0)
+    timers.set("b", 3.0)
+    timers.set("a", 4.0)
+    assert timers.next() == 3.0
+    assert timers.due(3.5) == ["b"]
+    timers.set("a", 9.0)
+    assert timers.due(5.0) == []
+    assert timers.next() == 9.0
+    timers.set("a", None)
+    assert timers.next() is None
+
+
+def test_replaced_timers_do_not_pile_up() -> None:
+    timers: Timers[str] = Timers()
+    for moment in range(10_000):
+        timers.set("a", 1e9 + moment)
+    assert len(timers._heap) < 200
+
+
+class UnreliableStore(MemoryStore):
+    """Fails writes of jobs as often as it is told."""
+
+    failures = 0
+    lost = 0
+    """Writes that are done although they are reported as failed."""
+
+    def replace(self, job: Job, event: Event | None, epoch: int | None = None) -> "Future[Job]":
+        if self.failures or self.lost:
+            if self.lost:
+                self.lost -= 1
+                super().replace(job, event, epoch).result()
+            else:
+                self.failures -= 1
+            failed: Future[Job] = Future()
+            failed.set_exception(StoreFailed("the disk is full"))
+            return failed
+        return super().replace(job, event, epoch)
+
+
+@pytest.mark.parametrize("kind", ["failures", "lost"])
+def test_trouble_with_the_store_is_tried_again_and_is_no_verdict(kind: str) -> None:
+    """Also when the write was done and only its confirmation was lost."""
+    store = UnreliableStore()
+    plane = Plane(store=store)
+    setattr(store, kind, 3)
+    job = plane.submit()
+    for _ in range(4):
+        plane.after(5)
+    assert plane.phase(job) is Phase.RUNNING
+    setattr(store, kind, 2)
+    plane.engine.finish(job)
+    plane.settle()
+    for _ in range(4):
+        plane.after(5)
+    stored = plane.job(job)
+    assert (stored.phase, stored.attempt, stored.failures) == (Phase.SUCCEEDED, 1, 0)
+    assert plane.engine.workers() == ()
+    plane.close()
+
+
+def test_a_write_that_lost_the_race_is_decided_again() -> None:
+    """A person stops a job in the moment in which the loop starts it."""
+    plane = Plane()
+    real = plane.loop._make_decisions
+
+    def meddle(snapshot: Snapshot, now: float) -> Decisions:
+        decisions = real(snapshot, now)
+        for action in decisions.actions:
+            if plane.job(action.job).phase is Phase.PENDING:
+                plane.services.stop(ANN, action.job)
+        return decisions
+
+    plane.loop._make_decisions = meddle
+    job = plane.submit()
+    assert plane.phase(job) is Phase.STOPPED
+    assert plane.engine.workers_alive.started == []
+    plane.close()
+
+
+def test_the_audit_finds_and_repairs_what_was_never_told(caplog: pytest.LogCaptureFixture) -> None:
+    plane = Plane()
+    job = plane.submit()
+    plane.loop._mailbox.take()
+    stored = plane.job(job)
+    plane.store.replace(replace(stored, reason="changed behind the loop's back"), None)
+    plane.loop._mailbox.take()
+    with caplog.at_level(logging.ERROR):
+        plane.engine.advance(plane.settings.safety_tick)
+        plane.loop.settle(plane.now)
+        assert plane.loop.drift == 0  # it may still be on its way
+        plane.engine.advance(1.0)
+        plane.loop.settle(plane.now)
+    assert plane.loop.drift == 1
+    assert "drift" in caplog.text
+    with plane.loop.snapshot() as snapshot:
+        known = snapshot.job(job)
+    assert known == plane.job(job)
+    plane.close()
+
+
+def test_the_audit_is_silent_in_a_sound_system() -> None:
+    plane = Plane()
+    for number in range(6):
+        plane.submit(f"j{number}", gpus=0.5)
+    for _ in range(5):
+        plane.after(plane.settings.safety_tick)
+    assert plane.loop.drift == 0
+    plane.close()
+
+
+def test_retention_removes_old_jobs_with_their_logs_and_code(tmp_path: Path) -> None:
+    plane = Plane(state=tmp_path / "state")
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").write_text("x")
+    spec = a_spec(workdir=str(tmp_path / "code"), snapshot=True)
+    job = plane.services.submit(ANN, spec).result()
+    plane.settle()
+    plane.engine.finish(job.id)
+    plane.settle()
+    plane.after(plane.settings.job_retention)
+    kept = plane.submit("kept", gpus=1)
+    plane.engine.finish(kept)
+    plane.settle()
+    plane.engine.advance(10)
+    assert prune(plane.store, plane.engine, plane.settings, plane.now) > 0
+    with pytest.raises(NotFound):
+        plane.store.job(job.id)
+    assert not Path(job.spec.workdir).exists()
+    assert not [worker for worker in plane.engine.workers_alive.logs if worker.startswith(job.id)]
+    assert plane.phase(kept) is Phase.SUCCEEDED
+    plane.close()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_code_copies_leave_out_what_git_ignores(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / ".gitignore").write_text("*.bin\n")
+    (tmp_path / "big.bin").write_bytes(b"x" * 10_000)
+    (tmp_path / "train.py").write_text("x")
+    (tmp_path / "train.py").chmod(0o755)
+    digest, names = code_snapshot.fingerprint(tmp_path, limit=1000)
+    assert names == [".gitignore", "train.py"]
+    code_snapshot.copy(tmp_path, names, tmp_path / "out" / "copy")
+    assert (tmp_path / "out" / "copy" / "train.py").stat().st_mode & 0o111
+    (tmp_path / "train.py").write_text("y")
+    assert code_snapshot.fingerprint(tmp_path, limit=1000)[0] != digest
+
+
+# ---------------------------------------------------------------------------------------- the thread
+
+
+def test_the_thread_serves_jobs_and_goes_on_after_a_failed_pass(tmp_path: Path) -> None:
+    """A fault in a decision stops neither the thread nor what comes after it."""
+    faults = [RuntimeError("a bug in a decision")]
+
+    def sometimes(snapshot: Snapshot, now: float) -> Decisions:
+        if faults:
+            raise faults.pop()
+        return decide(snapshot, now)
+
+    store, engine = MemoryStore(), SimulatedEngine(a_pool("1x4"))
+    store.put_user(ANN)
+    settings = Settings(state=tmp_path)
+    running = threading.Event()
+    store.subscribe(lambda written: running.set() if written[0][0].phase is Phase.RUNNING else None)
+    loop = ControlLoop(store, engine, settings=settings, decide=sometimes)
+    services = Services(store, engine, loop, settings=settings)
+    loop.start()
+    services.submit(ANN, a_spec()).result()
+    assert running.wait(20)
+    assert loop.pulse.trouble == "RuntimeError: a bug in a decision"
+    loop.close()
+    services.close()
+
+
+def test_a_fenced_thread_stops_and_says_so(tmp_path: Path) -> None:
+    store, engine = MemoryStore(), SimulatedEngine(a_pool("1x4"))
+    store.put_user(ANN)
+    settings = Settings(state=tmp_path)
+    told = threading.Event()
+    loop = ControlLoop(store, engine, settings=settings, on_stopped=lambda _: told.set())
+    services = Services(store, engine, loop, settings=settings)
+    loop.start()
+    store.take_over()
+    services.submit(ANN, a_spec()).result()
+    assert told.wait(20)
+    assert loop.pulse.stopped
+    assert engine.workers() == ()
+    loop.close()
+    loop.close()
+    services.close()
+
+
+def test_a_mailbox_wakes_its_reader_and_loses_nothing() -> None:
+    box = Mailbox()
+    box.wait(0.0)
+    assert not box.waiting
+    box.refresh()
+    box.wait(60.0)
+    assert box.take().refresh
+    assert not box.waiting
