@@ -147,6 +147,16 @@ class StoreContract:
         assert [job.id for job in store.jobs()] == ["j1"]
         assert len(store.events()) == 1
 
+    def test_a_repeated_key_given_at_once_with_a_change_gives_the_job_after_the_change(
+        self, store: Store
+    ) -> None:
+        job = done(store.create(a_job("j1"), an_event(), key="k"))
+        futures = [
+            store.replace(replace(job, reason="changed"), None),
+            store.create(a_job("j2"), an_event(), key="k"),
+        ]
+        assert done(futures[0]) == done(futures[1])
+
     def test_a_repeated_key_with_another_spec_is_a_conflict(self, store: Store) -> None:
         done(store.create(a_job("j1", name="one"), an_event(), key="k"))
         with pytest.raises(Conflict, match="k"):
@@ -170,7 +180,13 @@ class StoreContract:
         assert len(store.jobs()) == len(store.events()) == 1
 
     @pytest.mark.parametrize(
-        "bad", [{"progress": (("loss", float("nan")),)}, {"not_before": float("inf")}, {"reason": "\ud800"}]
+        "bad",
+        [
+            {"progress": (("loss", float("nan")),)},
+            {"not_before": float("inf")},
+            {"ended_at": float("inf")},
+            {"reason": "\ud800"},
+        ],
     )
     def test_what_cannot_be_read_back_is_refused_and_harms_nobody(
         self, store: Store, bad: dict[str, object]
@@ -564,6 +580,13 @@ class StoreContract:
         assert {job.id for job in store.jobs()} == {"jnew", "jrun"}
         assert [event.at for event in store.events()] == [1.0, 2.0]
         assert done(store.prune(events_before=1.0, jobs_before=20.0)) == 0
+
+    def test_a_job_that_ended_after_it_was_created_is_pruned_by_its_end(self, store: Store) -> None:
+        [job] = stored(store, a_job())
+        done(store.replace(replace(job, phase=Phase.STOPPED, ended_at=5.0), None))
+        assert done(store.prune(events_before=0.0, jobs_before=5.0)) == 0
+        assert done(store.prune(events_before=0.0, jobs_before=6.0)) == 1
+        assert store.jobs() == []
 
     def test_a_pruned_job_frees_its_key(self, store: Store) -> None:
         ended = replace(a_job("j1", phase=next(iter(TERMINAL))), ended_at=1.0)

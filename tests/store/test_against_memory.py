@@ -1,9 +1,10 @@
 """Whatever is done to both, the SQLite store and the in-memory reference answer the same."""
 
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,15 @@ TIMES = st.sampled_from([0.1 + 0.2, 0.3, 1 / 3, 1.0, 2.0])
 PHASES = st.sampled_from(Phase)
 
 Write = Callable[[Store], "Future[Any]"]
+
+
+@contextmanager
+def held(store: SqliteStore) -> Iterator[None]:
+    """Hold the writer meanwhile, so that all that is given goes into one commit."""
+    release = threading.Event()
+    store._writer.do(lambda _: release.wait(30))
+    yield
+    release.set()
 
 
 def outcome(future: "Future[Any]") -> object:
@@ -120,7 +130,8 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
     def give(self) -> None:
         waiting, self.waiting = self.waiting, []
         expected = [write(self.memory) for write in waiting]
-        given = [write(self.sqlite) for write in waiting]
+        with held(self.sqlite):
+            given = [write(self.sqlite) for write in waiting]
         assert [outcome(future) for future in given] == [outcome(future) for future in expected]
 
     @rule()

@@ -51,6 +51,13 @@ def test_everything_is_there_after_reopening(path: Path) -> None:
     second.close()
 
 
+def test_a_closed_store_leaves_one_file(path: Path, store: SqliteStore) -> None:
+    stored(store, a_job())
+    store.jobs()
+    store.close()
+    assert [file.name for file in path.parent.iterdir()] == ["grus.db"]
+
+
 def test_the_old_epoch_is_fenced_by_another_store_on_the_same_file(path: Path) -> None:
     """The fence is in the write: the old store need not know that it was replaced."""
     old, new = SqliteStore(path), SqliteStore(path)

@@ -44,10 +44,10 @@ class SqliteStore:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        connection = _open(self.path)
+        self._connection = _open(self.path)
         self._listeners = Listeners()
         self._readers = Readers(self.path)
-        self._writer = Writer(connection, self._listeners, str(self.path))
+        self._writer = Writer(self._connection, self._listeners, str(self.path))
 
     # ------------------------------------------------------------------------------------ jobs, written
 
@@ -187,8 +187,10 @@ class SqliteStore:
         return self._writer.do(works.prune(events_before, jobs_before))
 
     def close(self) -> None:
-        self._readers.close()
         self._writer.close()
+        self._readers.close()
+        # The last one out, able to write: SQLite moves the log into the file and removes it.
+        self._connection.close()
 
     def _put(self, work: Callable[[], Work[None]]) -> "Future[None]":
         try:
@@ -219,7 +221,7 @@ def _open(path: Path) -> sqlite3.Connection:
         _configure(connection)
         migrate(connection)
         _sync_folder(path.parent)
-    except sqlite3.Error as error:
+    except (OSError, sqlite3.Error) as error:
         connection.close()
         raise StoreFailed(f"could not open {path}: {error}") from error
     except BaseException:
@@ -234,8 +236,11 @@ def _make_private(path: Path) -> None:
         if not folder.exists():
             folder.mkdir(mode=0o700, exist_ok=True)
             _sync_folder(folder.parent)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    path.chmod(0o600)
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        # Not opened here: closing any descriptor of the file drops the locks that this process has on it.
+        path.chmod(0o600)
 
 
 def _sync_folder(folder: Path) -> None:

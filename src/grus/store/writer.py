@@ -47,7 +47,7 @@ class _Given:
 
 
 class Writer:
-    """Owns the writing connection from now on."""
+    """Nobody else may use the connection until `close` has returned."""
 
     def __init__(self, connection: sqlite3.Connection, listeners: Listeners, path: str) -> None:
         self._connection = connection
@@ -92,10 +92,6 @@ class Writer:
             if first is None:
                 break
             self._commit([first], gather=True)
-        try:
-            self._connection.close()
-        except sqlite3.Error:
-            log.exception("closing %s failed; what was confirmed is safe in its log", self._path)
 
     def _commit(self, given: list[_Given], *, gather: bool) -> None:
         """Write all of these in one transaction, then confirm them one by one."""
