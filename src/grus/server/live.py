@@ -65,7 +65,7 @@ async def events(
     return LiveResponse(_events(does, caller, streams, begin, name, seconds), streams, caller.token)
 
 
-@router.get("/jobs/{id}/log/stream", response_class=LiveResponse)
+@router.get("/jobs/{id}/log/stream", status_code=200, response_class=LiveResponse)
 async def follow_log(
     id: JobPath,
     caller: WhoExactly,
@@ -81,7 +81,7 @@ async def follow_log(
     return LiveResponse(_log(does, caller, streams, JobId(id), worker, begin), streams, caller.token)
 
 
-@router.get("/usage/stream", response_class=LiveResponse)
+@router.get("/usage/stream", status_code=200, response_class=LiveResponse)
 async def follow_usage(caller: WhoExactly, does: Does, streams: Live) -> Response:
     """What the running workers use, once a second."""
     await off_loop(does.usage, caller.user)

@@ -1,0 +1,121 @@
+"""A whole server without a process: the real app, services and loop on a simulated engine.
+
+People: `admin`; `ada`, member of the queue `vision`; `vic`, who may look at it; `eve`, member of another
+queue; `bob`, whom nobody minds losing. Each one's token is the name with "-token" behind it.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+
+from grus.controlplane.loop import ControlLoop
+from grus.controlplane.services import Services
+from grus.controlplane.settings import Settings
+from grus.model.identifiers import JobId, QueueName, UserName
+from grus.model.ports import AccessRole, Token, User
+from grus.model.queues import Queue, Quota
+from grus.server.app import create_app
+from grus.server.streams import Streams
+from grus.store.memory import MemoryStore
+from grus.telemetry.virtual import parse_pool
+from tests.fakes.engine import SimulatedEngine
+
+T = TypeVar("T")
+Talk = Callable[[httpx2.AsyncClient], Coroutine[Any, Any, T]]
+NOW = 1_800_000_000.0
+PEOPLE = {
+    "admin": AccessRole.ADMIN,
+    "ada": AccessRole.MEMBER,
+    "vic": AccessRole.VIEWER,
+    "eve": AccessRole.MEMBER,
+    "bob": AccessRole.MEMBER,
+}
+JOB: dict[str, Any] = {
+    "name": "topsecret",
+    "run": "echo topsecret",
+    "queue": "vision",
+    "workdir": "/",
+    "resources": {"gpu": "1..2"},
+}
+
+
+def digest(name: str) -> str:
+    return hashlib.sha256(f"{name}-token".encode()).hexdigest()
+
+
+class House:
+    """Drive it by hand: `ask` sends a request, `settle` lets the loop do all there is to do."""
+
+    def __init__(self, state: Path, pool: str = "1x4x16GB", **options: Any) -> None:
+        self.store = MemoryStore()
+        for name, role in PEOPLE.items():
+            self.store.put_user(User(name=UserName(name), role=role))
+            self.store.put_token(
+                Token(digest=digest(name), user=UserName(name), label="test", created_at=NOW)
+            )
+        for name, members in {"vision": ("ada", "vic"), "speech": ("eve",), "spare": ()}.items():
+            quota = Quota.of(0 if name == "spare" else 2)
+            people = tuple(UserName(member) for member in members)
+            self.store.put_queue(Queue(name=QueueName(name), quota=quota, members=people))
+        self.engine = SimulatedEngine(parse_pool(pool), now=NOW)
+        settings = Settings(state=state)
+        clock = lambda: self.engine.now  # noqa: E731 - read at each call
+        self.loop = ControlLoop(self.store, self.engine, settings=settings, clock=clock)
+        self.loop.open()
+        self.services = Services(self.store, self.engine, self.loop, settings=settings, clock=clock)
+        self.streams = Streams()
+        options.setdefault("streams", self.streams)
+        self.app = create_app(self.services, pulse=self.loop.pulse, **options)
+        self.settle()
+
+    def settle(self) -> None:
+        self.loop.settle(self.engine.now)
+
+    def close(self) -> None:
+        self.services.close()
+        self.loop.close()
+
+    def submit(self, who: str = "ada", **changes: Any) -> JobId:
+        response = self.ask("POST", "/v1/jobs", who, json={**JOB, **changes})
+        assert response.status_code == 201, response.text
+        self.settle()
+        return JobId(response.json()["id"])
+
+    def ask(self, method: str, path: str, who: str | None = "admin", **options: Any) -> httpx2.Response:
+        async def asked(client: httpx2.AsyncClient) -> httpx2.Response:
+            return await client.request(method, path, **options)
+
+        return self.run(asked, who)
+
+    def run(
+        self, talk: Callable[[httpx2.AsyncClient], Coroutine[Any, Any, T]], who: str | None = "admin"
+    ) -> T:
+        """Let a client talk to the app, with the app's lifespan around it."""
+
+        async def whole() -> T:
+            headers = {"Authorization": f"Bearer {who}-token"} if who else {}
+            transport = httpx2.ASGITransport(self.app)
+            async with (
+                self.app.router.lifespan_context(self.app),
+                httpx2.AsyncClient(
+                    transport=transport, base_url="http://127.0.0.1:7600", headers=headers
+                ) as client,
+            ):
+                return await talk(client)
+
+        return asyncio.run(whole())
+
+
+def events_of(text: str) -> list[tuple[str, Any, str]]:
+    """The server-sent events in a text: kind, data, id."""
+    found = []
+    for block in text.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if line and not line.startswith(":"))
+        if "data" in fields:
+            found.append((fields.get("event", "message"), json.loads(fields["data"]), fields.get("id", "")))
+    return found
