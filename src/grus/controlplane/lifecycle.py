@@ -38,10 +38,10 @@ class Limits:
     """Of the job or of its queue, whichever is shorter."""
 
 
-def change(job: Job, kind: str, now: float, text: str) -> Change:
-    """The change whose event says `text`, which also becomes the job's reason."""
+def change(job: Job, kind: str, now: float, text: str, *, reason: str | None = None) -> Change:
+    """The change whose event says `text`, which also becomes the job's reason unless another is given."""
     event = Event(at=now, kind=kind, text=text, job=job.id, attempt=job.attempt)
-    return Change(replace(job, reason=text), event)
+    return Change(replace(job, reason=text if reason is None else reason), event)
 
 
 def back_off(failures: int) -> float:
@@ -162,14 +162,16 @@ def _released(job: Job, seats: tuple[Member, ...], own: Statuses, now: float) ->
         return None
     left = replace(job, seats=tuple(seat for seat in job.seats if seat not in gone))
     count = f"{len(gone)} of its workers has" if len(gone) == 1 else f"{len(gone)} of its workers have"
-    return change(left, "released", now, f"{count} left; it goes on with {len(left.staying)}")
+    text = f"{count} left; it goes on with {len(left.staying)}"
+    return change(left, "released", now, text, reason=job.reason)
 
 
 def _running(job: Job, staying: list[Member], own: Statuses, now: float) -> Change | None:
     if job.phase is not Phase.STARTING or not all(_up(own.get(member.id)) for member in staying):
         return None
     count = "its worker is" if len(staying) == 1 else f"all {len(staying)} workers are"
-    return change(replace(job, phase=Phase.RUNNING), "running", now, f"{count} up")
+    # Why it runs was said when it was started, and stays true.
+    return change(replace(job, phase=Phase.RUNNING), "running", now, f"{count} up", reason=job.reason)
 
 
 # ------------------------------------------------------------------------------------- after the end
@@ -216,12 +218,9 @@ def _waits(job: Job, kind: str, now: float, text: str) -> Change:
 
 
 def _paused(job: Job, now: float, text: str) -> Change:
-    by_scheduler = job.paused_by is None or job.paused_by is PauseCause.SCHEDULER
-    why = (
-        (job.reason or "paused by the scheduler")
-        if by_scheduler
-        else f"paused by {_who(job.paused_by)}, until somebody resumes it"
-    )
+    why = job.reason or "paused by the scheduler"
+    if job.paused_by is not None and job.paused_by is not PauseCause.SCHEDULER:
+        why += ", until somebody resumes it"
     return change(replace(job, phase=Phase.PAUSED), "paused", now, f"{text}; {why}" if text else why)
 
 
@@ -265,7 +264,3 @@ def _name(member: Member, staying: list[Member]) -> str:
 
 def _sentence(exit_: Exit) -> str:
     return exit_.text or exit_.cause.value
-
-
-def _who(cause: PauseCause | None) -> str:
-    return "its idle policy" if cause is PauseCause.IDLE else "a person"

@@ -9,7 +9,6 @@ from dataclasses import replace
 from grus.controlplane.launching import worker_per_seat
 from grus.controlplane.lifecycle import Change, change, ending
 from grus.model.jobs import HOLDING, Desired, Exit, ExitCause, Job, PauseCause, Phase, Seat
-from grus.model.queues import gpus
 from grus.scheduling.decisions import Decision, Pause, Requeue, Resize, Start
 
 
@@ -58,10 +57,7 @@ def _start(job: Job, decision: Start, now: float) -> Change | None:
         not_before=0.0,
         exit=None,
     )
-    nodes = ", ".join(sorted({seat.node for seat in decision.seats}))
-    text = f"starts with {gpus(started.held)} GPUs on {nodes}: {decision.reason}"
-    made = change(started, "starting", now, text)
-    return Change(replace(started, reason=decision.reason), made.event)
+    return change(started, "starting", now, decision.reason)
 
 
 def _pause(job: Job, reason: str, now: float) -> Change | None:
@@ -84,8 +80,8 @@ def _resize(job: Job, decision: Resize, now: float) -> Change | None:
     resized = replace(job, seats=seats, generation=generation)
     before, after = len(job.staying), len(resized.staying)
     verb = "grows" if after > before else "shrinks" if after < before else "moves"
-    made = change(resized, "resized", now, f"{verb} from {before} to {after} workers: {decision.reason}")
-    return Change(replace(resized, reason=decision.reason), made.event)
+    text = f"{verb} from {before} to {after} workers: {decision.reason}"
+    return change(resized, "resized", now, text, reason=decision.reason)
 
 
 def _new_seats(job: Job, wanted: tuple[Seat, ...], generation: int) -> tuple[Seat, ...]:

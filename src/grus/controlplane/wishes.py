@@ -25,7 +25,8 @@ def pause(job: Job, who: UserName, now: float) -> Change | None:
     if job.phase in HOLDING:
         if job.phase is not Phase.PAUSING:
             asked = replace(asked, phase=Phase.PAUSING)
-        return change(asked, "pausing", now, f"paused by {who}; it is saving its work")
+        text = f"paused by {who}; it is saving its work"
+        return change(asked, "pausing", now, text, reason=f"paused by {who}")
     return change(
         replace(asked, phase=Phase.PAUSED), "paused", now, f"paused by {who}, until somebody resumes it"
     )
@@ -78,9 +79,8 @@ def scale(job: Job, size: Range | None, who: UserName, now: float) -> Change | N
     if size == job.size:
         return None
     text = f"scaled to {size} by {who}" if size else f"scaled to {role.replicas} (as submitted) by {who}"
-    # The reason stays: why the job is where it is has not changed yet.
-    made = change(job, "scaled", now, text)
-    return Change(replace(job, size=size), made.event)
+    # Why the job is where it is has not changed yet.
+    return change(replace(job, size=size), "scaled", now, text, reason=job.reason)
 
 
 def _check_size(job: Job, range_: Range, size: Range) -> None:
