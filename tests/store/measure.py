@@ -15,7 +15,7 @@ from grus.model.identifiers import DeviceId, NodeId
 from grus.model.jobs import Job, Phase, Seat
 from grus.model.resources import GPU
 from grus.store.sqlite import SqliteStore
-from tests.contracts.store_contract import a_job, an_event
+from tests.store.builders import a_job, an_event
 
 SEAT = Seat("worker", 0, NodeId("n1"), (DeviceId("g1"),), GPU)
 

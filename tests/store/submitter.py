@@ -11,7 +11,7 @@ import threading
 from itertools import count
 
 from grus.store.sqlite import SqliteStore
-from tests.contracts.store_contract import a_job, an_event
+from tests.store.builders import a_job, an_event
 
 
 def submit(store: SqliteStore, numbers: "count[int]") -> None:

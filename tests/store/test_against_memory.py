@@ -20,7 +20,7 @@ from grus.model.ports import Event, Store, Token, User
 from grus.model.queues import Queue, Quota
 from grus.store.memory import MemoryStore
 from grus.store.sqlite import SqliteStore
-from tests.contracts.store_contract import a_job
+from tests.store.builders import a_job
 
 IDS = st.sampled_from(["j0", "j1", "j2", "j3"]).map(JobId)
 NAMES = st.sampled_from(["ada", "bob"])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from grus.store.sqlite import SqliteStore
-from tests.contracts.store_contract import a_job, an_event, done
+from tests.store.builders import a_job, an_event, done
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,7 +66,7 @@ FULL_DISK = """
 import resource, sys
 from grus.store.failure import StoreFailed
 from grus.store.sqlite import SqliteStore
-from tests.contracts.store_contract import a_job, an_event
+from tests.store.builders import a_job, an_event
 
 store = SqliteStore(sys.argv[1])
 store.create(a_job("before"), an_event()).result()

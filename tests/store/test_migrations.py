@@ -10,7 +10,7 @@ import pytest
 from grus.store.failure import StoreFailed
 from grus.store.migrations import STEPS, Step, migrate
 from grus.store.sqlite import SqliteStore
-from tests.contracts.store_contract import a_job, stored
+from tests.store.builders import a_job, stored
 
 LATER: Sequence[Step] = (
     *STEPS,

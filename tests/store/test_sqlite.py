@@ -16,7 +16,8 @@ from grus.model.jobs import Job, Phase
 from grus.model.ports import Store
 from grus.store.failure import StoreFailed
 from grus.store.sqlite import SqliteStore
-from tests.contracts.store_contract import StoreContract, a_job, an_event, done, stored
+from tests.contracts.store_contract import StoreContract
+from tests.store.builders import a_job, an_event, done, stored
 
 
 @pytest.fixture

@@ -1,0 +1,107 @@
+"""Small builders of what the store's tests write, and how they wait."""
+
+from concurrent.futures import Future
+from itertools import count
+from typing import TypeVar
+
+from grus.model.identifiers import JobId, NodeId, QueueName, UserName
+from grus.model.jobs import (
+    Affinity,
+    Checkpoint,
+    Exit,
+    ExitCause,
+    Idle,
+    Job,
+    PauseCause,
+    Phase,
+    Seat,
+    Spec,
+)
+from grus.model.ports import Event, Store
+from grus.model.resources import GPU, Range, Replica, Request, Role
+
+T = TypeVar("T")
+Heard = list[tuple[Job, Event | None]]
+ADA, BOB = UserName("ada"), UserName("bob")
+_numbers = count(1)
+
+
+def a_spec(name: str = "resnet", queue: str = "vision") -> Spec:
+    request = Request(roles=(Role("worker", Range(1, 1), Replica(gpus=1)),))
+    return Spec(name=name, queue=QueueName(queue), run=("python", "train.py"), request=request)
+
+
+def a_job(
+    id: str | None = None,
+    *,
+    name: str = "resnet",
+    queue: str = "vision",
+    user: str = ADA,
+    submitted_at: float = 1000.0,
+    phase: Phase = Phase.PENDING,
+) -> Job:
+    return Job(
+        id=JobId(id or f"j{next(_numbers):06}"),
+        spec=a_spec(name, queue),
+        user=UserName(user),
+        submitted_at=submitted_at,
+        phase=phase,
+    )
+
+
+def an_event(job: Job | None = None, kind: str = "submitted", at: float = 1000.0) -> Event:
+    return Event(at=at, kind=kind, text=f"It was {kind}.", job=job.id if job else None)
+
+
+def done(future: "Future[T]") -> T:
+    return future.result(timeout=30)
+
+
+def stored(store: Store, *jobs: Job) -> list[Job]:
+    """The jobs as the store keeps them, each with an event."""
+    return [done(future) for future in [store.create(job, an_event(job)) for job in jobs]]
+
+
+def a_full_job() -> Job:
+    """A value in every field that is empty by default."""
+    roles = (
+        Role("launcher", Range(1, 1), Replica(gpus=0, cpu=1000), run=("mpirun",)),
+        Role(
+            "worker",
+            Range(2, 8),
+            Replica(gpus=0, gpu_memory=12 << 30, types=("A100", "H100"), memory=1 << 35),
+        ),
+    )
+    spec = Spec(
+        name="größe „ü“ \U0001f680 \x00 \\ \"'",
+        queue=QueueName("vision"),
+        run=("/bin/sh", "-c", "echo 'a\nb'"),
+        request=Request(roles=roles, sizes=(2, 4, 8), one_node=True),
+        setup=("pip install .",),
+        checkpoint=Checkpoint(path="ckpt/", grace=0.1, every=600.0),
+        idle=Idle(below=1 / 3),
+        max_runtime=3 * 86400.0,
+        retries=3,
+        after=(JobId("j1"),),
+        env=(("PATH", "/bin"), ("EMPTY", "")),
+        node_selector=(("zone", "a"),),
+        affinity=Affinity(prefer=(("disk", "fast"),), avoid_nodes=("n9",)),
+    )
+    return Job(
+        id=JobId("jfull"),
+        spec=spec,
+        user=ADA,
+        submitted_at=1763000000.1234567,
+        seats=(Seat("worker", 0, NodeId("n1"), (), GPU // 3, born=2, leaving=True),),
+        started_at=1.1,
+        first_started_at=0.1 + 0.2,
+        saved_at=2.2,
+        paused_by=PauseCause.IDLE,
+        backfill_until=5e-324,
+        not_before=1e300,
+        failures=1,
+        size=Range(2, 4),
+        exit=Exit(ExitCause.SIGNAL, 9, "killed"),
+        reason="because",
+        progress=(("step", 12.0), ("loss", 1e-9)),
+    )
