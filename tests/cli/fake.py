@@ -1,5 +1,6 @@
 """A client without a server: remembers what it was asked, answers from what the test put in."""
 
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -168,7 +169,7 @@ class FakeClient:
         self._ask("follow_log", id)
         if self.interrupt:
             self.interrupt -= 1
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         yield self.text
         if self.ends_as is not None and self.job(id).phase not in TERMINAL:
             ended = self.ends_as.model_copy(update={"id": id})

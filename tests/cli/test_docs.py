@@ -33,9 +33,12 @@ def test_every_command_of_the_page_returns_what_it_says(tmp_path: Path) -> None:
             if name:
                 (grus.work / name).write_text(text)
             else:
-                program, *words = shlex.split(text)
+                program, verb, *words = shlex.split(text)
                 assert program == "grus"
-                grus(*words, code=code)
+                if verb == "up":
+                    grus.up(*words, code=code)
+                else:
+                    grus(verb, *words, code=code)
     finally:
         grus.down()
 

@@ -146,7 +146,7 @@ def print_log(
         text, offset = _last_lines(client, job.id, worker, tail)
         _write(job, text, output)
     if follow:
-        following.follow(client, job, worker=worker, offset=offset, quiet=True)
+        following.follow(client, job, worker=worker, offset=offset)
     elif tail is None:
         _print_all(client, job, worker, output)
 

@@ -3,22 +3,29 @@
 Used by `run`, `attach`, `logs -f` and `submit --watch`. An interrupt (Ctrl-C) never ends the job by itself.
 """
 
-import contextlib
+import logging
+import signal
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import typer
 
+from grus.cli.access import connected
 from grus.cli.output import hint
-from grus.model.errors import GrusError
 from grus.model.jobs import TERMINAL
 
 if TYPE_CHECKING:
     from grus.api.wire import JobOut
     from grus.sdk.client import Client
 
+log = logging.getLogger(__name__)
+
 INTERRUPTED = 130
+LAST_WORDS = 2.0
+"""Seconds to wait for the last events of a job whose log has ended."""
 BY_SIGNAL = 128
 CODES = {
     "could not start": 127,
@@ -44,62 +51,92 @@ def exit_code(job: "JobOut") -> int:
 
 
 def follow(
-    client: "Client", job: "JobOut", *, worker: int | None = None, offset: int = 0, quiet: bool = False
+    client: "Client", job: "JobOut", *, worker: int | None = None, offset: int = 0, told: int | None = None
 ) -> None:
-    """Print the job's log until it has ended; tell what happens to it meanwhile, unless `quiet`."""
-    if not quiet:
-        teller = threading.Thread(target=_tell, args=(client, job.id), daemon=True)
+    """Print the job's log until it has ended; with `told`, also say its events after that one."""
+    teller = threading.Thread(target=_tell, args=(client, job.id, told), daemon=True)
+    if told is not None:
         teller.start()
     for text in client.follow_log(job.id, worker=worker, offset=offset):
         sys.stdout.write(text)
         sys.stdout.flush()
+    if told is not None:
+        teller.join(LAST_WORDS)
 
 
-def _tell(client: "Client", job: str) -> None:
-    """Say the job's events on stderr as they happen; ends with the process, or with the connection."""
-    with contextlib.suppress(GrusError, OSError, RuntimeError):
-        for event in client.watch(job=job, after=0):
-            hint(
-                typer.style(f"[grus] {event.text}", dim=True)
-                if sys.stderr.isatty()
-                else f"[grus] {event.text}"
-            )
+def _tell(client: "Client", job: str, after: int | None) -> None:
+    """Say the job's events on stderr as they happen; ends with the job, the connection or the process."""
+    try:
+        for event in client.watch(job=job, after=after):
+            line = f"[grus] {event.text}"
+            hint(typer.style(line, dim=True) if sys.stderr.isatty() else line)
             if event.kind in TERMINAL:
                 return
+    except Exception:
+        log.debug("the events of %s can no longer be told", job, exc_info=True)
 
 
-def to_the_end(client: "Client", job: "JobOut", *, quiet: bool, stop_on_interrupt: bool = False) -> int:
+def to_the_end(
+    client: "Client", job: "JobOut", *, quiet: bool, told: int = 0, stop_on_interrupt: bool = False
+) -> int:
     """Follow the job and return its code; an interrupt leaves it running unless people say otherwise."""
-    while True:
+    with _interrupts(Interrupted(job, stop_on_interrupt)):
         try:
-            follow(client, job, quiet=quiet)
-            break
-        except KeyboardInterrupt:
-            chosen = "stop" if stop_on_interrupt else _ask_what_now(job)
-        if chosen == "stop":
-            client.stop(job.id)
-            stop_on_interrupt = False
-            hint(f"stopping {job.id}; interrupt again to leave it to itself")
-        elif chosen == "detach":
-            hint(f"{job.id} goes on without us. See it with `grus attach {job.id}`, end it with `grus stop`.")
+            follow(client, job, told=None if quiet else told)
+        except Detached:
+            hint(f"{job.id} goes on without us; `grus attach {job.id}` shows it, `grus stop` ends it.")
             return INTERRUPTED
     ended = client.job(job.id)
-    code = exit_code(ended)
     if not quiet and ended.phase != "succeeded":
         hint(f"{ended.id} ({ended.name}) {ended.phase}: {ended.reason or 'no reason given'}")
-    return code
+    return exit_code(ended)
 
 
-def _ask_what_now(job: "JobOut") -> str:
-    """What an interrupt means: asked on a terminal; elsewhere the job is left to itself."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return "detach"
+# --------------------------------------------------------------------------------------------- interrupts
+
+
+class Detached(KeyboardInterrupt):
+    """We stop watching; the job goes on."""
+
+
+class Interrupted:
+    """What Ctrl-C does while a job is watched. It runs inside the wait, so that watching can simply go on."""
+
+    def __init__(self, job: "JobOut", stop: bool) -> None:
+        self._job = job
+        self._stop = stop
+        self._stopping = False
+
+    def __call__(self, *_: object) -> None:
+        chosen = "detach" if self._stopping else "stop" if self._stop else self._ask()
+        if chosen == "detach":
+            raise Detached
+        if chosen == "stop":
+            self._stopping = True
+            with connected() as client:  # the other one may be in the middle of something
+                client.stop(self._job.id)
+            hint(f"{self._job.id} is asked to end; interrupt again to leave it to itself")
+
+    def _ask(self) -> str:
+        """Asked on a terminal; elsewhere the job is left to itself, and so it is by a second Ctrl-C."""
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return "detach"
+        with _interrupts(signal.default_int_handler):
+            try:
+                question = (
+                    f"\n{self._job.id} is still there: [d]etach and let it go on, [s]top it, [c]ontinue?"
+                )
+                answer = typer.prompt(question, default="d", err=True)
+            except (KeyboardInterrupt, typer.Abort):
+                return "detach"
+        return {"s": "stop", "c": "continue"}.get(answer.strip().lower()[:1], "detach")
+
+
+@contextmanager
+def _interrupts(handler: Callable[..., object]) -> Iterator[None]:
+    """Ctrl-C means this for a while."""
+    before = signal.signal(signal.SIGINT, handler)
     try:
-        answer = typer.prompt(
-            f"\n{job.id} is still there: [d]etach and let it go on, [s]top it, or [c]ontinue watching?",
-            default="d",
-            err=True,
-        )
-    except (KeyboardInterrupt, typer.Abort):
-        return "detach"
-    return {"s": "stop", "c": "continue"}.get(answer.strip().lower()[:1], "detach")
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

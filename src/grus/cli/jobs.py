@@ -293,7 +293,10 @@ def attach(
     """Follow a job until it ends and return its exit code; Ctrl-C asks what to do, as in `run`."""
     with connected() as client:
         found = find_job(client, job)
-        code = following.to_the_end(client, found, quiet=quiet, stop_on_interrupt=stop_on_interrupt)
+        known = max((event.seq for event in client.events(job=found.id)), default=0)
+        code = following.to_the_end(
+            client, found, quiet=quiet, told=known, stop_on_interrupt=stop_on_interrupt
+        )
         if output is Format.JSON:
             emit_json(client.job(found.id))
         raise typer.Exit(code)
