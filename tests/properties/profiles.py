@@ -16,5 +16,6 @@ def profile(examples: int, steps: int = 30) -> settings:
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
         print_blob=PROOF,
     )

@@ -120,7 +120,8 @@ class CoreMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def quota_changes(self, data: st.DataObject) -> None:
         """A leaf's quota anywhere between what keeps the tree legal."""
-        queue = next(q for q in self.world.queues if q.name == data.draw(st.sampled_from(self.leaves)))
+        name = data.draw(st.sampled_from(self.leaves), "queue")
+        queue = next(queue for queue in self.world.queues if queue.name == name)
         low, high = queue.reserved // GPU, _most_quota(self.world, queue) // GPU
         if high >= low:
             quota = Quota.of(data.draw(st.integers(low, high), "quota"))
