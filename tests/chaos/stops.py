@@ -1,7 +1,8 @@
 """Stops of workers that fork, daemonise and ignore signals: `python -m tests.chaos.stops 300`, one JSON line.
 
-Each worker keeps forking: plain children, orphans in sessions of their own, and a chain of shells each of which
-starts the next and dies. All of them carry a mark in their environment; after the stop nobody with it may live.
+Each worker keeps forking: plain children, orphans in sessions of their own, and a chain of shells each of
+which starts the next and dies. All of them carry a mark in their environment; after the stop nobody with it
+may live.
 """
 
 import json

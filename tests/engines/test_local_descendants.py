@@ -102,7 +102,9 @@ def test_the_children_of_a_worker_count_against_its_host_memory(local: LocalEngi
 
 def test_pages_that_children_share_are_counted_once(local: LocalEngine) -> None:
     """A parent with 80 MB and four forked children uses little more than 80 MB, not 400."""
-    forks = "\nimport os\nfor _ in range(4):\n    os.fork() or (time.sleep(0.6), os._exit(0))\ntime.sleep(0.7)"
+    forks = (
+        "\nimport os\nfor _ in range(4):\n    os.fork() or (time.sleep(0.6), os._exit(0))\ntime.sleep(0.7)"
+    )
     local.start(a_worker("loaders", "", argv=hog(80, forks), devices=(), memory=250_000_000))
     assert end_of(local, WorkerId("loaders")).cause is ExitCause.DONE
 

@@ -9,6 +9,7 @@ by rename, so for them the fence is in the write itself.
 import os
 import secrets
 import shutil
+import stat
 from pathlib import Path
 
 from grus.engines.local import layout
@@ -43,10 +44,13 @@ def check(stage: Path) -> None:
 
 
 def discard(state: Path, path: Path) -> None:
-    """Take a folder out of sight at once, then delete it; that it is gone already is fine."""
+    """Take a file or a folder out of sight at once, then delete it; that it is gone already is fine."""
     aside = state / layout.TRASH / secrets.token_hex(8)
     try:
         path.rename(aside)
     except FileNotFoundError:
         return
-    shutil.rmtree(aside, ignore_errors=True)
+    if stat.S_ISDIR(aside.lstat().st_mode):
+        shutil.rmtree(aside, ignore_errors=True)
+    else:  # rmtree would open a FIFO, and wait for ever for somebody to write to it
+        aside.unlink(missing_ok=True)
