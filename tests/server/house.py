@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +28,8 @@ from tests.fakes.engine import SimulatedEngine
 
 T = TypeVar("T")
 Talk = Callable[[httpx2.AsyncClient], Coroutine[Any, Any, T]]
-NOW = 1_800_000_000.0
+NOW = 1_700_000_000.0
+"""In the past, so that a token that is valid for a day is valid."""
 PEOPLE = {
     "admin": AccessRole.ADMIN,
     "ada": AccessRole.MEMBER,
@@ -72,15 +74,20 @@ class House:
         options.setdefault("streams", self.streams)
         self.app = create_app(self.services, pulse=self.loop.pulse, **options)
         self.settle()
+        self._runner = asyncio.Runner()
+        self._life = self.app.router.lifespan_context(self.app)
+        self._runner.run(_begin(self._life))
 
     def settle(self) -> None:
         self.loop.settle(self.engine.now)
 
     def close(self) -> None:
+        self._runner.run(_end(self._life))
+        self._runner.close()
         self.services.close()
         self.loop.close()
 
-    def submit(self, who: str = "ada", **changes: Any) -> JobId:
+    def submit(self, who: str = "ada", /, **changes: Any) -> JobId:
         response = self.ask("POST", "/v1/jobs", who, json={**JOB, **changes})
         assert response.status_code == 201, response.text
         self.settle()
@@ -92,23 +99,25 @@ class House:
 
         return self.run(asked, who)
 
-    def run(
-        self, talk: Callable[[httpx2.AsyncClient], Coroutine[Any, Any, T]], who: str | None = "admin"
-    ) -> T:
-        """Let a client talk to the app, with the app's lifespan around it."""
+    def run(self, talk: Talk[T], who: str | None = "admin") -> T:
+        """Let a client talk to the app."""
 
         async def whole() -> T:
             headers = {"Authorization": f"Bearer {who}-token"} if who else {}
             transport = httpx2.ASGITransport(self.app)
-            async with (
-                self.app.router.lifespan_context(self.app),
-                httpx2.AsyncClient(
-                    transport=transport, base_url="http://127.0.0.1:7600", headers=headers
-                ) as client,
-            ):
+            base = "http://127.0.0.1:7600"
+            async with httpx2.AsyncClient(transport=transport, base_url=base, headers=headers) as client:
                 return await talk(client)
 
-        return asyncio.run(whole())
+        return self._runner.run(whole())
+
+
+async def _begin(life: AbstractAsyncContextManager[Any]) -> None:
+    await life.__aenter__()
+
+
+async def _end(life: AbstractAsyncContextManager[Any]) -> None:
+    await life.__aexit__(None, None, None)
 
 
 def events_of(text: str) -> list[tuple[str, Any, str]]:

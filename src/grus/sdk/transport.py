@@ -2,8 +2,8 @@
 
 A request whose connection broke may or may not have been carried out. Only requests that can be repeated
 without harm are repeated: reads, and writes that are idempotent by nature or by an Idempotency-Key. A server
-that refuses the very first connection is reported at once; one that vanishes in the middle is waited for
-(`patience`), because then only its answer tells what became of the request.
+that refuses the very first connection is reported at once; one that answered before, or broke off, is
+waited for (`patience`): it may be starting again, and only its answer tells what became of the request.
 """
 
 import json
@@ -58,6 +58,8 @@ class Transport:
         self._patience = patience
         self._pause = pause
         self._clock = clock
+        self._met = False
+        """Whether the server ever answered: one that did and is gone may be starting again."""
         host = urlsplit(self._address).hostname or ""
         self._http = httpx2.Client(
             transport=backend,
@@ -122,7 +124,7 @@ class Transport:
                     raise self._unreachable(error, in_doubt=False) from error
             if not forever:
                 return
-            self._persist(self._alive, repeatable=True, in_doubt=True)
+            self._persist(self._alive, repeatable=True)
 
     def _one_stream(self, path: str, params: Params | None, last: str) -> Iterator[LiveEvent]:
         headers = {"Last-Event-ID": last} if last else {}
@@ -134,27 +136,28 @@ class Transport:
                 source.response.read()
                 raise rebuilt(source.response)
             for event in source:
+                self._met = True
                 if event.data:  # else it only sets the stream's own fields
                     yield LiveEvent(event.event, event.data, event.id)
 
     def _alive(self) -> httpx2.Response:
         return self._http.get(self._address + "/healthz")
 
-    def _persist(
-        self, once: Callable[[], httpx2.Response], repeatable: bool, in_doubt: bool = False
-    ) -> httpx2.Response:
+    def _persist(self, once: Callable[[], httpx2.Response], repeatable: bool) -> httpx2.Response:
         """Do it; do it again while the answer is lost, or while the server asks to come back later."""
         deadline = self._clock() + self._patience
-        wait = FIRST_PAUSE
+        wait, in_doubt = FIRST_PAUSE, False
         while True:
             try:
                 response = once()
             except httpx2.TransportError as error:
                 in_doubt = in_doubt or not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
-                if not (in_doubt and repeatable) or self._clock() + wait > deadline:
+                hopeless = (in_doubt and not repeatable) or not (in_doubt or self._met)
+                if hopeless or self._clock() + wait > deadline:
                     raise self._unreachable(error, in_doubt) from error
                 self._find_again()
             else:
+                self._met = True
                 after = _retry_after(response)
                 if after is None or self._clock() + after > deadline:
                     return response

@@ -18,6 +18,8 @@ GRACE = 5
 UNREAD = 30_000
 """Milliseconds that sent bytes may stay unread before the kernel drops the connection."""
 MOST_CONNECTIONS = 2000
+BACKLOG = 1024
+"""Connections that may wait to be taken."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -106,6 +108,7 @@ def _config(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:
         timeout_keep_alive=75,
         timeout_graceful_shutdown=GRACE,
         limit_concurrency=MOST_CONNECTIONS,
+        backlog=BACKLOG,
         ssl_certfile=settings.certificate,
         ssl_keyfile=settings.key,
     )

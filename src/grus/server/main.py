@@ -62,6 +62,7 @@ def serve(settings: ServerSettings) -> int:
             figures=figures,
         )
         address = listen.address(sock, settings)
+        sock.listen(listen.BACKLOG)  # from here on nobody who reads the address is refused
         stack.enter_context(_announced(settings, address))
         _say(settings, address, pool.notice, secret, len(store.users()))
         listen.run(app, sock, settings, brake)

@@ -1,0 +1,99 @@
+"""A real server in a process of its own: loopback, a small virtual pool, state in a test's folder."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from grus.model.errors import GrusError
+from grus.model.jobs import TERMINAL, Phase
+from grus.sdk.client import Client
+from grus.sdk.places import places, running
+from grus.sdk.transport import Transport
+
+SCRIPT = """
+import sys
+from grus.model.errors import GrusError
+from grus.sdk.places import places
+from grus.server.config import load
+from grus.server.main import serve
+try:
+    sys.exit(serve(load(places(), port=0, pool="virtual 1x4x4GB")))
+except GrusError as error:
+    print(error, file=sys.stderr)
+    sys.exit(error.exit_code)
+"""
+PATIENCE = 30.0
+
+
+def eventually(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+    """Wait until it is so; fails with `what` after some time."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"in {seconds:g} s it did not happen: {what}"
+        time.sleep(0.02)
+
+
+class ServerProcess:
+    """The server of one folder; it may be killed and started again. `end` leaves nothing behind."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.env = {**os.environ, "GRUS_HOME": str(home)}
+        self.places = places(self.env)
+        self.process: subprocess.Popen[str] | None = None
+        self.said = home / "said"
+
+    def launch(self) -> subprocess.Popen[str]:
+        """One more process on this state, not waited for."""
+        self.home.mkdir(exist_ok=True)
+        with self.said.open("a") as said:
+            return subprocess.Popen(
+                [sys.executable, "-c", SCRIPT], env=self.env, stdout=said, stderr=said, text=True
+            )
+
+    def start(self) -> None:
+        self.process = process = self.launch()
+
+        def up() -> bool:
+            assert process.poll() is None, self.said.read_text()
+            found = running(self.places)
+            return found is not None and found.pid == process.pid and self._answers()
+
+        eventually(up, "the server answers")
+
+    def _answers(self) -> bool:
+        try:
+            with self.client(patience=0.0) as client:
+                client.status()
+        except GrusError:
+            return False
+        return True
+
+    def client(self, patience: float = 30.0) -> Client:
+        transport = Transport(None, None, timeout=10.0, patience=patience, env=self.env)
+        return Client(transport=transport)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(10)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(20)
+
+    def end(self) -> None:
+        """Stop every job, then the server."""
+        if self.process is None or self.process.poll() is not None:
+            self.start()
+        with self.client() as client:
+            left = [phase.value for phase in Phase if phase not in TERMINAL]
+            for job in client.jobs(phases=left, limit=1000):
+                client.stop(job.id)
+            eventually(lambda: not client.jobs(phases=left), "all jobs have ended")
+        self.stop()

@@ -1,0 +1,145 @@
+"""Live streams: in order, from where the client stopped, to the end of what they tell of."""
+
+import asyncio
+from typing import Any
+
+import httpx2
+
+from grus.model.identifiers import UserName
+from tests.server.house import House, events_of
+
+ONE = {"resources": {"gpu": 1}}
+SSE = {"Accept": "text/event-stream"}
+
+
+def stream(house: House, path: str, who: str = "ada", **headers: str) -> list[tuple[str, Any, str]]:
+    response = house.ask("GET", path, who, headers={**SSE, **headers})
+    assert response.status_code == 200, response.text
+    assert response.headers["Content-Type"].startswith("text/event-stream")
+    return events_of(response.text)
+
+
+def test_the_stream_of_an_ended_job_tells_all_of_it_and_ends(house: House) -> None:
+    job = house.submit(**ONE)
+    house.engine.exit(job)
+    house.settle()
+    told = stream(house, f"/v1/events?job={job}&after=0")
+    kinds = [data["kind"] for kind, data, _ in told if kind == "event"]
+    assert (kinds[0], kinds[-1]) == ("submitted", "succeeded")
+    assert told[-1][0] == "end"
+
+
+def test_a_stream_goes_on_after_the_last_id_without_gap_or_repeat(house: House) -> None:
+    job = house.submit(**ONE)
+    house.engine.exit(job)
+    house.settle()
+    every = [id_ for kind, _, id_ in stream(house, f"/v1/events?job={job}&after=0") if kind == "event"]
+    rest = stream(house, f"/v1/events?job={job}", **{"Last-Event-ID": every[1]})
+    assert [id_ for kind, _, id_ in rest if kind == "event"] == every[2:]
+
+
+def test_without_an_id_the_stream_begins_now_and_ends_when_its_time_is_over(house: House) -> None:
+    house.submit(**ONE)
+    assert stream(house, "/v1/events?seconds=0.05") == [("reconnect", {}, "")]
+
+
+def test_what_happens_while_the_stream_is_open_arrives_at_once(house: House) -> None:
+    async def talk(client: httpx2.AsyncClient) -> list[tuple[str, Any, str]]:
+        watching = asyncio.create_task(client.get("/v1/events?seconds=1", headers=SSE))
+        while not house.streams.count:
+            await asyncio.sleep(0)
+        await asyncio.to_thread(house.loop.settle, house.engine.now)
+        body = {"run": "x", "queue": "vision", "workdir": "/"}
+        assert (await client.post("/v1/jobs", json=body)).status_code == 201
+        return events_of((await watching).text)
+
+    told = house.run(talk, "ada")
+    assert [data["kind"] for kind, data, _ in told if kind == "event"] == ["submitted"]
+
+
+def test_a_stranger_hears_nothing_of_the_jobs_of_others(house: House) -> None:
+    house.submit(**ONE)
+    assert stream(house, "/v1/events?after=0&seconds=0.05", "eve") == [("reconnect", {}, "")]
+
+
+def test_the_list_of_events_is_the_same_as_the_stream(house: House) -> None:
+    job = house.submit(**ONE)
+    listed = house.ask("GET", "/v1/events?after=1", "ada").json()
+    assert listed == house.ask("GET", f"/v1/jobs/{job}/events?after=1", "ada").json()
+    told = stream(house, "/v1/events?after=1&seconds=0.05")
+    assert [data for kind, data, _ in told if kind == "event"] == listed
+
+
+def test_the_log_of_an_ended_job_is_told_to_its_end(house: House) -> None:
+    job = house.submit(**ONE)
+    worker = house.engine.find(job)
+    house.engine.workers_alive.logs[worker] = "grüße\n".encode()
+    house.engine.exit(job)
+    house.settle()
+    told = stream(house, f"/v1/jobs/{job}/log/stream")
+    assert "".join(data["text"] for kind, data, _ in told if kind == "log") == "grüße\n"
+    assert told[-1][0] == "end"
+    assert [
+        kind for kind, _, _ in stream(house, f"/v1/jobs/{job}/log/stream", **{"Last-Event-ID": told[0][2]})
+    ] == ["end"]
+
+
+def test_half_a_character_waits_for_its_other_half(house: House) -> None:
+    job = house.submit(**ONE)
+    worker = house.engine.find(job)
+    logs = house.engine.workers_alive.logs
+    logs[worker] = "a€".encode()[:3]
+    house.engine.exit(job)
+    house.settle()
+    told = [event for event in stream(house, f"/v1/jobs/{job}/log/stream") if event[0] == "log"]
+    assert (told[0][1]["text"], told[0][2]) == ("a", "1.1")
+    logs[worker] = "a€".encode()
+    told = stream(house, f"/v1/jobs/{job}/log/stream", **{"Last-Event-ID": "1.1"})
+    assert told[0][1]["text"] == "€"
+
+
+def test_a_log_can_be_read_in_pieces_from_either_end(house: House) -> None:
+    job = house.submit(**ONE)
+    house.engine.workers_alive.logs[house.engine.find(job)] = b"0123456789"
+    first = house.ask("GET", f"/v1/jobs/{job}/log?limit=4", "ada")
+    assert (first.content, first.headers["Grus-Next-Offset"]) == (b"0123", "4")
+    assert house.ask("GET", f"/v1/jobs/{job}/log?offset=-3", "ada").content == b"789"
+    assert first.headers["Content-Type"] == "text/plain; charset=utf-8"
+
+
+def test_an_id_that_no_stream_gave_is_bad_input(house: House) -> None:
+    job = house.submit(**ONE)
+    for path in ("/v1/events", f"/v1/jobs/{job}/log/stream"):
+        response = house.ask("GET", path, headers={**SSE, "Last-Event-ID": "x; y"})
+        assert response.status_code == 422
+
+
+def test_a_token_that_was_taken_back_ends_its_streams(house: House) -> None:
+    house.streams.heartbeat = 0.01
+
+    async def talk(client: httpx2.AsyncClient) -> str:
+        watching = asyncio.create_task(client.get("/v1/events?seconds=60", headers=SSE))
+        while not house.streams.count:
+            await asyncio.sleep(0)
+        admin = house.services.whoami("admin-token")
+        await asyncio.to_thread(house.services.delete_user, admin, UserName("ada"))
+        return (await asyncio.wait_for(watching, 10)).text
+
+    assert events_of(house.run(talk, "ada"))[-1][1]["code"] == "not_logged_in"
+
+
+def test_more_streams_than_allowed_are_refused(house: House) -> None:
+    house.streams._most_each = 0
+    response = house.ask("GET", "/v1/events?seconds=0.01", headers=SSE)
+    assert (response.status_code, response.json()["error"]["code"]) == (429, "too_many_streams")
+
+
+def test_a_stopping_server_tells_its_streams_to_come_back(house: House) -> None:
+    async def talk(client: httpx2.AsyncClient) -> str:
+        watching = asyncio.create_task(client.get("/v1/usage/stream", headers=SSE))
+        while not house.streams.count:
+            await asyncio.sleep(0)
+        house.streams.close()
+        return (await asyncio.wait_for(watching, 10)).text
+
+    assert events_of(house.run(talk))[-1][0] == "reconnect"
