@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import uvicorn
 
 from grus.model.errors import BadInput, Conflict
 from grus.model.ports import AccessRole
 from grus.server.first_start import ensure_admin
-from grus.server.listen import bind
+from grus.server.listen import Brake, bind
 from grus.server.lock import StateLock
 from grus.server.logs import log_to
 from grus.server.pools import choose
@@ -76,6 +77,18 @@ def test_a_taken_port_is_told_with_what_to_do() -> None:
         first.listen()
         with pytest.raises(Conflict, match="--port"):
             bind("127.0.0.1", first.getsockname()[1])
+
+
+def test_a_pulled_brake_stops_the_server_whether_it_runs_already_or_not() -> None:
+    for early in (True, False):
+        server, brake = uvicorn.Server(uvicorn.Config(print)), Brake()
+        if early:
+            brake.pull("a newer server has taken over")
+        brake.hold(server)
+        if not early:
+            assert not server.should_exit
+            brake.pull("a newer server has taken over")
+        assert server.should_exit
 
 
 def test_a_log_line_cannot_be_forged(tmp_path: Path) -> None:

@@ -348,9 +348,7 @@ def _model(kind: type[M], given: M | Mapping[str, object]) -> M:
 
 def _from_here(job: JobIn) -> JobIn:
     """The job with what the submitter's place gives it: the folder, and the way to its Python."""
-    update: dict[str, object] = {}
-    if not job.workdir:
-        update["workdir"] = os.getcwd()
+    update: dict[str, object] = {"workdir": os.path.abspath(job.workdir)}
     if os.name == "posix":
         kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if os.environ.get(name)}
         update["env"] = {**kept, **job.env}

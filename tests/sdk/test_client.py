@@ -1,0 +1,141 @@
+"""The client: what it sends for a job, and how it waits for one."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from grus import Client, Handle, Job
+from grus.model.errors import BadInput
+from grus.sdk.transport import Transport
+
+
+class Pretended:
+    """A server that stores nothing: it remembers requests and answers as it is told."""
+
+    def __init__(self) -> None:
+        self.seen: list[httpx2.Request] = []
+        self.phases = ["pending", "running", "succeeded"]
+        self.stream: Callable[[], httpx2.Response] = lambda: httpx2.Response(429, json=refusal())
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        self.seen.append(request)
+        if request.headers.get("Accept") == "text/event-stream":
+            return self.stream()
+        if request.method == "POST":
+            return httpx2.Response(
+                201, json=a_job(self.body.get("name", "job"), f"j{len(self.seen)}", "pending")
+            )
+        phase = self.phases.pop(0) if len(self.phases) > 1 else self.phases[0]
+        return httpx2.Response(200, json=a_job("job", "j1", phase))
+
+    @property
+    def body(self) -> dict[str, Any]:
+        found = json.loads(self.seen[-1].content)
+        assert isinstance(found, dict)
+        return found
+
+
+def a_job(name: str, number: str, phase: str) -> dict[str, Any]:
+    whole = {"type": "train", "queue": "default", "user": "ada", "status": phase, "desired": "run"}
+    return {**whole, "id": number, "name": name, "phase": phase}
+
+
+def refusal() -> dict[str, Any]:
+    return {"error": {"code": "too_many_streams", "message": "full"}}
+
+
+@pytest.fixture
+def server() -> Pretended:
+    return Pretended()
+
+
+@pytest.fixture
+def client(server: Pretended, monkeypatch: pytest.MonkeyPatch) -> Client:
+    monkeypatch.setenv("PATH", "/bin")
+    monkeypatch.setenv("VIRTUAL_ENV", "/venv")
+    monkeypatch.delenv("CONDA_PREFIX", raising=False)
+    transport = Transport(
+        "http://127.0.0.1:1", "t", timeout=1, patience=0, env={}, backend=httpx2.MockTransport(server)
+    )
+    return Client(transport=transport)
+
+
+def test_a_job_is_sent_with_its_folder_and_the_way_to_its_python(client: Client, server: Pretended) -> None:
+    client.submit(Job(run="python train.py", gpu="2..8"))
+    assert server.body["workdir"] == str(Path.cwd())
+    assert server.body["env"] == {"PATH": "/bin", "VIRTUAL_ENV": "/venv"}
+    assert server.body["resources"] == {"gpu": "2..8"}
+    assert server.seen[-1].headers["Authorization"] == "Bearer t"
+
+
+def test_what_the_job_says_goes_before_where_it_comes_from(client: Client, server: Pretended) -> None:
+    client.submit({"run": "x", "workdir": "/data", "env": {"PATH": "/mine"}})
+    assert server.body["workdir"] == "/data"
+    assert server.body["env"]["PATH"] == "/mine"
+
+
+def test_each_submit_has_a_key_of_its_own_unless_one_is_given(client: Client, server: Pretended) -> None:
+    for key in (None, None, "mine"):
+        client.submit({"run": "x"}, key=key)
+    keys = [request.headers["Idempotency-Key"] for request in server.seen]
+    assert len(set(keys)) == 3
+    assert keys[2] == "mine"
+
+
+def test_the_text_of_a_job_file_can_be_submitted(client: Client, server: Pretended) -> None:
+    assert isinstance(client.submit("run: python train.py\nname: resnet\n"), Handle)
+    assert server.body["name"] == "resnet"
+
+
+def test_several_documents_are_stages_and_not_one_job(client: Client, server: Pretended) -> None:
+    with pytest.raises(BadInput, match="submit_stages"):
+        client.submit("run: a\n---\nrun: b\n")
+    assert server.seen == []
+
+
+def test_a_stage_names_earlier_ones_and_the_server_gets_their_ids(client: Client, server: Pretended) -> None:
+    first, second = client.submit_stages(
+        [{"name": "prepare", "run": "a"}, {"run": "b", "after": ["prepare"]}]
+    )
+    assert server.body["after"] == [first.id]
+    assert second.id != first.id
+
+
+def test_mistakes_are_found_before_anything_is_sent(client: Client, server: Pretended) -> None:
+    with pytest.raises(BadInput):
+        client.submit({"run": "x", "gpus": 3})
+    assert server.seen == []
+
+
+def test_waiting_looks_now_and_then_where_no_stream_is_to_be_had(client: Client, server: Pretended) -> None:
+    pauses: list[float] = []
+    assert client.handle("j1").wait(pause=pauses.append).phase == "succeeded"
+    assert pauses
+
+
+def test_waiting_ends_with_the_stream_of_the_job(client: Client, server: Pretended) -> None:
+    end = "event: end\ndata: {}\n\n"
+    headers = {"Content-Type": "text/event-stream"}
+    server.stream = lambda: httpx2.Response(200, headers=headers, text=end)
+    assert client.handle("j1").wait(pause=lambda _: pytest.fail("no need to look")).phase == "succeeded"
+
+
+def test_waiting_too_long_is_a_timeout(client: Client, server: Pretended) -> None:
+    server.phases = ["running"]
+    with pytest.raises(TimeoutError, match="still running"):
+        client.handle("j1").wait(timeout=0.0)
+
+
+@pytest.mark.parametrize("size", [4, "2..6", "auto"])
+def test_scale_sends_the_size_as_it_was_written(client: Client, server: Pretended, size: int | str) -> None:
+    client.handle("j1").scale(size)
+    assert server.body == {"size": size}
+
+
+def test_names_cannot_leave_their_place_in_the_path(client: Client, server: Pretended) -> None:
+    client.job("../users/admin?x=1#y")
+    assert server.seen[-1].url.raw_path == b"/v1/jobs/..%2Fusers%2Fadmin%3Fx%3D1%23y"
