@@ -197,7 +197,7 @@ def the_young_are_guarded(before: Facts, decisions: Decisions) -> Iterator[str]:
         if not isinstance(action, Pause) or asked:
             continue
         due = job.backfill_until is not None and job.backfill_until <= before.now
-        if job.started_at is not None and before.now - job.started_at < MINIMUM_RUN and not due:
+        if job.started_at is not None and before.now - job.started_at < MINIMUM_RUN - 0.001 and not due:
             yield f"{job.id} is {before.now - job.started_at:.0f} s old and paused for a request over quota"
 
 

@@ -14,7 +14,7 @@ from grus.model.cluster import Node
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import NEXT, Desired, Job, PauseCause, Phase
 from grus.model.queues import Queue
-from grus.model.resources import GPU, Range
+from grus.model.resources import GPU, Range, Request
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decision, Decisions, Pause, Requeue, Resize, Start
 from grus.scheduling.snapshot import Snapshot
@@ -109,6 +109,12 @@ class World:
         self._put(replace(self[name], size=Range(low, high)))
         return self._disturbed()
 
+    def ask_instead(self, name: str, request: Request) -> "World":
+        """The owner asks for something else."""
+        job = self[name]
+        self._put(replace(job, spec=replace(job.spec, request=request)))
+        return self._disturbed()
+
     def saved(self, name: str) -> "World":
         """The job reports a checkpoint written just now."""
         self._put(replace(self[name], saved_at=self.now))
@@ -190,6 +196,14 @@ class World:
             snapshot.put(job, self._blocked(job))
         return snapshot
 
+    def clone(self) -> "World":
+        """Another world in the same state, to try something in."""
+        other = World(self.nodes, *self.queues)
+        other.jobs, other.now, other.wake_at = dict(self.jobs), self.now, self.wake_at
+        other._timers, other._last_run = list(self._timers), dict(self._last_run)
+        other.snapshot = other.anew()
+        return other
+
     # ------------------------------------------------------------------------------------ looking on
 
     def __getitem__(self, name: str) -> Job:
@@ -260,7 +274,7 @@ class World:
 
     def _move_to(self, moment: float) -> None:
         """Go there, and let every effect end that is due by then, in the order of time."""
-        while due := sorted(timer for timer in self._timers if timer[0] <= moment):
+        while due := sorted((t for t in self._timers if t[0] <= moment), key=lambda t: t[:3]):
             self.now = max(self.now, due[0][0])
             self._timers.remove(due[0])
             self._end(self.jobs[due[0][1]], due[0][2], due[0][3])

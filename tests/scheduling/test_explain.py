@@ -1,0 +1,192 @@
+"""Why a job waits: one reason with numbers, who holds what it waits for, and a change that truly starts it."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from grus.model.identifiers import JobId
+from grus.model.queues import Quota, check_tree
+from grus.model.resources import GPU
+from grus.scheduling.explain import Change, Explanation, explain, never_fits
+from tests.scheduling import reference
+from tests.scheduling.builders import a_job, a_queue
+from tests.scheduling.dump import dump
+from tests.scheduling.world import WORKED_OUT, World, jobs_of, two_queues
+
+KEPT = WORKED_OUT | {"never_fits_cache", "_shapes"}
+"""What may be kept for the next question."""
+
+
+def why(world: World, name: str) -> Explanation:
+    before = dump(world.snapshot, KEPT)
+    found = explain(world.snapshot, JobId(name), world.now)
+    assert dump(world.snapshot, KEPT) == before, "explain changed its snapshot"
+    return found
+
+
+def apply(world: World, name: str, change: Change) -> None:
+    """Do what the explanation says, as a person would."""
+    if change.request is not None:
+        world.ask_instead(name, change.request)
+    for job in change.stop:
+        world.stop(job)
+    if change.quota is not None:
+        leaf, amount = change.quota
+        for queue in reference.chain(world.facts(), leaf):
+            if queue.quota.total < amount:
+                world.set_queue(replace(queue, quota=Quota.of(amount / GPU)))
+    if change.limit is not None:
+        queue = next(queue for queue in world.queues if queue.name == change.limit[0])
+        world.set_queue(replace(queue, limit=change.limit[1]))
+    wrong = check_tree(world.queues, reference.pool(world.facts()))
+    assert not wrong, f"the change would be refused: {wrong}"
+
+
+def change_is_true(world: World, name: str) -> None:
+    """Applied to a world in the same state, the change starts the job."""
+    found = why(world, name)
+    if found.fix is None:
+        assert found.change == ""
+        return
+    assert found.change
+    changed = world.clone()
+    apply(changed, name, found.fix)
+    changed.settle()
+    assert name in changed.running(), f"{found.change!r} did not start {name}: {found.sentence}"
+
+
+def full() -> World:
+    return two_queues().run(*jobs_of("A", 2), *jobs_of("B", 2)).run(a_job("w", queue="A"))
+
+
+def gang() -> World:
+    return World("1x4").run(a_job("one"), a_job("w", gpus=4))
+
+
+def limited() -> World:
+    world = World("1x4", a_queue("A", quota=1, limit=2), a_queue("B", quota=2))
+    return world.run(*jobs_of("A", 2)).run(a_job("w", queue="A"))
+
+
+def reserved() -> World:
+    world = World("1x4", a_queue("A", quota=2, reserved=2), a_queue("B", quota=2))
+    return world.run(*jobs_of("B", 2)).run(a_job("w", queue="B"))
+
+
+def never() -> World:
+    return two_queues(a=1, b=2).run(a_job("d", queue="A", type="dev"), a_job("w", queue="A", type="dev"))
+
+
+def scattered() -> World:
+    world = World("2x2").run(a_job("d1", type="dev", avoid_nodes=["n2"]))
+    return world.run(a_job("d2", type="dev", avoid_nodes=["n1"]), a_job("w", gpus=2, one_node=True))
+
+
+def of_a_type() -> World:
+    world = World("1x1:A100+1x3:T4").run(a_job("x", gpus="A100:1"))
+    return world.run(a_job("w", gpus="A100:1"))
+
+
+def slices() -> World:
+    return World("1x1").run(a_job("x", gpus=0.7)).run(a_job("w", gpus=0.5))
+
+
+def cold_shoulder() -> World:
+    """Nothing but never-preempted work and a gang in front."""
+    world = World("1x4").run(a_job("d", gpus=3, type="dev"), a_job("gang", gpus=4)).advance(700)
+    return world.run(a_job("w"))
+
+
+WORLDS = [full, gang, limited, reserved, never, scattered, of_a_type, slices, cold_shoulder]
+
+
+@pytest.mark.parametrize("make", WORLDS)
+def test_applying_the_named_change_starts_the_job(make: Callable[[], World]) -> None:
+    world = make()
+    assert "w" in world.waiting()
+    change_is_true(world, "w")
+
+
+@pytest.mark.parametrize("make", WORLDS)
+def test_every_reason_has_a_code_and_numbers(make: Callable[[], World]) -> None:
+    found = why(make(), "w")
+    assert found.code
+    assert re.search(r"\d", found.sentence), found.sentence
+
+
+@pytest.mark.parametrize("make", [full, gang, limited, never, scattered, of_a_type, slices])
+def test_where_something_can_be_done_it_is_said(make: Callable[[], World]) -> None:
+    assert why(make(), "w").change
+
+
+def test_the_holders_are_named_with_what_they_hold() -> None:
+    found = why(full(), "w")
+    assert dict(found.holders) == {"a1": GPU, "a2": GPU, "b1": GPU, "b2": GPU}
+
+
+def test_only_holders_of_what_it_could_use_are_named() -> None:
+    world = World("1x1:A100+1x3:T4").run(a_job("x", gpus="A100:1"), a_job("t", gpus="T4:3"))
+    assert dict(why(world.run(a_job("w", gpus="A100:1")), "w").holders) == {"x": GPU}
+
+
+def test_a_gang_that_is_short_of_one_gpu_is_told_to_ask_for_less() -> None:
+    """The cheapest change is the one that costs nobody anything."""
+    found = why(gang(), "w")
+    assert found.fix is not None
+    assert found.fix.request is not None
+
+
+@pytest.mark.parametrize(
+    ("make", "word"),
+    [(limited, "limit"), (reserved, "reserved"), (never, "never-preempted quota"), (scattered, "scattered")],
+)
+def test_the_code_names_the_rule_that_stands_in_the_way(make: Callable[[], World], word: str) -> None:
+    assert why(make(), "w").code == word
+
+
+def test_a_job_that_waits_for_another_says_for_which() -> None:
+    world = World("1x2").run(a_job("prepare"), a_job("w", after=["prepare"]))
+    assert "prepare" in why(world, "w").sentence
+
+
+def test_a_job_whose_seats_are_being_left_says_so() -> None:
+    world = two_queues().run(a_job("a1", queue="A", gpus=4)).submit(a_job("w", queue="B"))
+    world.step()
+    found = why(world, "w")
+    assert "a1" in found.sentence
+    assert dict(found.holders) == {"a1": 4 * GPU}
+
+
+def test_a_request_that_could_run_in_some_state_of_the_pool_fits() -> None:
+    world = full()
+    for gpus in (1, 4, "2..4", 0.5, "8GB"):
+        assert never_fits(world.snapshot, a_job("x", queue="A", gpus=gpus).spec) == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "nearest"),
+    [
+        ({"gpus": 5}, "4"),
+        ({"gpus": "6..8"}, "4"),
+        ({"gpus": 3, "type": "dev"}, "2"),
+        ({"gpus": "A100:1"}, ""),
+    ],
+)
+def test_what_never_fits_is_told_the_nearest_request_that_does(
+    changes: dict[str, int | str], nearest: str
+) -> None:
+    sentence = never_fits(full().snapshot, a_job("x", queue="A", **changes).spec)  # type: ignore[arg-type]
+    assert sentence
+    assert nearest in sentence
+
+
+def test_one_node_is_part_of_what_fits() -> None:
+    world = World("2x2")
+    assert never_fits(world.snapshot, a_job("x", gpus=3).spec) == ""
+    assert "2" in never_fits(world.snapshot, a_job("x", gpus=3, one_node=True).spec)
+
+
+def test_a_slice_larger_than_any_gpu_never_fits() -> None:
+    assert never_fits(World("1x4").snapshot, a_job("x", gpus="20GB").spec)
