@@ -176,9 +176,10 @@ class Transport:
     def _unreachable(self, error: Exception, in_doubt: bool) -> Unreachable:
         what = str(error) or type(error).__name__
         known = "; whether the last request was carried out is not known" if in_doubt else ""
-        return Unreachable(
-            f"The server at {self._address} does not answer ({what}){known}. Is it running (`grus status`)?"
-        )
+        hint = "Is it running (`grus status`)?"
+        if "CERTIFICATE_VERIFY_FAILED" in what:
+            hint = "Name the file with its certificate, or with the authority's, in GRUS_CA."
+        return Unreachable(f"The server at {self._address} does not answer ({what}){known}. {hint}")
 
 
 def _retry_after(response: httpx2.Response) -> float | None:
