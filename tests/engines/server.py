@@ -1,5 +1,4 @@
 """A process with an engine in it, to be killed: `python -m tests.engines.server STATE EPOCH`.
-start.
 
 A line `<worker> <shell line>` starts a worker; it answers with the worker's name when `start` has returned.
 """

@@ -20,9 +20,9 @@ from grus.engines.local import epochs, layout, logfiles, lost, measuring, record
 from grus.engines.local.binding import Binding, CannotStart, bind, find_mps
 from grus.engines.local.records import Record
 from grus.engines.local.watcher import Watcher
-from grus.model.cluster import Node
+from grus.model.cluster import Device, Node
 from grus.model.errors import Conflict, NotFound
-from grus.model.identifiers import JobId, WorkerId
+from grus.model.identifiers import DeviceId, JobId, WorkerId
 from grus.model.jobs import Exit, ExitCause
 from grus.model.ports import Usage, WorkerSpec, WorkerState, WorkerStatus
 from grus.telemetry.source import DeviceSource, Reading
@@ -57,6 +57,7 @@ class LocalEngine:
         self._guard = threading.Lock()
         self._stage: Path | None = None
         self._running: Watcher | None = None
+        self._indexed: tuple[tuple[Node, ...], dict[DeviceId, Device]] = ((), {})
         self._mps = None if pool.virtual else find_mps(os.environ)
 
     # ------------------------------------------------------------------------------ opening, closing
@@ -258,8 +259,7 @@ class LocalEngine:
         if not worker.argv or not worker.argv[0]:
             raise CannotStart("there is no command to run")
         identity = _identity(worker.unix_user)
-        devices = {device.id: device for node in self.nodes() for device in node.devices}
-        binding = bind(worker, devices, virtual=self._pool.virtual, mps=self._mps)
+        binding = bind(worker, self._devices(), virtual=self._pool.virtual, mps=self._mps)
         record.gpu_memory = binding.gpu_memory
         record.readable = identity is not None
         return json.dumps(
@@ -281,6 +281,13 @@ class LocalEngine:
                 "log_segments": self._logs.segments,
             }
         ).encode()
+
+    def _devices(self) -> dict[DeviceId, Device]:
+        """The pool by id; made anew only when the pool has changed."""
+        nodes = self.nodes()
+        if nodes is not self._indexed[0]:
+            self._indexed = (nodes, {device.id: device for node in nodes for device in node.devices})
+        return self._indexed[1]
 
     def _environment(self, worker: WorkerSpec, record: Record, binding: Binding) -> dict[str, str]:
         return {

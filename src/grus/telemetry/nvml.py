@@ -1,0 +1,251 @@
+"""The NVIDIA GPUs of this machine, measured by a child process (`nvml_probe`) so that nothing here waits
+for a driver.
+
+A thread asks the child every few seconds and at the end of each worker. A child that does not answer in
+time is killed and replaced; until an answer comes, GPUs that no worker holds count as quarantined. A GPU
+that was there and is gone stays in the pool, quarantined.
+"""
+
+import json
+import logging
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from grus.model.cluster import Device, Node
+from grus.model.identifiers import DeviceId, NodeId
+from grus.telemetry.health import islands, judge
+from grus.telemetry.source import Owned, Reading
+
+logger = logging.getLogger(__name__)
+
+INTERVAL = 2.0
+PATIENCE = 8.0
+"""Seconds that the driver has for an answer; with the interval, a lost GPU is noticed within 10 s."""
+_LONGEST_PAUSE = 30.0
+_PROGRAM = "import sys; from grus.telemetry.nvml_probe import main; main(sys.argv[1])"
+
+
+class Silent(Exception):
+    """The driver (or its child process) did not answer."""
+
+
+class Probe:
+    """One child process. Not for several threads at once."""
+
+    def __init__(self, module: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def ask(self, patience: float) -> tuple[str, list[Reading], dict[DeviceId, float]]:
+        """Driver version, readings, speeds; raises Silent when there is no answer in time."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(b"read\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise Silent("the probe has ended") from None
+        if not select.select([self._process.stdout], [], [], patience)[0]:
+            raise Silent(f"no answer in {patience:g} s")
+        line = self._process.stdout.readline()
+        if not line:
+            raise Silent("the probe has ended")
+        found = json.loads(line)
+        speeds = {DeviceId(gpu["id"]): gpu["speed"] for gpu in found["gpus"] if gpu.get("speed")}
+        return found["driver"], [_reading(gpu) for gpu in found["gpus"] if gpu["id"]], speeds
+
+    def end(self, patience: float = 1.0) -> None:
+        """Kill it. A process that hangs inside the driver may not even die; then it is left alone."""
+        self._process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(patience)
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+
+
+class NvmlSource:
+    """`DeviceSource` of real GPUs."""
+
+    virtual = False
+
+    def __init__(
+        self, *, module: str = "pynvml", interval: float = INTERVAL, patience: float = PATIENCE
+    ) -> None:
+        self._module = module
+        self._interval = interval
+        self._patience = patience
+        self._node = NodeId(socket.gethostname().partition(".")[0].lower() or "local")
+        self._guard = threading.Lock()
+        self._probe: Probe | None = None
+        self._driver = ""
+        self._known: dict[DeviceId, Device] = {}
+        self._readings: dict[DeviceId, Reading] = {}
+        self._outside: dict[DeviceId, str] = {}
+        self._answering = True
+        self._owned: Owned | None = None
+        self._closing = threading.Event()
+        self._again = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def open(self, owned: Owned) -> None:
+        self.close()
+        self._owned = owned
+        self._take_ownership(list(self._readings.values()))
+        self._closing.clear()
+        self._thread = threading.Thread(target=self._run, name="grus-nvml", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._closing.set()
+            self._again.set()
+            thread.join()
+        if self._probe is not None:
+            self._probe.end()
+            self._probe = None
+
+    def nodes(self, held: Collection[DeviceId]) -> tuple[Node, ...]:
+        with self._guard:
+            devices = judge(
+                list(self._known.values()),
+                self._readings,
+                outside=self._outside,
+                held=held,
+                answering=self._answering,
+            )
+        return (Node(id=self._node, devices=devices, cpu=_cpu(), memory=_memory()),)
+
+    def readings(self) -> tuple[Reading, ...]:
+        with self._guard:
+            return tuple(self._readings.values())
+
+    def look_again(self) -> None:
+        self._again.set()
+
+    def mechanisms(self) -> dict[str, str]:
+        return {
+            "gpus": f"NVIDIA driver {self._driver}",
+            "telemetry": f"NVML, every {self._interval:g} s, in a process of its own",
+        }
+
+    def measure(self) -> bool:
+        """Ask the driver once and take over what it says; False if it is silent."""
+        try:
+            if self._probe is None:
+                self._probe = Probe(self._module)
+            driver, readings, speeds = self._probe.ask(self._patience)
+        except (Silent, OSError, ValueError) as error:
+            logger.warning("the GPU driver does not answer: %s", error)
+            if self._probe is not None:
+                self._probe.end()
+                self._probe = None
+            with self._guard:
+                self._answering = False
+            return False
+        self._driver = driver
+        with self._guard:
+            self._answering = True
+            self._readings = {reading.id: reading for reading in readings}
+            self._learn(readings, speeds)
+        self._take_ownership(readings)
+        return True
+
+    # --------------------------------------------------------------------------------------- inside
+
+    def _run(self) -> None:
+        pause = self._interval
+        while not self._closing.is_set():
+            self._again.clear()
+            try:
+                answered = self.measure()
+            except Exception:  # the edge of a thread without which a lost GPU would not be noticed
+                logger.exception("measuring the GPUs failed; it goes on")
+                answered = False
+            pause = self._interval if answered else min(2 * pause, _LONGEST_PAUSE)
+            self._again.wait(pause)
+
+    def _learn(self, readings: Sequence[Reading], speeds: dict[DeviceId, float]) -> None:
+        """New GPUs join the pool; none ever leaves it by itself. Under the guard."""
+        numbers = islands(readings)
+        for reading in readings:
+            if not reading.fault and reading.id not in self._known:
+                self._known[reading.id] = Device(
+                    id=reading.id,
+                    type=reading.type,
+                    memory=reading.memory,
+                    island=numbers[reading.id],
+                    speed=speeds.get(reading.id) or reading.memory / 80e9,
+                )
+
+    def _take_ownership(self, readings: Sequence[Reading]) -> None:
+        """Tell Grus's own processes from others. Without an engine, nobody's are Grus's."""
+        ours = self._owned(readings) if self._owned is not None else frozenset()
+        outside = {reading.id: _users(reading, ours) for reading in readings}
+        with self._guard:
+            self._outside = {device: users for device, users in outside.items() if users}
+
+
+def find(*, module: str = "pynvml", patience: float = PATIENCE) -> NvmlSource | None:
+    """The GPUs of this machine; None without a driver or without GPUs. Not started yet: `open` does that."""
+    source = NvmlSource(module=module, patience=patience)
+    if source.measure() and source.readings():
+        return source
+    source.close()
+    return None
+
+
+def _users(reading: Reading, ours: frozenset[int]) -> str:
+    """Who else uses the GPU, for people. A process that cannot be seen here (any more) is nobody."""
+    others = [text for pid, _ in reading.processes if pid not in ours and (text := _describe(pid))]
+    rest = f" and {len(others) - 1} more" if len(others) > 1 else ""
+    return others[0] + rest if others else ""
+
+
+def _describe(pid: int) -> str:
+    folder = Path(f"/proc/{pid}")
+    try:
+        return f"pid {pid} {(folder / 'comm').read_text().strip()}, user {folder.stat().st_uid}"
+    except OSError:
+        return ""
+
+
+def _reading(gpu: dict[str, object]) -> Reading:
+    if gpu.get("fault"):
+        return Reading(DeviceId(str(gpu["id"])), "", 0, 0, None, (), fault=str(gpu["fault"]))
+    utilisation = gpu["utilisation"]
+    processes, links = gpu["processes"], gpu["links"]
+    assert isinstance(processes, list)
+    assert isinstance(links, list)
+    return Reading(
+        id=DeviceId(str(gpu["id"])),
+        type=str(gpu["type"]),
+        memory=int(str(gpu["memory"])),
+        used=int(str(gpu["used"])),
+        utilisation=None if utilisation is None else float(str(utilisation)),
+        processes=tuple((int(pid), int(held)) for pid, held in processes),
+        links=tuple(DeviceId(link) for link in links),
+    )
+
+
+def _cpu() -> int:
+    """Thousandths of a core that this process may use."""
+    return 1000 * len(os.sched_getaffinity(0))
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
