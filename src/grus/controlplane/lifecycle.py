@@ -152,6 +152,9 @@ def up_since(job: Job, own: Statuses) -> float | None:
 
 def _released(job: Job, seats: tuple[Member, ...], own: Statuses, now: float) -> Change | None:
     """Take away the seats that were given back and whose workers are proven dead."""
+    setup = own.get(setup_id(job))
+    if setup is not None and setup.state is not WorkerState.ENDED:
+        return None  # it is bound to all seats of its node
     gone = {
         seat
         for member in seats

@@ -257,14 +257,14 @@ class ControlLoop:
     def _advance(self, now: float) -> list[Change]:
         picture = self._picture
         changes = []
-        for id_ in picture.freed:
+        for id_ in sorted(picture.freed):  # sorted: the same events lead to the same writes
             job = picture.snapshot.job(id_)
             if job is not None and (change := picture.after.failure(job, now)) is not None:
                 changes.append(change)
             else:
                 picture.recheck(id_)
         picture.freed = set()
-        for id_ in picture.touched & picture.holding:
+        for id_ in sorted(picture.touched & picture.holding):
             job = picture.snapshot.job(id_)
             if job is None:
                 continue
@@ -329,7 +329,7 @@ class ControlLoop:
 
     def _apply(self, now: float) -> None:
         touched, self._picture.touched = self._picture.touched, set()
-        for id_ in touched:
+        for id_ in sorted(touched):
             job = self._picture.snapshot.job(id_)
             statuses = self._picture.statuses(id_)
             if job is None and not statuses:
