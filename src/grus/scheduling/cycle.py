@@ -13,7 +13,7 @@ from grus.model.resources import GPU
 from grus.scheduling.decisions import Decision, Decisions, Pause, Requeue, Resize, Start
 from grus.scheduling.defragment import defragment
 from grus.scheduling.elastic import grow
-from grus.scheduling.gang import PLANNED, Place, place, to_seat
+from grus.scheduling.gang import PLANNED, Place, Shape, place, to_seat
 from grus.scheduling.ordering import Key, RequestClass, Turn, giving_key
 from grus.scheduling.preemption import (
     MINIMUM_RUN,
@@ -22,6 +22,7 @@ from grus.scheduling.preemption import (
     Piece,
     inside,
     make_room,
+    may_take,
     shrink_step,
 )
 from grus.scheduling.quota import QueueNode
@@ -71,6 +72,11 @@ class Cycle:
         self.victims: dict[Entry, Victim] = {}
         self.backfills: dict[Entry, float] = {}
         self.reservation: Reservation | None = None
+        self._no_place: dict[Shape, tuple[int, str]] = {}
+        """Shapes that found no place, and how much had been freed by then."""
+        self._in_vain: dict[tuple[QueueNode, Shape, int, bool], int] = {}
+        """Who found nothing to take, and how much had been freed by then."""
+        self.over_cache: dict[QueueNode, tuple[int, list[Entry]]] = {}
         self._first_gang: Asking | None = None
         """The first gang that was tried in vain; its reservation never delays requests inside quota."""
         self._barriers: dict[QueueNode, tuple[Asking, float]] = {}
@@ -118,7 +124,7 @@ class Cycle:
             self.reservation = Reservation.make(self, self._first_gang)
         line: list[tuple[Key, int, QueueNode, Turn]] = []
         for leaf in self.tree.leaves:
-            if leaf.line.count and self._worth_asking(leaf, by_quota):
+            if leaf.line.count and (not by_quota or self._worth_asking_inside(leaf)):
                 turn = Turn(leaf, self.started, self.blocked)
                 line.append((giving_key(leaf, by_quota, GPU), len(line), leaf, turn))
         heapify(line)
@@ -128,18 +134,27 @@ class Cycle:
             if present > key:
                 heappush(line, (present, number, leaf, turn))
                 continue
+            if not by_quota and self._hopeless(leaf):
+                continue
             if self._serve(leaf, turn, by_quota):
                 heappush(line, (giving_key(leaf, by_quota, GPU), number, leaf, turn))
 
-    def _worth_asking(self, leaf: QueueNode, by_quota: bool) -> bool:
-        """A cheap look before a walk down the line: is there anything that the queue could get?"""
-        if by_quota:
-            return leaf.quota_room() > 0 or self._own_to_take(leaf)
-        if self.pool.free[SOON] > 0 or self._own_to_take(leaf) or self._late_backfill():
-            return True
+    def _worth_asking_inside(self, leaf: QueueNode) -> bool:
+        """A cheap look before a walk down the line: can anything there be inside quota?"""
+        room = leaf.quota_room()
+        return self._own_to_take(leaf) or any(shape.minimum <= room for shape in leaf.line.shapes)
+
+    def _hopeless(self, leaf: QueueNode) -> bool:
+        """Whether nothing that the queue waits for has a place, and it may take nothing from anybody."""
+        if self._own_to_take(leaf) or self._late_backfill() or may_take(self, leaf):
+            return False
         if any(other.surplus and other.over() for other in self.tree.leaves):
-            return True
-        return any(self._could_reclaim(node) for node in leaf.path[1:])
+            return False
+        return all(self._known_placeless(shape) for shape in leaf.line.shapes)
+
+    def _known_placeless(self, shape: Shape) -> bool:
+        known = self._no_place.get(shape)
+        return known is not None and known[0] == self.transaction.freed
 
     def _late_backfill(self) -> bool:
         return any((entry.backfill_until or 0.0) <= self.now for entry in self.snapshot.backfilled.values())
@@ -149,12 +164,6 @@ class Cycle:
             return True
         top = leaf.line.top_priority()
         return any(priority < top for priority in leaf.priorities)
-
-    def _could_reclaim(self, node: QueueNode) -> bool:
-        assert node.parent is not None
-        if node.held[SOON] >= max(node.share, node.quota):
-            return False
-        return any(other is not node and other.over() for other in node.parent.children)
 
     def _serve(self, leaf: QueueNode, turn: Turn, by_quota: bool) -> bool:
         """Give seats to the next job in line that can have them; False when none can."""
@@ -168,6 +177,8 @@ class Cycle:
                 self.started[found] = self.started.get(found, 0) + 1
                 self._count_start(leaf)
                 return True
+            if code == BEHIND_GANG and self._all_behind(leaf):
+                return False
             turn.skip(found)
             if code != OVER_QUOTA or not by_quota:
                 self.blocked[found] = code
@@ -187,7 +198,7 @@ class Cycle:
         if entry.never and shape.minimum > queue.never_room():
             return "never-preempted quota"
         if self._barred(asking):
-            return "behind a gang"
+            return BEHIND_GANG
         if by_quota:
             narrowed = self._inside_request(asking)
             if narrowed is None:
@@ -197,8 +208,12 @@ class Cycle:
         code = self._seat_free(asking)
         if code == "":
             return ""
+        vain = (queue, shape, entry.priority, by_quota)
+        if self._in_vain.get(vain) == self.transaction.freed and not self.impatient(entry):
+            return code
         if make_room(self, asking):
             return ""
+        self._in_vain[vain] = self.transaction.freed
         if by_quota and defragment(self, asking):
             return ""
         self._bar(asking)
@@ -216,16 +231,17 @@ class Cycle:
             if due is not None:
                 self._barriers[queue] = (asking, due)
 
+    def _all_behind(self, leaf: QueueNode) -> bool:
+        """Whether nothing in the queue can pass its blocked gang."""
+        gang, _ = self._barriers[leaf]
+        return not leaf.line.limited and all(gang.shape.competes(shape) for shape in leaf.line.shapes)
+
     def _barred(self, asking: Asking) -> bool:
         barrier = self._barriers.get(asking.queue)
         if barrier is None or barrier[0].entry is asking.entry:
             return False
         gang, due = barrier
-        if not gang.shape.nodes & asking.shape.nodes or passes(self, asking, due):
-            return False
-        return bool(
-            {k for p in gang.shape.parts for k in p.kinds} & {k for p in asking.shape.parts for k in p.kinds}
-        )
+        return gang.shape.competes(asking.shape) and not passes(self, asking, due)
 
     def _inside_request(self, asking: Asking) -> Asking | None:
         """The request if it is inside its queue's quota (with a quota by type: limited to types that are)."""
@@ -251,6 +267,8 @@ class Cycle:
         if broken:
             return broken
         held = self.reservation
+        if self._known_placeless(asking.shape) and held is None:
+            return self._no_place[asking.shape][1]
         for horizon, born in ((NOW, entry.generation + 1 if entry.running else 1), (SOON, PLANNED)):
             if horizon == NOW and queue.breaks(asking.amount, self.capacity, NOW):
                 continue
@@ -271,7 +289,9 @@ class Cycle:
             if barrier is not None and barrier[0].entry is not entry and horizon == NOW:
                 self.backfills.setdefault(entry, barrier[1])
             return ""
-        return self._why_no_place(asking)
+        code = self._why_no_place(asking)
+        self._no_place[asking.shape] = (transaction.freed, code)
+        return code
 
     def _too_much(self, asking: Asking, places: list[Place]) -> bool:
         """A memory slice on a small device takes more of it than was reckoned."""
@@ -279,11 +299,14 @@ class Cycle:
         return amount > asking.amount and bool(asking.queue.breaks(amount, self.capacity, SOON))
 
     def _why_no_place(self, asking: Asking) -> str:
-        free = sum(
-            self.pool.whole_free(kind, asking.shape.nodes, SOON)
-            for kind in {kind for part in asking.shape.parts for kind in part.kinds}
-        )
+        free = sum(self.pool.whole_free(kind, asking.shape.nodes, SOON) for kind in asking.shape.kinds)
         return "scattered" if free * GPU >= asking.amount else "no free GPUs"
+
+    def could_seat(self, entry: Entry) -> bool:
+        """Whether the job would get seats if it were the first in line."""
+        return entry.waiting and (
+            self._try(entry, by_quota=True) == "" or self._try(entry, by_quota=False) == ""
+        )
 
     def reason_untried(self, entry: Entry) -> str:
         """Why a job is not worth trying at all, or comes behind one that took the last GPUs."""
@@ -371,6 +394,7 @@ class Cycle:
 
 
 OVER_QUOTA = "over quota"
+BEHIND_GANG = "behind a gang"
 
 
 def _seat_order(place: Place) -> tuple[int, int]:

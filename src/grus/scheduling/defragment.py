@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def defragment(cycle: "Cycle", asking: Asking) -> bool:
     """Clear a node for the request by moving what runs there; False, and nothing changed, if none can be."""
     shape = asking.shape
-    kinds = {kind for part in shape.parts for kind in part.kinds}
+    kinds = shape.kinds
     free = sum(cycle.pool.whole_free(kind, shape.nodes, SOON) for kind in kinds) * GPU
     if free < asking.amount or asking.queue.breaks(asking.amount, cycle.capacity, SOON):
         return False

@@ -127,7 +127,7 @@ def _sentence(snapshot: Snapshot, entry: Entry, code: str) -> str:
     if code == "scattered":
         free = gpus(pool.free[SOON])
         return f"needs {need} GPUs together; {free} are free but on different nodes"
-    shape_free = sum(pool.whole_free(kind, entry.shape.nodes, SOON) for kind in _kinds(entry))
+    shape_free = sum(pool.whole_free(kind, entry.shape.nodes, SOON) for kind in entry.shape.kinds)
     share = gpus(queue.share)
     return (
         f"needs {need} GPUs; {shape_free} that it may use are free; "
@@ -135,13 +135,9 @@ def _sentence(snapshot: Snapshot, entry: Entry, code: str) -> str:
     )
 
 
-def _kinds(entry: Entry) -> set[int]:
-    return {kind for part in entry.shape.parts for kind in part.kinds}
-
-
 def _holders(snapshot: Snapshot, entry: Entry, code: str) -> tuple[tuple[JobId, int], ...]:
     own = code in ("limit", "never-preempted quota")
-    kinds = _kinds(entry)
+    kinds = entry.shape.kinds
     found: list[tuple[int, JobId]] = []
     for other in snapshot.holders():
         if own and entry.queue.path[1] is not other.queue.path[1]:
@@ -224,6 +220,11 @@ def _stops(snapshot: Snapshot, entry: Entry) -> Iterator[tuple[JobId, ...]]:
 def starts_with(snapshot: Snapshot, job: Job, change: Change, now: float) -> bool:
     """Whether the job would get its seats, now or as soon as others have left, if this were changed."""
     with _changed(snapshot, job, change):
+        cycle = Cycle(snapshot, now)
+        alone = cycle.could_seat(snapshot.entries[job.id])
+        cycle.close()
+        if not alone:
+            return False
         cycle = _decided(snapshot, now)
         started = bool(snapshot.entries[job.id].places)
         cycle.close()

@@ -71,9 +71,15 @@ class Shape:
     """Nodes that it may use, as bits."""
     preferred: int
     """Those of them that it would rather use."""
+    kinds: frozenset[int]
+    """All kinds of device that any of its parts may use."""
     minimum: int
     maximum: int
     """Micro-GPUs at the smallest and the largest size."""
+
+    def competes(self, other: "Shape") -> bool:
+        """Whether both could want the same device."""
+        return bool(self.nodes & other.nodes) and not self.kinds.isdisjoint(other.kinds)
 
     def counts(self) -> list[int]:
         """Replicas of each part at the smallest size."""
@@ -132,6 +138,7 @@ class Compiler:
             one_node=request.one_node,
             nodes=nodes,
             preferred=preferred,
+            kinds=frozenset(kind for part in parts for kind in part.kinds),
             minimum=sum(part.low * part.unit for part in parts),
             maximum=sum(part.high * part.unit for part in parts),
         )

@@ -1,7 +1,7 @@
 """Who is next: inside a queue by priority, then the users' shares, then age; between queues by holdings.
 
-Waiting jobs that are alike (same priority, user, shape and time limit) form a class. When one of a class cannot start,
-none of it can, so a cycle costs the number of classes, not of jobs.
+Waiting jobs that are alike (same priority, user, shape and time limit) form a class. When one of a class
+cannot start, none of it can, so a cycle costs the number of classes, not of jobs.
 """
 
 from bisect import bisect_left, insort
@@ -42,6 +42,10 @@ class WaitingLine:
         self.count = 0
         self.levels: dict[int, dict[UserName, dict[Alike, RequestClass]]] = {}
         """By priority, then user, then what they ask for."""
+        self.limited = 0
+        """How many have a `max_runtime`, and so might pass a reservation."""
+        self.shapes: dict[Shape, int] = {}
+        """How many ask for each shape."""
 
     def add(self, entry: "Entry") -> None:
         users = self.levels.setdefault(entry.priority, {})
@@ -49,6 +53,8 @@ class WaitingLine:
         found = shapes.get(entry.alike)
         if found is None:
             found = shapes[entry.alike] = RequestClass(entry.priority, entry.user, entry.shape)
+        self.limited += entry.alike[1] is not None
+        self.shapes[entry.shape] = self.shapes.get(entry.shape, 0) + 1
         insort(found.ages, entry.age)
         found.entries[entry.age] = entry
         self.count += 1
@@ -60,6 +66,10 @@ class WaitingLine:
         del found.ages[bisect_left(found.ages, entry.age)]
         del found.entries[entry.age]
         self.count -= 1
+        self.limited -= entry.alike[1] is not None
+        self.shapes[entry.shape] -= 1
+        if not self.shapes[entry.shape]:
+            del self.shapes[entry.shape]
         if not found.ages:
             del shapes[entry.alike]
             if not shapes:

@@ -88,7 +88,7 @@ def kinds_inside(branch: QueueNode, shape: Shape, amount: int, pool: Pool) -> se
     """Kinds of device of which the branch may hold that much more inside its quota by type."""
     assert branch.by_type is not None
     found = set()
-    for kind in {kind for part in shape.parts for kind in part.kinds}:
+    for kind in shape.kinds:
         name = pool.kinds[kind][0]
         key = name if name in branch.by_type else "any"
         if branch.held_by_type.get(key, 0) + amount <= branch.typed_quota(key):
@@ -169,6 +169,14 @@ def over_minima(queue: QueueNode) -> list[Entry]:
     return found
 
 
+def cached_over_minima(cycle: "Cycle", queue: QueueNode) -> list[Entry]:
+    """`over_minima`, worked out once for what the queue holds at the moment."""
+    known = cycle.over_cache.get(queue)
+    if known is None or known[0] != queue.held[SOON]:
+        known = cycle.over_cache[queue] = (queue.held[SOON], over_minima(queue))
+    return known[1]
+
+
 def _quota_order(queue: QueueNode) -> list[Entry]:
     by_user: dict[tuple[int, str], int] = {}
     order = []
@@ -201,15 +209,53 @@ def minima_pieces(entries: Iterable[Entry], nodes: int) -> Iterator[Piece]:
             yield Piece(entry, entry.places, False)
 
 
+def may_take(cycle: "Cycle", queue: QueueNode) -> bool:
+    """A cheap look: whether the queue, or a branch above it, is below its quota or its fair share at all."""
+    del cycle
+    return any(node.held[SOON] < max(node.share, node.quota) for node in queue.path[1:])
+
+
 def reclaim_pieces(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
     """Pieces of other queues that the asking one has a right to: over fair share first, then by ratio."""
-    for _ in range(2):  # What was taken inside a branch may open the right to take from outside it.
-        branches: dict[QueueNode, list[QueueNode]] = {}
-        for leaf in cycle.tree.leaves:
-            if leaf is not asking.queue and leaf.over():
-                branches.setdefault(leaf.path[parting(asking.queue, leaf)], []).append(leaf)
+    # What was taken inside a branch may open the right to take from outside it: so once more in a tree.
+    for _ in range(len(asking.queue.path) - 1):
+        branches = _victim_branches(cycle, asking)
         for branch in sorted(branches, key=_taking_key):
             yield from _branch_pieces(cycle, asking, branches[branch], nodes)
+
+
+def _victim_branches(cycle: "Cycle", asking: Asking) -> dict[QueueNode, list[QueueNode]]:
+    """Queues over quota that the asking one might take from, by the branch where their ways part."""
+    found: dict[QueueNode, list[QueueNode]] = {}
+    for leaf, _ in _victims(cycle, asking):
+        found.setdefault(leaf.path[parting(asking.queue, leaf)], []).append(leaf)
+    return found
+
+
+def _victims(cycle: "Cycle", asking: Asking) -> Iterator[tuple[QueueNode, int]]:
+    """Queues that the asking one might take from, and at most how much by the rules between them."""
+    queue = asking.queue
+    impatient = asking.minimum and cycle.impatient(asking.entry)
+    for leaf in cycle.tree.leaves:
+        if leaf is queue or not leaf.over():
+            continue
+        level = parting(queue, leaf)
+        mine, theirs = queue.path[level], leaf.path[level]
+        if asking.owed and inside(mine, asking, cycle.pool):
+            yield leaf, leaf.held[SOON]
+            continue
+        fair = _fair_bound(mine, theirs, asking.amount)
+        if impatient:
+            fair = max(fair, leaf.surplus)
+        if fair > 0:
+            yield leaf, fair
+
+
+def _fair_bound(mine: QueueNode, theirs: QueueNode, amount: int) -> int:
+    """How much a branch above its fair share can give before the taker would be better off."""
+    if mine.held[SOON] >= mine.share or mine.exact <= 0 or theirs.held[SOON] <= theirs.exact:
+        return 0
+    return int(theirs.held[SOON] - (mine.held[SOON] + amount) * theirs.exact / mine.exact) + 1
 
 
 def _branch_pieces(cycle: "Cycle", asking: Asking, leaves: list[QueueNode], nodes: int) -> Iterator[Piece]:
@@ -217,7 +263,8 @@ def _branch_pieces(cycle: "Cycle", asking: Asking, leaves: list[QueueNode], node
     for piece in surplus_pieces([entry for leaf in leaves for entry in leaf.elastic.values()], nodes):
         if may_reclaim(cycle, asking, piece):
             yield piece
-    for piece in minima_pieces([entry for leaf in leaves for entry in over_minima(leaf)], nodes):
+    minima = [entry for leaf in leaves for entry in cached_over_minima(cycle, leaf)]
+    for piece in minima_pieces(minima, nodes):
         if may_reclaim(cycle, asking, piece):
             yield piece
 
@@ -274,6 +321,16 @@ SOURCES: tuple[Source, ...] = (reclaim_pieces, _reclaim_then_own, _own_then_recl
 def make_room(cycle: "Cycle", asking: Asking) -> bool:
     """Take what the asking has a right to and seat it there as a plan; False, and nothing changed, if it
     cannot be done."""
+    before = cycle.transaction.freed
+    made = _make_room(cycle, asking)
+    if not made:
+        cycle.transaction.freed = before  # Everything is as it was: what was known to fail still does.
+    return made
+
+
+def _make_room(cycle: "Cycle", asking: Asking) -> bool:
+    if not _enough_to_take(cycle, asking):
+        return False
     for source in SOURCES:
         for nodes in _focus(cycle.pool, asking.shape):
             if _take_and_seat(cycle, asking, source(cycle, asking, nodes)):
@@ -281,6 +338,25 @@ def make_room(cycle: "Cycle", asking: Asking) -> bool:
     if asking.minimum and asking.amount > GPU:
         return _take_and_seat(cycle, asking, late_backfills(cycle, asking.shape.nodes))
     return False
+
+
+def _enough_to_take(cycle: "Cycle", asking: Asking) -> bool:
+    """A cheap bound: whether all that might be taken, and what is free, is as much as is asked."""
+    room = cycle.pool.free[SOON] + sum(
+        entry.held
+        for entry in cycle.snapshot.backfilled.values()
+        if (entry.backfill_until or 0.0) <= cycle.now
+    )
+    queue = asking.queue
+    if asking.minimum and (queue.surplus or any(level < asking.entry.priority for level in queue.priorities)):
+        room += queue.held[SOON]
+    taken = 0
+    if may_take(cycle, queue) or cycle.impatient(asking.entry):
+        for leaf, most in _victims(cycle, asking):
+            minima = cached_over_minima(cycle, leaf)
+            takeable = sum(entry.held for entry in minima if entry.held <= most and not entry.never)
+            taken += min(most, leaf.surplus + takeable)
+    return room + taken >= asking.amount and room + taken > cycle.pool.free[SOON]
 
 
 def _focus(pool: Pool, shape: Shape) -> list[int]:

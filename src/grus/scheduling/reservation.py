@@ -68,7 +68,7 @@ def passes(cycle: "Cycle", asking: Asking, due: float) -> bool:
 
 def known_end(cycle: "Cycle", asking: Asking) -> float | None:
     """When enough of what runs will have ended for the gang to fit, by count; None if that is not known."""
-    kinds = {kind for part in asking.shape.parts for kind in part.kinds}
+    kinds = asking.shape.kinds
     need = asking.amount
     if asking.shape.one_node:
         return _one_node_end(cycle, asking, kinds)
@@ -80,7 +80,7 @@ def known_end(cycle: "Cycle", asking: Asking) -> float | None:
     return None
 
 
-def _one_node_end(cycle: "Cycle", asking: Asking, kinds: set[int]) -> float | None:
+def _one_node_end(cycle: "Cycle", asking: Asking, kinds: frozenset[int]) -> float | None:
     free: dict[int, int] = {}
     for end, entry in _ends(cycle):
         for p in entry.places:
@@ -92,7 +92,7 @@ def _one_node_end(cycle: "Cycle", asking: Asking, kinds: set[int]) -> float | No
     return None
 
 
-def _of(place: Place, kinds: set[int]) -> bool:
+def _of(place: Place, kinds: frozenset[int]) -> bool:
     return bool(place.devices) and place.devices[0].kind in kinds
 
 
@@ -108,7 +108,7 @@ def _ends(cycle: "Cycle") -> list[tuple[float, "Entry"]]:
 
 def _free_devices(cycle: "Cycle", asking: Asking) -> list[DeviceState]:
     """Free GPUs that the gang could use: of the roomiest node if it needs one, else as many as it needs."""
-    kinds = {kind for part in asking.shape.parts for kind in part.kinds}
+    kinds = asking.shape.kinds
     nodes = [node for node in cycle.pool.nodes if node.bit & asking.shape.nodes]
     if asking.shape.one_node and nodes:
         nodes = [max(nodes, key=lambda n: (sum(n.counts[SOON].get(k, 0) for k in kinds), -n.index))]

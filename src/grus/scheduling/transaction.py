@@ -36,6 +36,8 @@ class Transaction:
         self.touched: dict[Entry, Before] = {}
         self.planned: set[Entry] = set()
         """Entries given seats that are not all free yet: they wait for them."""
+        self.freed = 0
+        """Grows whenever something is given back: what found no place before may find one now."""
         self._log: list[tuple[int, object, object, object]] = []
 
     def mark(self) -> int:
@@ -83,6 +85,7 @@ class Transaction:
                 self.free_soon(device, place.share)
             if part.cpu or part.memory:
                 self.host(place.node, -part.cpu, -part.memory, now=False)
+        self.freed += 1
         gone = set(places)
         staying = tuple(place for place in entry.places if place not in gone)
         self._set(entry, staying, entry.leaving + places, bool(staying), False)
@@ -121,6 +124,8 @@ class Transaction:
     def undo(self, mark: int) -> None:
         """Go back to how everything was at the mark."""
         log = self._log
+        if len(log) > mark:
+            self.freed += 1
         while len(log) > mark:
             what, thing, amount, now = log.pop()
             if what == _DEVICE:
