@@ -1,0 +1,52 @@
+"""Asking why a job waits, and doing what the answer says, to see whether it is true."""
+
+from dataclasses import replace
+
+from grus.model.identifiers import JobId
+from grus.model.queues import Quota, check_tree
+from grus.model.resources import GPU
+from grus.scheduling.explain import Change, Explanation, explain
+from tests.scheduling import reference
+from tests.scheduling.dump import dump
+from tests.scheduling.world import WORKED_OUT, World
+
+KEPT = WORKED_OUT | {"never_fits_cache", "_shapes"}
+"""What may be kept for the next question."""
+
+
+def why(world: World, name: str) -> Explanation:
+    before = dump(world.snapshot, KEPT)
+    found = explain(world.snapshot, JobId(name), world.now)
+    assert dump(world.snapshot, KEPT) == before, "explain changed its snapshot"
+    return found
+
+
+def apply(world: World, name: str, change: Change) -> None:
+    """Do what the explanation says, as a person would."""
+    if change.request is not None:
+        world.ask_instead(name, change.request)
+    for job in change.stop:
+        world.stop(job)
+    if change.quota is not None:
+        leaf, amount = change.quota
+        for queue in reference.chain(world.facts(), leaf):
+            if queue.quota.total < amount:
+                world.set_queue(replace(queue, quota=Quota.of(amount / GPU)))
+    if change.limit is not None:
+        queue = next(queue for queue in world.queues if queue.name == change.limit[0])
+        world.set_queue(replace(queue, limit=change.limit[1]))
+    wrong = check_tree(world.queues, reference.pool(world.facts()))
+    assert not wrong, f"the change would be refused: {wrong}"
+
+
+def change_is_true(world: World, name: str) -> None:
+    """Applied to a world in the same state, the change starts the job."""
+    found = why(world, name)
+    if found.fix is None:
+        assert found.change == ""
+        return
+    assert found.change
+    changed = world.clone()
+    apply(changed, name, found.fix)
+    changed.settle()
+    assert name in changed.running(), f"{found.change!r} did not start {name}: {found.sentence}"
