@@ -111,6 +111,8 @@ class Interrupted:
         chosen = "detach" if self._stopping else "stop" if self._stop else self._ask()
         if chosen == "detach":
             raise Detached
+        if chosen == "continue":
+            hint("watching goes on")
         if chosen == "stop":
             self._stopping = True
             with connected() as client:  # the other one may be in the middle of something
