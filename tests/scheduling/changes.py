@@ -24,7 +24,9 @@ def why(world: World, name: str) -> Explanation:
 def apply(world: World, name: str, change: Change) -> None:
     """Do what the explanation says, as a person would."""
     if change.request is not None:
-        world.ask_instead(name, change.request)
+        world.ask_instead(name, request=change.request)
+    if change.priority is not None:
+        world.ask_instead(name, priority=change.priority)
     for job in change.stop:
         world.stop(job)
     if change.quota is not None:

@@ -109,10 +109,10 @@ class World:
         self._put(replace(self[name], size=Range(low, high)))
         return self._disturbed()
 
-    def ask_instead(self, name: str, request: Request) -> "World":
+    def ask_instead(self, name: str, **changes: Request | int) -> "World":
         """The owner asks for something else."""
         job = self[name]
-        self._put(replace(job, spec=replace(job.spec, request=request)))
+        self._put(replace(job, spec=replace(job.spec, **changes)))  # type: ignore[arg-type]  # fields of Spec
         return self._disturbed()
 
     def saved(self, name: str) -> "World":

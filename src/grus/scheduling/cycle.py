@@ -6,6 +6,7 @@ nothing: the next cycle comes to the same plan, until they are proven free.
 """
 
 from collections.abc import Iterable
+from enum import IntEnum
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ from grus.scheduling.preemption import (
     may_take,
     shrink_step,
 )
-from grus.scheduling.quota import QueueNode
+from grus.scheduling.quota import UNLIMITED, QueueNode
 from grus.scheduling.reasons import paused_reason, resized_reason, started_reason
 from grus.scheduling.reservation import Reservation, due_at, passes
 from grus.scheduling.snapshot import Entry, Snapshot
@@ -42,6 +43,22 @@ def decide(snapshot: Snapshot, now: float) -> Decisions:
     decisions = cycle.difference(requeued)  # 7. with the reason of each
     cycle.close()
     return decisions
+
+
+class Stage(IntEnum):
+    """Which requests are served at a time."""
+
+    INSIDE = 1
+    FAIR = 2
+    OVER = 3
+
+
+OVER_QUOTA = "over quota"
+OVER_SHARE = "over fair share"
+LATER = (OVER_QUOTA, OVER_SHARE)
+"""Not yet: a later stage serves these."""
+BEHIND_GANG = "behind a gang"
+NO_FREE = "no free GPUs"
 
 
 class Victim(NamedTuple):
@@ -74,8 +91,9 @@ class Cycle:
         self.reservation: Reservation | None = None
         self._no_place: dict[Shape, tuple[int, str]] = {}
         """Shapes that found no place, and how much had been freed by then."""
-        self._in_vain: dict[tuple[QueueNode, Shape, int, bool], int] = {}
+        self._in_vain: dict[tuple[QueueNode, Shape, int, Stage], int] = {}
         """Who found nothing to take, and how much had been freed by then."""
+        self._over_leaves: tuple[int, tuple[list[QueueNode], float, bool]] | None = None
         self.over_cache: dict[QueueNode, tuple[int, list[Entry]]] = {}
         self._first_gang: Asking | None = None
         """The first gang that was tried in vain; its reservation never delays requests inside quota."""
@@ -91,10 +109,21 @@ class Cycle:
 
     def share(self) -> None:
         """Rules 2 to 4; placement (5) and victims (6) are inside each step."""
-        self.give(by_quota=True)  # 2. inside quota, by reclaim if need be,
+        self.give(Stage.INSIDE)  # 2. inside quota, by reclaim if need be,
         grow(self, by_quota=True)  #    growth of queues none of whose minima waits included
-        self.give(by_quota=False)  # 3. over quota, by fair share
+        self.give(Stage.FAIR)  # 3. over quota: first what stays within fair shares, then what crosses them,
+        self.give(Stage.OVER)  #    which would be taken back by those who come after
         grow(self, by_quota=False)  # 4. spare GPUs to elastic jobs
+
+    def over_leaves(self) -> tuple[list[QueueNode], float, bool]:
+        """Queues over quota, the highest held / share of any branch, and whether any of them has surplus."""
+        if self._over_leaves is None or self._over_leaves[0] != self.transaction.changes:
+            leaves = [leaf for leaf in self.tree.leaves if leaf.over()]
+            branches = {node for leaf in leaves for node in leaf.path[1:]}
+            ratio = max((n.held[SOON] / n.exact if n.exact > 0 else UNLIMITED for n in branches), default=0.0)
+            found = (leaves, ratio, any(leaf.surplus for leaf in leaves))
+            self._over_leaves = (self.transaction.changes, found)
+        return self._over_leaves[1]
 
     # ------------------------------------------------------------------------------- rules 1 to 3
 
@@ -118,9 +147,10 @@ class Cycle:
                         break
                     self.transaction.unseat(entry, step)
 
-    def give(self, by_quota: bool) -> None:
+    def give(self, stage: Stage) -> None:
         """Serve waiting jobs, always of the queue that has least in proportion to what it deserves."""
-        if not by_quota and self._first_gang is not None:
+        by_quota = stage is Stage.INSIDE
+        if not by_quota and self._first_gang is not None and self.reservation is None:
             self.reservation = Reservation.make(self, self._first_gang)
         line: list[tuple[Key, int, QueueNode, Turn]] = []
         for leaf in self.tree.leaves:
@@ -136,7 +166,7 @@ class Cycle:
                 continue
             if not by_quota and self._hopeless(leaf):
                 continue
-            if self._serve(leaf, turn, by_quota):
+            if self._serve(leaf, turn, stage):
                 heappush(line, (giving_key(leaf, by_quota, GPU), number, leaf, turn))
 
     def _worth_asking_inside(self, leaf: QueueNode) -> bool:
@@ -148,7 +178,7 @@ class Cycle:
         """Whether nothing that the queue waits for has a place, and it may take nothing from anybody."""
         if self._own_to_take(leaf) or self._late_backfill() or may_take(self, leaf):
             return False
-        if any(other.surplus and other.over() for other in self.tree.leaves):
+        if self.over_leaves()[2]:
             return False
         return all(self._known_placeless(shape) for shape in leaf.line.shapes)
 
@@ -165,14 +195,14 @@ class Cycle:
         top = leaf.line.top_priority()
         return any(priority < top for priority in leaf.priorities)
 
-    def _serve(self, leaf: QueueNode, turn: Turn, by_quota: bool) -> bool:
+    def _serve(self, leaf: QueueNode, turn: Turn, stage: Stage) -> bool:
         """Give seats to the next job in line that can have them; False when none can."""
         while True:
             following = turn.next()
             if following is None:
                 return False
             found, entry = following
-            code = self._try(entry, by_quota)
+            code = self._try(entry, stage)
             if code == "":
                 self.started[found] = self.started.get(found, 0) + 1
                 self._count_start(leaf)
@@ -180,7 +210,7 @@ class Cycle:
             if code == BEHIND_GANG and self._all_behind(leaf):
                 return False
             turn.skip(found)
-            if code != OVER_QUOTA or not by_quota:
+            if code not in LATER:
                 self.blocked[found] = code
 
     def _count_start(self, leaf: QueueNode) -> None:
@@ -191,7 +221,7 @@ class Cycle:
 
     # ---------------------------------------------------------------------------------- one request
 
-    def _try(self, entry: Entry, by_quota: bool) -> str:
+    def _try(self, entry: Entry, stage: Stage) -> str:
         """Seat one waiting job; "" if it worked, else the reason why not."""
         shape, queue = entry.shape, entry.queue
         asking = Asking(entry, shape, shape.counts(), shape.minimum, True)
@@ -199,7 +229,9 @@ class Cycle:
             return "never-preempted quota"
         if self._barred(asking):
             return BEHIND_GANG
-        if by_quota:
+        if stage is Stage.FAIR and not queue.within_share(asking.amount):
+            return OVER_SHARE
+        if stage is Stage.INSIDE:
             narrowed = self._inside_request(asking)
             if narrowed is None:
                 self._bar(asking)
@@ -208,28 +240,36 @@ class Cycle:
         code = self._seat_free(asking)
         if code == "":
             return ""
-        vain = (queue, shape, entry.priority, by_quota)
+        vain = (queue, shape, entry.priority, stage)
         if self._in_vain.get(vain) == self.transaction.freed and not self.impatient(entry):
             return code
         if make_room(self, asking):
             return ""
         self._in_vain[vain] = self.transaction.freed
-        if by_quota and defragment(self, asking):
+        if stage is Stage.INSIDE and defragment(self, asking):
             return ""
         self._bar(asking)
         if self._first_gang is None and shape.minimum > GPU:
             self._first_gang = asking
-            if not by_quota:
+            if stage is not Stage.INSIDE:
                 self.reservation = Reservation.make(self, asking)
         return code
 
     def _bar(self, asking: Asking) -> None:
         """A blocked gang that fits its quota is passed in its queue only by what ends before it is due."""
         queue = asking.queue
-        if GPU < asking.amount <= queue.quota and queue not in self._barriers:
-            due = due_at(self, asking)
-            if due is not None:
-                self._barriers[queue] = (asking, due)
+        if not GPU < asking.amount <= queue.quota or queue in self._barriers:
+            return
+        due = due_at(self, asking)
+        if due is not None and not self._has_place(asking):
+            self._barriers[queue] = (asking, due)
+
+    def _has_place(self, asking: Asking) -> bool:
+        """Whether it is not blocked at all: its turn comes at a later stage."""
+        mark = self.transaction.mark()
+        found = place(self.transaction, asking.shape, asking.counts, SOON, PLANNED)
+        self.transaction.undo(mark)
+        return found is not None
 
     def _all_behind(self, leaf: QueueNode) -> bool:
         """Whether nothing in the queue can pass its blocked gang."""
@@ -263,7 +303,7 @@ class Cycle:
     def _seat_free(self, asking: Asking) -> str:
         """Seat on what is free now, else plan on what is free soon; the code says what stands in the way."""
         entry, queue, transaction = asking.entry, asking.queue, self.transaction
-        broken = queue.breaks(asking.amount, self.capacity, SOON)
+        broken = self._broken_rule(asking)
         if broken:
             return broken
         held = self.reservation
@@ -293,6 +333,11 @@ class Cycle:
         self._no_place[asking.shape] = (transaction.freed, code)
         return code
 
+    def _broken_rule(self, asking: Asking) -> str:
+        """The rule that forbids it, as far as there are GPUs to forbid."""
+        broken = asking.queue.breaks(asking.amount, self.capacity, SOON)
+        return NO_FREE if broken == "reserved" and self.pool.free[SOON] < asking.amount else broken
+
     def _too_much(self, asking: Asking, places: list[Place]) -> bool:
         """A memory slice on a small device takes more of it than was reckoned."""
         amount = sum(place.held for place in places)
@@ -300,20 +345,18 @@ class Cycle:
 
     def _why_no_place(self, asking: Asking) -> str:
         free = sum(self.pool.whole_free(kind, asking.shape.nodes, SOON) for kind in asking.shape.kinds)
-        return "scattered" if free * GPU >= asking.amount else "no free GPUs"
+        return "scattered" if free * GPU >= asking.amount else NO_FREE
 
     def could_seat(self, entry: Entry) -> bool:
         """Whether the job would get seats if it were the first in line."""
-        return entry.waiting and (
-            self._try(entry, by_quota=True) == "" or self._try(entry, by_quota=False) == ""
-        )
+        return entry.waiting and any(self._try(entry, stage) == "" for stage in Stage)
 
     def reason_untried(self, entry: Entry) -> str:
         """Why a job is not worth trying at all, or comes behind one that took the last GPUs."""
         asking = Asking(entry, entry.shape, entry.shape.counts(), entry.shape.minimum, True)
         if entry.never and entry.shape.minimum > entry.queue.never_room():
             return "never-preempted quota"
-        return entry.queue.breaks(asking.amount, self.capacity, SOON) or self._why_no_place(asking)
+        return self._broken_rule(asking) or self._why_no_place(asking)
 
     # ------------------------------------------------------------------------------- what time decides
 
@@ -391,10 +434,6 @@ class Cycle:
             + [to_seat(entry.shape, place, leaving=True) for place in (*before.leaving, *given)]
         )
         return Resize(entry.id, seats, resized_reason(entry, len(added), len(given), self.victims.get(entry)))
-
-
-OVER_QUOTA = "over quota"
-BEHIND_GANG = "behind a gang"
 
 
 def _seat_order(place: Place) -> tuple[int, int]:

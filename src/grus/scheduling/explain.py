@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from grus.model.identifiers import JobId, QueueName
-from grus.model.jobs import Desired, Job, Phase, Spec
+from grus.model.jobs import NEVER_PREEMPTED, Desired, Job, Phase, Spec
 from grus.model.queues import gpus
 from grus.model.resources import GPU, Range, Request
 from grus.scheduling.cycle import Cycle
@@ -20,6 +20,8 @@ from grus.scheduling.topology import NOW, SOON
 STOPPABLE = 8
 """At most so many jobs are named to be stopped."""
 HOLDERS = 10
+MOST_TRIED = 4
+"""At most so many changes are tried with everybody in line; each costs a decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Change:
     quota: tuple[QueueName, int] | None = None
     """Raise this queue's quota to so many micro-GPUs."""
     limit: tuple[QueueName, int] | None = None
+    priority: int | None = None
+    """Submit it with this priority."""
     stop: tuple[JobId, ...] = ()
 
 
@@ -99,7 +103,7 @@ def _not_in_line(entry: Entry, now: float) -> Explanation:
 
 
 def _leaving_first(snapshot: Snapshot, entry: Entry, leaving: list[JobId]) -> Explanation:
-    held = tuple((job, snapshot.entries[job].held) for job in leaving if job in snapshot.entries)
+    held = tuple((job, snapshot.entries[job].job.held) for job in leaving if job in snapshot.entries)
     names = ", ".join(snapshot.entries[job].job.spec.name for job, _ in held) or "its seats"
     need = gpus(entry.shape.minimum)
     sentence = f"its {need} GPUs are chosen; it starts when {names} has left them"
@@ -158,7 +162,13 @@ def _holders(snapshot: Snapshot, entry: Entry, code: str) -> tuple[tuple[JobId, 
 
 def _cheapest(snapshot: Snapshot, entry: Entry, now: float) -> Change | None:
     """Tried in the order of what it costs people: ask for less, raise a rule, stop others' work."""
+    tried = 0
     for candidate in _candidates(snapshot, entry):
+        if tried >= MOST_TRIED:
+            return None
+        if not _starts_alone(snapshot, entry.job, candidate, now):
+            continue
+        tried += 1
         if starts_with(snapshot, entry.job, candidate, now):
             return candidate
     return None
@@ -176,6 +186,9 @@ def _candidates(snapshot: Snapshot, entry: Entry) -> Iterator[Change]:
         wanted = queue.never_held + amount
     if wanted <= snapshot.pool.capacity and wanted > queue.quota:
         yield Change(quota=(queue.name, wanted))
+    top = max([*queue.priorities, *queue.line.levels])
+    if entry.priority <= top < NEVER_PREEMPTED - 1:
+        yield Change(priority=top + 1)
     yield from (Change(stop=jobs) for jobs in _stops(snapshot, entry))
 
 
@@ -220,22 +233,28 @@ def _stops(snapshot: Snapshot, entry: Entry) -> Iterator[tuple[JobId, ...]]:
 def starts_with(snapshot: Snapshot, job: Job, change: Change, now: float) -> bool:
     """Whether the job would get its seats, now or as soon as others have left, if this were changed."""
     with _changed(snapshot, job, change):
-        cycle = Cycle(snapshot, now)
-        alone = cycle.could_seat(snapshot.entries[job.id])
-        cycle.close()
-        if not alone:
-            return False
         cycle = _decided(snapshot, now)
         started = bool(snapshot.entries[job.id].places)
         cycle.close()
     return started
 
 
+def _starts_alone(snapshot: Snapshot, job: Job, change: Change, now: float) -> bool:
+    """A cheap look: whether it would if it were the first in line."""
+    with _changed(snapshot, job, change):
+        cycle = Cycle(snapshot, now)
+        alone = cycle.could_seat(snapshot.entries[job.id])
+        cycle.close()
+    return alone
+
+
 @contextmanager
 def _changed(snapshot: Snapshot, job: Job, change: Change) -> Iterator[None]:
     undo: list[Callable[[], None]] = []
-    if change.request is not None:
-        snapshot.put(replace(job, spec=replace(job.spec, request=change.request)))
+    if change.request is not None or change.priority is not None:
+        request = job.spec.request if change.request is None else change.request
+        priority = job.spec.priority if change.priority is None else change.priority
+        snapshot.put(replace(job, spec=replace(job.spec, request=request, priority=priority)))
         undo.append(lambda: snapshot.put(job))
     for name in change.stop:
         other = snapshot.entries[name].job
@@ -270,6 +289,8 @@ def _say(snapshot: Snapshot, entry: Entry, fix: Change | None) -> str:
         return f"raise the limit of {fix.limit[0]} to {gpus(fix.limit[1])}"
     if fix.quota is not None:
         return f"raise the quota of {fix.quota[0]} to {gpus(fix.quota[1])}"
+    if fix.priority is not None:
+        return f"submit it with priority {fix.priority} instead of {entry.priority}"
     names = ", ".join(f"{snapshot.entries[job].job.spec.name} ({job})" for job in fix.stop)
     return f"stop {names}"
 
@@ -313,8 +334,7 @@ def _probe(spec: Spec) -> Job:
 def _fits_empty(empty: Snapshot, spec: Spec) -> bool:
     empty.put(_probe(spec))
     cycle = Cycle(empty, 0.0)
-    cycle.give(by_quota=True)
-    cycle.give(by_quota=False)
+    cycle.share()
     fits = bool(empty.entries[JobId("probe")].places)
     cycle.close()
     empty.put(replace(_probe(spec), phase=Phase.STOPPED))

@@ -118,7 +118,7 @@ def _fair(asking: Asking, piece: Piece, mine: QueueNode, theirs: QueueNode) -> b
         return False
     if mine.held[SOON] >= mine.share or mine.exact <= 0:
         return False
-    if theirs.held[SOON] <= -(-int(theirs.exact) // GPU) * GPU:
+    if theirs.held[SOON] <= theirs.share_rounded_up():
         return False
     after = (theirs.held[SOON] - piece.amount) * mine.exact
     return (mine.held[SOON] + asking.amount) * theirs.exact <= after + 1.0
@@ -235,9 +235,12 @@ def _victim_branches(cycle: "Cycle", asking: Asking) -> dict[QueueNode, list[Que
 def _victims(cycle: "Cycle", asking: Asking) -> Iterator[tuple[QueueNode, int]]:
     """Queues that the asking one might take from, and at most how much by the rules between them."""
     queue = asking.queue
-    impatient = asking.minimum and cycle.impatient(asking.entry)
-    for leaf in cycle.tree.leaves:
-        if leaf is queue or not leaf.over():
+    leaves, ratio, surplus = cycle.over_leaves()
+    impatient = asking.minimum and surplus and cycle.impatient(asking.entry)
+    if not impatient and not _any_right(cycle, asking, ratio):
+        return
+    for leaf in leaves:
+        if leaf is queue:
             continue
         level = parting(queue, leaf)
         mine, theirs = queue.path[level], leaf.path[level]
@@ -249,6 +252,17 @@ def _victims(cycle: "Cycle", asking: Asking) -> Iterator[tuple[QueueNode, int]]:
             fair = max(fair, leaf.surplus)
         if fair > 0:
             yield leaf, fair
+
+
+def _any_right(cycle: "Cycle", asking: Asking, ratio: float) -> bool:
+    """A cheap look at every level: inside quota, or below share and poorer than the richest (`ratio`)."""
+    for node in asking.queue.path[1:]:
+        if asking.owed and inside(node, asking, cycle.pool):
+            return True
+        after = node.held[SOON] + asking.amount
+        if node.held[SOON] < node.share and after <= ratio * node.exact:
+            return True
+    return False
 
 
 def _fair_bound(mine: QueueNode, theirs: QueueNode, amount: int) -> int:

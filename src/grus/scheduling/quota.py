@@ -118,6 +118,14 @@ class QueueNode:
         """How much more never-preempted work the queue may hold, at the tightest level."""
         return min(node.quota - node.never_held for node in self.path if node.parent is not None)
 
+    def within_share(self, amount: int) -> bool:
+        """Whether the queue, and every branch above it, would stay within its fair share rounded up."""
+        return all(node.held[SOON] + amount <= node.share_rounded_up() for node in self.path[1:])
+
+    def share_rounded_up(self) -> int:
+        """The exact fair share in whole GPUs, rounded up: nobody takes by fairness from one below this."""
+        return -(-int(self.exact) // GPU) * GPU
+
     def quota_room(self) -> int:
         """How much more the queue may hold inside its quota; negative when it is over."""
         return self.quota - self.held[SOON]

@@ -99,8 +99,7 @@ def _of(place: Place, kinds: frozenset[int]) -> bool:
 def _ends(cycle: "Cycle") -> list[tuple[float, "Entry"]]:
     ends = [
         (entry.started_at + entry.job.spec.max_runtime, entry)
-        for leaf in cycle.tree.leaves
-        for entry in leaf.running.values()
+        for entry in cycle.snapshot.limited.values()
         if entry.running and entry.job.spec.max_runtime is not None
     ]
     return sorted(ends, key=lambda item: (item[0], item[1].id))

@@ -118,6 +118,8 @@ class Snapshot:
         """Running jobs with a device that is gone or unhealthy."""
         self.backfilled: dict[JobId, Entry] = {}
         """Running jobs that were let past a reservation."""
+        self.limited: dict[JobId, Entry] = {}
+        """Running jobs whose end is known."""
         self._delayed: list[tuple[float, str]] = []
 
     def _build(self) -> None:
@@ -255,6 +257,8 @@ class Snapshot:
             self.broken[entry.id] = entry
         if entry.backfill_until is not None:
             self.backfilled[entry.id] = entry
+        if entry.job.spec.max_runtime is not None:
+            self.limited[entry.id] = entry
 
     def _end_run(self, entry: Entry) -> None:
         queue = entry.queue
@@ -262,6 +266,7 @@ class Snapshot:
         queue.elastic.pop(entry.id, None)
         self.broken.pop(entry.id, None)
         self.backfilled.pop(entry.id, None)
+        self.limited.pop(entry.id, None)
         queue.priorities[entry.priority] -= 1
         if not queue.priorities[entry.priority]:
             del queue.priorities[entry.priority]

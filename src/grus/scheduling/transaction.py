@@ -36,6 +36,8 @@ class Transaction:
         self.touched: dict[Entry, Before] = {}
         self.planned: set[Entry] = set()
         """Entries given seats that are not all free yet: they wait for them."""
+        self.changes = 0
+        """Grows with every change of what anybody holds."""
         self.freed = 0
         """Grows whenever something is given back: what found no place before may find one now."""
         self._log: list[tuple[int, object, object, object]] = []
@@ -105,6 +107,7 @@ class Transaction:
     def _set(
         self, entry: Entry, places: tuple[Place, ...], leaving: tuple[Place, ...], running: bool, now: bool
     ) -> None:
+        self.changes += 1
         if entry not in self.touched:
             self.touched[entry] = Before(entry)
         old = (entry.places, entry.leaving, entry.running, entry.held, entry.size)
@@ -144,6 +147,7 @@ class Transaction:
                 self._restore(thing, amount, bool(now))
 
     def _restore(self, entry: Entry, old: tuple[object, ...], now: bool) -> None:
+        self.changes += 1
         held = entry.held
         count_entry(entry, -1)
         entry.places, entry.leaving, entry.running, entry.held, entry.size = old  # type: ignore[assignment]  # the log is untyped
