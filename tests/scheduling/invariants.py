@@ -257,9 +257,10 @@ def _must_run(facts: Facts, job: Job) -> bool:
         for q in ref.chain(facts, job.spec.queue)
     ):
         return False
-    kept = replace(facts, jobs=tuple(_without_borrowed(facts, other) for other in facts.jobs))
-    taken = ref.minimum(facts, job)
-    with_it = holding(kept, job, taken)
+    kept = replace(facts, jobs=tuple(_without_borrowed(facts, other, job) for other in facts.jobs))
+    with_it = holding(kept, job, ref.minimum(facts, job))
+    if ref.held(with_it, job.spec.queue) > ref.effective_quotas(facts)[job.spec.queue]:
+        return False
     if ref.claimed(with_it) > ref.pool(facts):
         return False
     if any(
@@ -280,16 +281,27 @@ def _pretend(job: Job, amount: int) -> Job:
     return replace(job, seats=(seat,))
 
 
-def _without_borrowed(facts: Facts, job: Job) -> Job:
-    """The job without what a request inside quota may take: all of it, or its surplus."""
+def _without_borrowed(facts: Facts, job: Job, asking: Job) -> Job:
+    """The job without what a request inside quota may take: over quota; in the own queue by priority."""
     if not ref.holds(job):
         return job
+    own = job.spec.queue == asking.spec.queue
+    if own and job.spec.priority >= asking.spec.priority:
+        return job if job.spec.priority > asking.spec.priority else _shrunk(job)
     if len({other.user for other in ref.members(facts, job.spec.queue)}) > 1:
         return job
     piece = ref.inside(facts, job.spec.queue)[job.id]
     if job.spec.never_preempted or piece.minimum:
         return job
     return replace(job, seats=())
+
+
+def _shrunk(job: Job) -> Job:
+    """The job at its smallest size; the last seats have left."""
+    allowed = ref.counts(job)
+    kept = [seat for seat in job.staying if seat.index < min(allowed[seat.role])]
+    whole = Counter(seat.role for seat in kept) == Counter({role: min(n) for role, n in allowed.items()})
+    return replace(job, seats=tuple(kept)) if whole else job
 
 
 # ------------------------------------------------------------- at rest, where every job is one rigid GPU

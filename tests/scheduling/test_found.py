@@ -1,0 +1,113 @@
+"""Histories that once went wrong, each cut down to what matters; found by random histories."""
+
+import pytest
+
+from tests.scheduling.builders import a_job, a_queue, lose
+from tests.scheduling.changes import change_is_true, why
+from tests.scheduling.world import World, jobs_of
+
+
+def test_a_gang_that_the_healthy_pool_cannot_hold_keeps_nobody_waiting() -> None:
+    """Three of four GPUs are lost: the gang of four waits for their return, not everybody with it."""
+    world = World("1x4", a_queue("A", quota=4), a_queue("B"))
+    world.submit(a_job("gang", queue="A", gpus=4)).lose("n1-1", "n1-2", "n1-3").settle().advance(700)
+    world.run(a_job("b1", queue="B")).advance(700)
+    assert world.running() == {"b1"}
+
+
+def test_a_gang_of_a_lost_type_is_no_reason_to_swap_others() -> None:
+    """Its reservation is for ever due; jobs that were let past it must not be paused and started in turn."""
+    world = World("1x3+1x2:T4", a_queue("A", quota=5)).set_nodes(lose(World("1x3+1x2:T4").nodes, "n2-0"))
+    world.submit(a_job("lost", queue="A", gpus="T4:2"))
+    world.submit(*[a_job(f"e{i}", queue="A", gpus="2..5") for i in range(3)]).advance(700)
+    for _ in range(4):
+        world.finish(min(world.running())).advance(700)
+        if not world.running():
+            break
+
+
+def test_the_guard_does_not_protect_a_queues_own_jobs_from_a_request_inside_quota() -> None:
+    """The urgent minimum is inside the quota of 2; the limit of 5 makes it take a young job of its own."""
+    world = World("1x10", a_queue("A", quota=2, limit=5))
+    world.run(a_job("a3", queue="A", gpus=3), a_job("a1", queue="A")).advance(20)
+    world.run(a_job("urgent", queue="A", gpus="2..8", sizes=[2, 4, 8], priority=60))
+    assert "urgent" in world.running()
+
+
+def test_a_never_preempted_slice_counts_as_its_share_of_the_device_it_is_put_on() -> None:
+    """8 GB are a tenth of an A100, but two thirds of an RTX3060, where dev jobs go: one more is enough."""
+    world = World("1x3:RTX3060+1x1:A100", a_queue("A", quota=2))
+    world.submit(a_job("d0", queue="A", type="dev"))
+    world.submit(*[a_job(f"d{i}", queue="A", gpus="8GB", type="dev") for i in (1, 2)]).settle()
+
+
+def test_a_preemptor_gets_what_its_victims_left() -> None:
+    """An urgent gang pauses two of its queue; they must not start again in its place."""
+    world = World(
+        "2x1:T4+1x1:A100+2x2:RTX3060",
+        a_queue("P", quota=5),
+        a_queue("P.A", quota=1, parent="P"),
+        a_queue("Q", quota=2),
+        a_queue("Q.A", quota=2, parent="Q"),
+    )
+    world.submit(*jobs_of("Q.A", 3)).step()
+    world.submit(a_job("urgent", queue="Q.A", gpus="1..8", sizes=[3, 6], priority=60))
+    world.submit(*jobs_of("P.A", 2), a_job("timed", queue="P.A", max_runtime=100.0)).advance(700)
+
+
+def test_who_started_last_is_known_of_paused_jobs_too() -> None:
+    """A snapshot built anew after a restart decides the same: the last start is on the jobs."""
+    world = World("2x1:RTX3060+1x2:T4+1x2:A100", a_queue("A", quota=3), a_queue("B", quota=3)).cordon("n2")
+    world.submit(a_job("wide", queue="A", gpus="3..8")).step()
+    world.submit(*jobs_of("B", 2), a_job("urgent", queue="A", priority=75)).settle()
+
+
+@pytest.mark.parametrize("name", ["dev", "gang"])
+def test_a_change_that_the_configuration_forbids_is_not_named(name: str) -> None:
+    """All quota is given away: raising a queue's would be refused, so it starts nothing."""
+    world = World("2x2", a_queue("A", quota=4), a_queue("B"))
+    world.run(a_job("dev", queue="B", type="dev"), a_job("gang", queue="A", gpus=4, priority=10))
+    world.run(a_job("other", queue="A", gpus=3))
+    if name in world.waiting():
+        change_is_true(world, name)
+
+
+def test_nothing_is_called_reserved_where_nothing_is() -> None:
+    """A gang larger than what is free waits for GPUs, not for somebody's reserved ones."""
+    world = World("1x6", a_queue("A", quota=1)).run(a_job("e", queue="A", gpus="3..4"))
+    world.run(a_job("gang", queue="A", gpus=5))
+    assert why(world, "gang").code != "reserved"
+
+
+def test_waiting_behind_more_important_minima_is_not_swapping() -> None:
+    """Quota 1, two urgent elastic jobs over it hold all: a small job inside quota waits and nobody moves."""
+    world = World("1x4", a_queue("A", quota=1))
+    world.submit(*[a_job(f"u{i}", queue="A", gpus="2..4", priority=75) for i in (1, 2)]).settle()
+    world.submit(a_job("small", queue="A")).advance(700)
+    assert world.running() == {"u1", "u2"}
+
+
+def test_sizes_of_a_gang_with_a_reservation_do_not_swap() -> None:
+    """Mixed types, a cordoned node, elastic gangs and one that ended: everything comes to rest."""
+    world = World("2x4:A100+2x2:T4+2x3:RTX3060", a_queue("A", quota=8, limit=10)).cordon("n1")
+    world.submit(a_job("j1", queue="A", gpus=2), a_job("j2", queue="A"))
+    world.submit(a_job("j3", queue="A", gpus="2..4", one_node=True), a_job("j4", queue="A", gpus="3..5"))
+    world.settle()
+    world.submit(a_job("j6", queue="A", gpus="2..7")).stop("j2").submit(a_job("j7", queue="A"))
+    for _ in range(8):
+        world.advance(700)
+        for name in sorted(world.running()):
+            world.finish(name)
+    assert not world.waiting()
+
+
+def test_a_quota_taken_from_a_running_queue_does_not_make_two_queues_swap() -> None:
+    world = World("2x4:A100", a_queue("A", quota=5, weight=0.5), a_queue("B", quota=3, limit=4))
+    world.submit(*jobs_of("B", 2), a_job("wide", queue="A", gpus="3..8", one_node=True)).settle()
+    world.set_queue(a_queue("B", quota=1, limit=4))
+    world.submit(*[a_job(f"u{i}", queue="B", gpus="2..7", priority=75) for i in (1, 2)]).advance(700)
+    for _ in range(6):
+        for name in sorted(world.running()):
+            world.finish(name)
+        world.advance(700)
+    assert not world.waiting()
