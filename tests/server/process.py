@@ -89,11 +89,18 @@ class ServerProcess:
 
     def end(self) -> None:
         """Stop every job, then the server."""
-        if self.process is None or self.process.poll() is not None:
-            self.start()
+        try:
+            if self.process is None or self.process.poll() is not None:
+                self.start()
+            self._stop_jobs()
+            self.stop()
+        finally:
+            if self.process is not None and self.process.poll() is None:
+                self.kill()
+
+    def _stop_jobs(self) -> None:
+        left = [phase.value for phase in Phase if phase not in TERMINAL]
         with self.client() as client:
-            left = [phase.value for phase in Phase if phase not in TERMINAL]
             for job in client.jobs(phases=left, limit=1000):
                 client.stop(job.id)
-            eventually(lambda: not client.jobs(phases=left), "all jobs have ended")
-        self.stop()
+            eventually(lambda: not client.jobs(phases=left), f"all jobs have ended; {self.said.read_text()}")

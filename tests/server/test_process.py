@@ -4,6 +4,7 @@ import os
 import signal
 import stat
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,11 @@ from tests.server.process import ServerProcess, eventually
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ServerProcess]:
     built = ServerProcess(tmp_path / "home")
-    built.start()
-    yield built
-    built.end()
+    try:
+        built.start()
+        yield built
+    finally:
+        built.end()
 
 
 def a_sleeper(server: ServerProcess, handle: Handle) -> int:
@@ -75,8 +78,7 @@ def test_a_clean_stop_leaves_jobs_running_and_takes_the_address_back(server: Ser
 
 
 def test_open_streams_do_not_hold_up_the_stop_and_go_on_with_the_next_server(server: ServerProcess) -> None:
-    with server.client() as client:
-        events = client.watch(after=0)
+    with server.client() as client, closing(client.watch(after=0)) as events:
         first = client.submit({"run": "true", "workdir": "/"})
         seen = [next(events)]
         assert server.stop() == 0

@@ -9,7 +9,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import cache
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -162,7 +162,9 @@ class Client:
         answer = self._transport.request("GET", _at("jobs", job, "log"), params=params)
         return answer.content, int(answer.headers["Grus-Next-Offset"])
 
-    def follow_log(self, job: str, *, worker: int | None = None, offset: int = 0) -> Iterator[str]:
+    def follow_log(
+        self, job: str, *, worker: int | None = None, offset: int = 0
+    ) -> Generator[str, None, None]:
         """The log as text, as it is written, until the job has ended."""
         params = _params(worker=worker, offset=offset)
         for event in self._transport.live(_at("jobs", job, "log", "stream"), params=params):
@@ -175,7 +177,7 @@ class Client:
             return self._ask(list[EventOut], "GET", _at("jobs", job, "events"), params=params)
         return self._ask(list[EventOut], "GET", "/v1/events", params=_params(after=after, limit=limit))
 
-    def watch(self, *, after: int | None = None, job: str | None = None) -> Iterator[EventOut]:
+    def watch(self, *, after: int | None = None, job: str | None = None) -> Generator[EventOut, None, None]:
         """Events as they happen, for ever; from `after` on if it is given, else from now."""
         last = "" if after is None else str(after)
         for event in self._transport.live("/v1/events", params=_params(job=job), last=last):
@@ -190,7 +192,7 @@ class Client:
     def usage(self) -> list[UsageOut]:
         return self._ask(list[UsageOut], "GET", "/v1/usage")
 
-    def watch_usage(self) -> Iterator[list[UsageOut]]:
+    def watch_usage(self) -> Generator[list[UsageOut], None, None]:
         """What the running workers use, about once a second."""
         for event in self._transport.live("/v1/usage/stream"):
             yield _read(list[UsageOut], event.data)
