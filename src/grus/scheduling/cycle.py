@@ -15,7 +15,7 @@ from grus.scheduling.decisions import Decision, Decisions, Pause, Requeue, Resiz
 from grus.scheduling.defragment import defragment
 from grus.scheduling.elastic import grow
 from grus.scheduling.gang import PLANNED, Place, Shape, place, to_seat
-from grus.scheduling.ordering import Key, RequestClass, Turn, giving_key
+from grus.scheduling.ordering import Group, Key, RequestClass, Turn, giving_key
 from grus.scheduling.preemption import (
     MINIMUM_RUN,
     PATIENCE,
@@ -84,8 +84,8 @@ class Cycle:
         self.started: dict[RequestClass, int] = {}
         """How many of each class got seats, in the order of the line."""
         self.newcomers: list[Entry] = []
-        self.blocked: dict[RequestClass, str] = {}
-        """One reason for each class that was tried in vain."""
+        self.blocked: dict[Group, str] = {}
+        """One reason for each group of equal requests that was tried in vain."""
         self.victims: dict[Entry, Victim] = {}
         self.backfills: dict[Entry, float] = {}
         self.reservation: Reservation | None = None
@@ -154,7 +154,7 @@ class Cycle:
             self.reservation = Reservation.make(self, self._first_gang)
         line: list[tuple[Key, int, QueueNode, Turn]] = []
         for leaf in self.tree.leaves:
-            if leaf.line.count and (not by_quota or self._worth_asking_inside(leaf)):
+            if leaf.line.count and self._worth_asking(leaf, stage):
                 turn = Turn(leaf, self.started, self.blocked)
                 line.append((giving_key(leaf, by_quota, GPU), len(line), leaf, turn))
         heapify(line)
@@ -169,10 +169,14 @@ class Cycle:
             if self._serve(leaf, turn, stage):
                 heappush(line, (giving_key(leaf, by_quota, GPU), number, leaf, turn))
 
-    def _worth_asking_inside(self, leaf: QueueNode) -> bool:
-        """A cheap look before a walk down the line: can anything there be inside quota?"""
-        room = leaf.quota_room()
-        return self._own_to_take(leaf) or any(shape.minimum <= room for shape in leaf.line.shapes)
+    def _worth_asking(self, leaf: QueueNode, stage: Stage) -> bool:
+        """A cheap look before a walk down the line: is anything in it for this stage?"""
+        if stage is Stage.OVER:
+            return True
+        least = min(shape.minimum for shape in leaf.line.shapes)
+        if stage is Stage.FAIR:
+            return leaf.within_share(least)
+        return least <= leaf.quota_room() or self._own_to_take(leaf)
 
     def _hopeless(self, leaf: QueueNode) -> bool:
         """Whether nothing that the queue waits for has a place, and it may take nothing from anybody."""
@@ -209,9 +213,14 @@ class Cycle:
                 return True
             if code == BEHIND_GANG and self._all_behind(leaf):
                 return False
-            turn.skip(found)
-            if code not in LATER:
-                self.blocked[found] = code
+            turn.skip(found.group if self._same_for_all(entry) else found)
+            if code not in LATER and self._same_for_all(entry):
+                self.blocked[found.group] = code
+
+    def _same_for_all(self, entry: Entry) -> bool:
+        """Whether what failed for this job fails for all that ask for the same: an older one may have waited
+        long enough to take surplus."""
+        return not self.over_leaves()[2] or self.impatient(entry)
 
     def _count_start(self, leaf: QueueNode) -> None:
         self._turns += 1

@@ -83,7 +83,7 @@ def _decided(snapshot: Snapshot, now: float) -> Cycle:
 def _code(cycle: Cycle, entry: Entry) -> str:
     for found in entry.queue.line.classes():
         if entry.age in found.entries:
-            return cycle.blocked.get(found) or cycle.reason_untried(entry)
+            return cycle.blocked.get(found.group) or cycle.reason_untried(entry)
     return "no free GPUs"
 
 

@@ -25,14 +25,17 @@ Age = tuple[float, str]
 class RequestClass:
     """Waiting jobs of one queue that ask for the same, oldest first."""
 
-    __slots__ = ("ages", "entries", "priority", "shape", "user")
+    __slots__ = ("ages", "entries", "group")
 
-    def __init__(self, priority: int, user: UserName, shape: "Shape") -> None:
-        self.priority = priority
-        self.user = user
-        self.shape = shape
+    def __init__(self, group: "Group") -> None:
+        self.group = group
+        """What it shares with the classes of other users: if one of the group cannot start, none can."""
         self.ages: list[Age] = []
         self.entries: dict[Age, Entry] = {}
+
+
+Group = tuple["WaitingLine", int, Alike]
+"""The line, the priority, and what is asked for."""
 
 
 class WaitingLine:
@@ -52,7 +55,7 @@ class WaitingLine:
         shapes = users.setdefault(entry.user, {})
         found = shapes.get(entry.alike)
         if found is None:
-            found = shapes[entry.alike] = RequestClass(entry.priority, entry.user, entry.shape)
+            found = shapes[entry.alike] = RequestClass((self, entry.priority, entry.alike))
         self.limited += entry.alike[1] is not None
         self.shapes[entry.shape] = self.shapes.get(entry.shape, 0) + 1
         insort(found.ages, entry.age)
@@ -90,14 +93,14 @@ class Turn:
     """One walk down a queue's line. The user who holds least is next; after each start the order is anew."""
 
     def __init__(
-        self, node: "QueueNode", started: dict[RequestClass, int], blocked: Container[RequestClass]
+        self, node: "QueueNode", started: dict[RequestClass, int], blocked: Container[Group]
     ) -> None:
         self._node = node
         self._started = started
         """How many of each class have been given seats in this cycle."""
         self._blocked = blocked
-        """Classes that were tried in vain in this cycle."""
-        self._skip: set[RequestClass] = set()
+        """What was tried in vain in this cycle."""
+        self._skip: set[RequestClass | Group] = set()
         self._levels = iter(sorted(node.line.levels, reverse=True))
         self._heap: list[tuple[int, Age, UserName, list[RequestClass]]] = []
 
@@ -120,8 +123,8 @@ class Turn:
                 return None
             self._enter(level)
 
-    def skip(self, found: RequestClass) -> None:
-        """Pass over the rest of this class."""
+    def skip(self, found: RequestClass | Group) -> None:
+        """Pass over the rest of this class, or of the classes of all users that ask for the same."""
         self._skip.add(found)
 
     def _enter(self, level: int) -> None:
@@ -135,7 +138,7 @@ class Turn:
     def _oldest(self, classes: list[RequestClass]) -> tuple[Age, RequestClass] | None:
         best: tuple[Age, RequestClass] | None = None
         for found in classes:
-            if found in self._blocked or found in self._skip:
+            if found.group in self._blocked or found.group in self._skip or found in self._skip:
                 continue
             at = self._started.get(found, 0)
             if at < len(found.ages) and (best is None or found.ages[at] < best[0]):
