@@ -1,8 +1,8 @@
 """Help: every verb has one with examples, and it is quick because nothing heavy is loaded."""
 
+import resource
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,11 +48,14 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.serial
-def test_help_answers_in_three_tenths_of_a_second() -> None:
+def test_help_takes_three_tenths_of_a_second_at_most() -> None:
+    """Of a core: that is what it takes, however busy the others keep the machine."""
+
     def once() -> float:
-        begin = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, "-m", "grus.cli.main", "--help"], capture_output=True, check=True)
-        return time.perf_counter() - begin
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     once()  # the first one may compile
     assert min(once() for _ in range(5)) <= QUICK

@@ -6,7 +6,6 @@ import typer
 
 from grus.cli.access import connected
 from grus.cli.output import Format, Output, emit, examples, for_people, hint, local, say, table
-from grus.model.ports import AccessRole
 
 PANEL = "People"
 Name = Annotated[str, typer.Argument(help="Name of the user.")]
@@ -38,9 +37,9 @@ def list_users(output: Output = Format.TABLE) -> None:
 @user.command("set", epilog=examples("grus user set ada --role member", "grus user set grace --role admin"))
 def set_user(
     name: Name,
-    role: Annotated[AccessRole, typer.Option(help="viewer looks, member submits, admin does everything.")] = (
-        AccessRole.MEMBER
-    ),
+    role: Annotated[
+        str, typer.Option(help="viewer looks, member submits, admin does everything.")
+    ] = "member",
     unix_user: Annotated[str, typer.Option(help="Whom the jobs run as, when the server is root.")] = "",
     output: Output = Format.TABLE,
 ) -> None:
@@ -48,7 +47,7 @@ def set_user(
     from grus.api.wire import UserIn, read
 
     with connected() as client:
-        made = client.put_user(name, read(UserIn, {"role": role.value, "unix_user": unix_user}, whole="user"))
+        made = client.put_user(name, read(UserIn, {"role": role, "unix_user": unix_user}, whole="user"))
     emit(made, output, lambda: say(f"{made.name} is {made.role}. Next: grus token new {made.name}"))
 
 

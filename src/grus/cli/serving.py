@@ -145,7 +145,7 @@ def _tell_started(server: "Running", output: Format, first: bool) -> None:
                 ("log", str(at.log_file)),
             )
         )
-    hint("next: grus run --gpu 1 -- nvidia-smi · grus submit job.yaml · grus top · grus down")
+    hint("next: grus run --gpu 1 -- python train.py · grus submit job.yaml · grus top · grus down")
 
 
 def _pool_words(client: "Client") -> str:
@@ -217,10 +217,12 @@ def _end_jobs(*, stop: bool) -> list[str]:
         live = client.jobs(phases=LIVE, limit=1000)
         if not stop:
             return [job.id for job in live if job.phase in HOLDING]
-        for job in live:
-            client.stop(job.id)
-        for job in live:
-            wait_for(client, job.id, set(TERMINAL))
+        while live:
+            for job in live:
+                client.stop(job.id)
+            for job in live:
+                wait_for(client, job.id, set(TERMINAL))
+            live = client.jobs(phases=LIVE, limit=1000)
     return []
 
 
