@@ -17,10 +17,12 @@ from grus.model.identifiers import JobId
 from grus.model.jobs import Desired, Job, Phase
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU
+from grus.scheduling.explain import never_fits
 from tests.properties.core_strategies import jobs, pools, size_of, trees
 from tests.properties.profiles import profile
 from tests.scheduling import invariants, reference
 from tests.scheduling.builders import a_job, a_queue
+from tests.scheduling.changes import change_is_true
 from tests.scheduling.world import World
 
 
@@ -50,10 +52,12 @@ class CoreMachine(RuleBasedStateMachine):
     @rule(data=st.data(), number=st.integers(1, 4))
     def submit(self, data: st.DataObject, number: int) -> None:
         job = data.draw(jobs(f"j{self.count}", [str(leaf) for leaf in self.leaves]), "job")
+        if never_fits(self.world.snapshot, job.spec):
+            return  # refused, as the server does
         for _ in range(number):
             name = f"j{self.count}"
             self.count += 1
-            self.world.submit(_named(job, name))
+            self.world.submit(replace(job, id=JobId(name)))
 
     @rule()
     def settle(self) -> None:
@@ -125,7 +129,15 @@ class CoreMachine(RuleBasedStateMachine):
         low, high = queue.reserved // GPU, _most_quota(self.world, queue) // GPU
         if high >= low:
             quota = Quota.of(data.draw(st.integers(low, high), "quota"))
-            self.world.set_queue(_with_quota(queue, quota))
+            self.world.set_queue(replace(queue, quota=quota))
+
+    @precondition(lambda self: self.world.waiting())
+    @rule(data=st.data())
+    def ask_why(self, data: st.DataObject) -> None:
+        """What the explanation says would start the job does start it, in a world of the same state."""
+        self.world.settle()
+        if waiting := sorted(self.world.waiting()):
+            change_is_true(self.world, data.draw(st.sampled_from(waiting), "job"))
 
     def teardown(self) -> None:
         """Everything heals, what runs ends; in the end nobody waits who could run."""
@@ -144,14 +156,6 @@ class CoreMachine(RuleBasedStateMachine):
         assert not world.running()
         for job in self.alive():
             assert not _could_run(world, job), f"{job.id} waits alone in an empty pool"
-
-
-def _named(job: Job, name: str) -> Job:
-    return replace(job, id=JobId(name))
-
-
-def _with_quota(queue: Queue, quota: Quota) -> Queue:
-    return replace(queue, quota=quota)
 
 
 def _most_quota(world: World, queue: Queue) -> int:

@@ -172,7 +172,7 @@ def claimed(facts: Facts, parent: QueueName | None = None) -> int:
 def never_preempted(facts: Facts, name: QueueName) -> int:
     """Minima of the branch's running never-preempted jobs."""
     return sum(
-        minimum(facts, job)
+        min(minimum(facts, job), job.held)
         for job in members(facts, name)
         if job.spec.never_preempted and job.phase in HOLDING and job.seats
     )
