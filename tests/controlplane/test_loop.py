@@ -179,7 +179,7 @@ def test_stop_of_a_waiting_job_is_immediate_and_idempotent(plane: Plane) -> None
 
 
 def test_pause_and_resume_by_a_person(plane: Plane) -> None:
-    """The worker is told first, then asked to end; resume goes on as the second attempt."""
+    """The worker is asked to end, then told why; resume goes on as the second attempt."""
     plane.engine.obedient = False
     job = plane.submit(gpus=4)
     plane.do(lambda: plane.services.pause(ANN, job))
@@ -188,7 +188,7 @@ def test_pause_and_resume_by_a_person(plane: Plane) -> None:
     assert control["pause"] is True
     assert control["deadline"] == plane.now + 2
     verbs = [verb for verb, _ in plane.engine.calls]
-    assert verbs.index("publish") < verbs.index("stop")
+    assert verbs.index("stop") < verbs.index("publish"), "what obeys the text alone would look done"
     plane.after(2)
     assert plane.phase(job) is Phase.PAUSED
     plane.after(1000)

@@ -106,7 +106,7 @@ def _for_member(
         if status is None or status.state is WorkerState.ENDED:
             return []
         grace = job.spec.checkpoint.grace
-        return [Tell(member.id, control, grace), End(member.id, grace)]
+        return [End(member.id, grace), Tell(member.id, control, grace)]
     if status is None:
         return [Launch(worker_spec(job, member, around)), *_news(job, member, control)]
     return _news(job, member, control) if status.state is not WorkerState.ENDED else []
@@ -118,10 +118,11 @@ def _news(job: Job, member: Member, control: Control) -> list[Effect]:
 
 
 def _end_all(own: Statuses, control: Control, grace: float) -> list[Effect]:
+    """Ended first, told second: one that obeyed the text before any signal would look done, not paused."""
     alive = [status.id for status in own.values() if status.state is not WorkerState.ENDED]
     effects: list[Effect] = []
     for worker in alive:
-        effects += [Tell(worker, control, grace), End(worker, grace)]
+        effects += [End(worker, grace), Tell(worker, control, grace)]
     return effects
 
 

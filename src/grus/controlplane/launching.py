@@ -77,12 +77,12 @@ def members(job: Job) -> tuple[Member, ...]:
 
 
 def _ranked(job: Job, groups: list[tuple[Seat, ...]]) -> list[Member]:
-    on_node: dict[NodeId, int] = {}
+    on_node: dict[tuple[NodeId, str], int] = {}
     found = []
     for rank, group in enumerate(groups):
         first = group[0]
-        local = on_node.get(first.node, 0)
-        on_node[first.node] = local + 1
+        local = on_node.get((first.node, first.role), 0)
+        on_node[first.node, first.role] = local + 1
         found.append(Member(worker_id(job.id, job.attempt, first), first.role, group, rank, local))
     return found
 
@@ -114,7 +114,8 @@ def worker_spec(job: Job, member: Member, around: Surroundings) -> WorkerSpec:
         argv=_argv(job.spec, member, role),
         env=_environment(job, member, around),
         workdir=job.spec.workdir,
-        devices=tuple(dict.fromkeys(device for seat in member.seats for device in seat.devices)),
+        devices=_devices(member),
+        visible=_visible(job, member),
         share=first.share,
         gpu_memory=_gpu_memory(first, role, around),
         memory=role.replica.memory * count if role else 0,
@@ -122,6 +123,22 @@ def worker_spec(job: Job, member: Member, around: Surroundings) -> WorkerSpec:
         grace=job.spec.checkpoint.grace,
         unix_user=around.unix_user,
     )
+
+
+def _devices(member: Member) -> tuple[DeviceId, ...]:
+    return tuple(dict.fromkeys(device for seat in member.seats for device in seat.devices))
+
+
+def _visible(job: Job, member: Member) -> tuple[DeviceId, ...]:
+    """A worker with one whole GPU sees those of its peers on the node too, in the order of LOCAL_RANK:
+    scripts choose theirs by that number, and the GPUs reach each other directly."""
+    if not worker_per_seat(job.spec) or member.role == SETUP or member.seats[0].share < GPU:
+        return ()
+    here = member.seats[0].node
+    peers = [one for one in members(job) if one.role == member.role and one.seats[0].node == here]
+    if any(len(_devices(one)) != 1 for one in peers):
+        return ()
+    return tuple(device for one in peers for device in _devices(one))
 
 
 def _argv(spec: Spec, member: Member, role: Role | None) -> tuple[str, ...]:

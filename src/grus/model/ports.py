@@ -155,7 +155,7 @@ class Store(Protocol):
     def set_cordoned(self, node: NodeId, cordoned: bool) -> "Future[None]": ...
 
     def prune(self, *, events_before: float, jobs_before: float) -> "Future[int]":
-        """Drop events older than that, and ended jobs that ended before that (with their keys); how many rows."""
+        """Drop events before that, and jobs that ended before that (with their keys); how many rows."""
         ...
 
     def close(self) -> None:
@@ -179,6 +179,8 @@ class WorkerSpec:
     """The whole environment that the job should see, but for what the engine adds (CUDA_VISIBLE_DEVICES)."""
     workdir: str
     devices: tuple[DeviceId, ...] = ()
+    visible: tuple[DeviceId, ...] = ()
+    """Devices that it sees, if more than its own: LOCAL_RANK counts in them; empty for its own."""
     share: int = 0
     """Micro-GPUs held of each device: GPU for whole ones."""
     gpu_memory: int = 0

@@ -1,7 +1,8 @@
 """Queues: a tree of teams and projects, each with its deserved, reserved and greatest number of GPUs.
 
 `quota` is what a queue deserves: a request inside it starts as soon as borrowed GPUs can be taken back.
-`reserved` is the part of it that is never lent. `weight` shares what the quotas leave. `limit` is never passed.
+`reserved` is the part of it that is never lent; `weight` shares what the quotas leave;
+`limit` is never passed.
 """
 
 from collections.abc import Iterable, Mapping

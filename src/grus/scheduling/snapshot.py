@@ -216,7 +216,8 @@ class Snapshot:
 
     def _seat(self, entry: Entry) -> None:
         job = entry.job
-        going = job.phase is Phase.PAUSING or job.terminal or job.desired is not Desired.RUN
+        told = job.phase is Phase.PAUSING or job.terminal or job.desired is not Desired.RUN
+        going = told or not job.staying
         parts = {part.role: i for i, part in enumerate(entry.shape.parts)}
         staying: list[Place] = []
         leaving: list[Place] = []

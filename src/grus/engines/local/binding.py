@@ -45,7 +45,10 @@ def bind(
         whole = sum(limit or device.memory for limit, device in zip(each, devices, strict=True))
         if not cap or whole < cap:
             cap, meaning = whole, "slice of GPU memory" if any(each) else "GPU memory"
-    env = {"CUDA_VISIBLE_DEVICES": ",".join(worker.devices), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    env = {
+        "CUDA_VISIBLE_DEVICES": ",".join(worker.visible or worker.devices),
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }
     if virtual:
         env["GRUS_VIRTUAL"] = "1"
     elif any(each):

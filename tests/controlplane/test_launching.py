@@ -1,0 +1,46 @@
+"""Seats become workers: who sees which GPUs, under which number."""
+
+from dataclasses import replace
+
+from grus.controlplane.launching import Surroundings, members, worker_spec
+from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
+from grus.model.jobs import Job, Launch, Seat, Spec
+from grus.model.ports import WorkerSpec
+from grus.model.resources import GPU, Range, Replica, Request, Role
+
+
+def a_gang(launch: Launch, nodes: str) -> Job:
+    """One seat a letter of `nodes`, each with one GPU of that node."""
+    request = Request((Role("worker", Range(len(nodes), len(nodes)), Replica()),))
+    spec = Spec(name="gang", queue=QueueName("default"), run=("true",), request=request, launch=launch)
+    seats = tuple(
+        Seat("worker", i, NodeId(node), (DeviceId(f"{node}{i}"),), GPU) for i, node in enumerate(nodes)
+    )
+    return Job(
+        id=JobId("j1"), spec=spec, user=UserName("u"), submitted_at=0.0, attempt=1, generation=1, seats=seats
+    )
+
+
+def workers_of(job: Job) -> list[WorkerSpec]:
+    around = Surroundings()
+    return [worker_spec(job, member, around) for member in members(job)]
+
+
+def test_each_worker_of_a_gang_finds_its_own_gpu_under_its_local_rank() -> None:
+    """As under torchrun: LOCAL_RANK is the index of its GPU among those that it sees."""
+    for worker in workers_of(a_gang(Launch.PER_GPU, "aabb")):
+        local = int(dict(worker.env)["LOCAL_RANK"])
+        assert worker.visible[local] == worker.devices[0]
+        assert len(worker.visible) == 2
+
+
+def test_a_worker_that_has_all_gpus_of_its_job_sees_just_those() -> None:
+    (worker,) = workers_of(a_gang(Launch.ONCE, "aa"))
+    assert worker.devices == ("a0", "a1")
+    assert worker.visible == ()
+
+
+def test_a_slice_is_seen_alone() -> None:
+    job = a_gang(Launch.PER_GPU, "aa")
+    sliced = replace(job, seats=tuple(replace(seat, share=GPU // 2) for seat in job.seats))
+    assert all(worker.visible == () for worker in workers_of(sliced))
