@@ -74,3 +74,5 @@ def test_every_command_of_the_readme_exists_with_its_options(command: str) -> No
     )
     assert shown.returncode == 0, shown.stderr
     assert not [option for option in options if option not in shown.stdout]
+    files = re.findall(r"\bexamples/\S+", command)
+    assert not [file for file in files if not (ROOT / file).is_file()]
