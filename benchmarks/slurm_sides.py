@@ -217,10 +217,10 @@ class SlurmSide:
         rate = count / (time.time() - began)
         self.cluster.cancel_all()
         before, began = self.cluster.completed_jobs(), time.time()
-        self.cluster.sbatch(self._true, f"--array=1-{count // 4}")
+        self.cluster.sbatch(self._true, f"--array=1-{count // 8}")
         return {
             "array_submits_per_s": rate,
-            "array_jobs_per_s": self._rate_until_completed(before, count // 4, began),
+            "array_jobs_per_s": self._rate_until_completed(before, count // 8, began),
         }
 
     def _sbatch(self, *options: str) -> str:
