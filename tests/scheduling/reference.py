@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from grus.model.cluster import Device, Health, Node
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName
-from grus.model.jobs import HOLDING, Desired, Job, PauseCause, Phase
+from grus.model.jobs import Desired, Job, PauseCause, Phase
 from grus.model.queues import Queue
 from grus.model.resources import GPU, Range, Replica, Role
 
@@ -174,7 +174,7 @@ def never_preempted(facts: Facts, name: QueueName) -> int:
     return sum(
         min(minimum(facts, job), job.held)
         for job in members(facts, name)
-        if job.spec.never_preempted and job.phase in HOLDING and job.seats
+        if job.spec.never_preempted and holds(job)
     )
 
 

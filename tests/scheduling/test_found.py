@@ -111,3 +111,40 @@ def test_a_quota_taken_from_a_running_queue_does_not_make_two_queues_swap() -> N
             world.finish(name)
         world.advance(700)
     assert not world.waiting()
+
+
+def test_an_urgent_gang_over_quota_and_its_queues_own_jobs_inside_it_do_not_swap() -> None:
+    """The gang of 3 is over the quota of 2, the singles are inside: whoever has the right, it stays so."""
+    world = World("2x3", a_queue("A", quota=2, limit=4))
+    world.submit(*jobs_of("A", 2), a_job("urgent", queue="A", gpus=3, priority=75)).advance(700)
+
+
+def test_urgent_elastic_gangs_and_singles_of_one_queue_do_not_swap() -> None:
+    world = World("2x4", a_queue("A", quota=3, limit=6, weight=0.5), a_queue("B", quota=1))
+    world.submit(*jobs_of("A", 3), *[a_job(f"u{i}", queue="A", gpus="3..6", priority=60) for i in range(3)])
+    world.submit(a_job("d1", queue="B", type="dev"), a_job("d2", queue="B", gpus="1..4", type="dev"))
+    for _ in range(4):
+        world.advance(700)
+        for name in sorted(world.running()):
+            world.finish(name)
+
+
+def test_at_its_limit_an_urgent_request_inside_quota_takes_a_young_job_of_its_own_queue() -> None:
+    world = World("2x3", a_queue("A", quota=3, limit=4)).submit(*jobs_of("A", 4)).settle()
+    world.run(a_job("urgent", queue="A", priority=75))
+    assert "urgent" in world.running()
+
+
+def test_inside_quota_more_than_twice_the_request_may_be_evicted_from_the_own_queue() -> None:
+    """The quota was cut to 4: two urgent singles fill it first; gangs of 3 are over it and give way."""
+    world = World("1x10", a_queue("A", quota=10)).run(*jobs_of("A", 3, gpus="3..7"))
+    world.set_queue(a_queue("A", quota=4)).settle()
+    world.submit(*[a_job(f"u{i}", queue="A", priority=60) for i in range(2)]).advance(700)
+    assert {"u0", "u1"} <= world.running()
+
+
+def test_raising_a_quota_is_named_only_if_it_helps_after_a_loss() -> None:
+    """With a GPU lost the effective quota stays below the configured one: the named change must reckon so."""
+    world = World("1x6", a_queue("A", quota=4), a_queue("B", quota=1), a_queue("C", quota=1)).lose("n1-5")
+    world.run(a_job("d", queue="C", type="dev"))
+    change_is_true(world, "d")
