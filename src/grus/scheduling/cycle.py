@@ -59,6 +59,7 @@ LATER = (OVER_QUOTA, OVER_SHARE)
 """Not yet: a later stage serves these."""
 BEHIND_GANG = "behind a gang"
 NO_FREE = "no free GPUs"
+NEVER_QUOTA = "never-preempted quota"
 
 
 class Victim(NamedTuple):
@@ -235,7 +236,7 @@ class Cycle:
         shape, queue = entry.shape, entry.queue
         asking = Asking(entry, shape, shape.counts(), shape.minimum, True)
         if entry.never and shape.minimum > queue.never_room():
-            return "never-preempted quota"
+            return NEVER_QUOTA
         if self._barred(asking):
             return BEHIND_GANG
         if stage is Stage.FAIR and not queue.within_share(asking.amount):
@@ -245,8 +246,12 @@ class Cycle:
             if narrowed is None:
                 self._bar(asking)
                 return OVER_QUOTA
-            asking = narrowed
+            asking = narrowed._replace(entitled=True)
         code = self._seat_free(asking)
+        if code in (NEVER_QUOTA, "limit") and any(part.memory_slice for part in shape.parts):
+            # On a larger device the same slice counts for less.
+            asking = asking.on_largest(self.pool)
+            code = self._seat_free(asking)
         if code == "":
             return ""
         vain = (queue, shape, entry.priority, stage)
@@ -329,9 +334,9 @@ class Cycle:
                     self.backfills[entry] = held.due
             if places is None:
                 continue
-            if self._too_much(asking, places):
+            if code := self.too_much(asking, places):
                 transaction.undo(mark)
-                return "limit"
+                return code
             transaction.seat(entry, tuple(places), now=horizon == NOW)
             self.newcomers.append(entry)
             barrier = self._barriers.get(queue)
@@ -347,10 +352,14 @@ class Cycle:
         broken = asking.queue.breaks(asking.amount, self.capacity, SOON)
         return NO_FREE if broken == "reserved" and self.pool.free[SOON] < asking.amount else broken
 
-    def _too_much(self, asking: Asking, places: list[Place]) -> bool:
-        """A memory slice on a small device takes more of it than was reckoned."""
+    def too_much(self, asking: Asking, places: list[Place]) -> str:
+        """The rule that is broken because a memory slice on a small device takes more of it than reckoned."""
         amount = sum(place.held for place in places)
-        return amount > asking.amount and bool(asking.queue.breaks(amount, self.capacity, SOON))
+        if amount <= asking.amount:
+            return ""
+        if asking.entry.never and asking.minimum and amount > asking.queue.never_room():
+            return NEVER_QUOTA
+        return asking.queue.breaks(amount, self.capacity, SOON)
 
     def _why_no_place(self, asking: Asking) -> str:
         free = sum(self.pool.whole_free(kind, asking.shape.nodes, SOON) for kind in asking.shape.kinds)
@@ -364,7 +373,7 @@ class Cycle:
         """Why a job is not worth trying at all, or comes behind one that took the last GPUs."""
         asking = Asking(entry, entry.shape, entry.shape.counts(), entry.shape.minimum, True)
         if entry.never and entry.shape.minimum > entry.queue.never_room():
-            return "never-preempted quota"
+            return NEVER_QUOTA
         return self._broken_rule(asking) or self._why_no_place(asking)
 
     # ------------------------------------------------------------------------------- what time decides

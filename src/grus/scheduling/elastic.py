@@ -93,8 +93,10 @@ def _take_idle(cycle: "Cycle", asking: Asking) -> bool:
     """On what is idle now, or at least planned on what will be."""
     entry, queue = asking.entry, asking.queue
     born = entry.generation + 1 if entry.id in queue.running else 1
+    if queue.breaks(asking.amount, cycle.capacity, SOON):
+        return False
     for horizon, generation in ((NOW, born), (SOON, PLANNED)):
-        if queue.breaks(asking.amount, cycle.capacity, horizon):
+        if horizon == NOW and queue.breaks(asking.amount, cycle.capacity, NOW):
             continue
         if horizon == SOON and entry.id not in queue.running:
             return False  # It has not even started: it takes what is there, and grows when more is.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import NEVER_PREEMPTED, Desired, Job, Phase, Spec
-from grus.model.queues import gpus
+from grus.model.queues import DEFAULT_QUEUE, Quota, check_tree, gpus
 from grus.model.resources import GPU, Range, Request
 from grus.scheduling.cycle import Cycle
 from grus.scheduling.quota import QueueNode
@@ -184,12 +184,25 @@ def _candidates(snapshot: Snapshot, entry: Entry) -> Iterator[Change]:
     wanted = max(queue.held[SOON], queue.quota) + amount
     if entry.never:
         wanted = queue.never_held + amount
-    if wanted <= snapshot.pool.capacity and wanted > queue.quota:
+    if wanted > queue.quota and _acceptable(snapshot, queue, wanted):
         yield Change(quota=(queue.name, wanted))
     top = max([*queue.priorities, *queue.line.levels])
     if entry.priority <= top < NEVER_PREEMPTED - 1:
         yield Change(priority=top + 1)
     yield from (Change(stop=jobs) for jobs in _stops(snapshot, entry))
+
+
+def _acceptable(snapshot: Snapshot, leaf: QueueNode, quota: int) -> bool:
+    """Whether the configuration would take this quota; the default queue's is what the others leave."""
+    if leaf.name == DEFAULT_QUEUE:
+        return False
+    raised = {node.name for node in leaf.path[1:] if node.full_quota < quota}
+    queues = [
+        replace(queue, quota=Quota.of(quota / GPU)) if queue.name in raised else queue
+        for queue in snapshot.queue_list
+        if queue.name != DEFAULT_QUEUE
+    ]
+    return not check_tree(queues, len(snapshot.pool.devices) * GPU)
 
 
 def _smaller(snapshot: Snapshot, job: Job) -> Iterator[Request]:

@@ -73,6 +73,8 @@ class Shape:
     """Those of them that it would rather use."""
     kinds: frozenset[int]
     """All kinds of device that any of its parts may use."""
+    possible: bool
+    """Whether the pool as it is, without anybody on it, has as many devices as its minimum needs."""
     minimum: int
     maximum: int
     """Micro-GPUs at the smallest and the largest size."""
@@ -130,6 +132,8 @@ class Compiler:
         parts = tuple(
             self._part(role, dev, sizes if i == elastic else ()) for i, role in enumerate(request.roles)
         )
+        kinds = frozenset(kind for part in parts for kind in part.kinds)
+        minimum = sum(part.low * part.unit for part in parts)
         return Shape(
             key=len(self._shapes),
             parts=parts,
@@ -138,10 +142,18 @@ class Compiler:
             one_node=request.one_node,
             nodes=nodes,
             preferred=preferred,
-            kinds=frozenset(kind for part in parts for kind in part.kinds),
-            minimum=sum(part.low * part.unit for part in parts),
+            kinds=kinds,
+            possible=self._possible(nodes, kinds, minimum, request.one_node),
+            minimum=minimum,
             maximum=sum(part.high * part.unit for part in parts),
         )
+
+    def _possible(self, nodes: int, kinds: frozenset[int], minimum: int, one_node: bool) -> bool:
+        found = [
+            sum(GPU for device in node.devices if device.open and device.kind in kinds)
+            for node in self._pool.each(nodes)
+        ]
+        return (max(found, default=0) if one_node else sum(found)) >= minimum
 
     def _part(self, role: Role, dev: bool, sizes: tuple[int, ...]) -> Part:
         replica, pool = role.replica, self._pool

@@ -50,12 +50,22 @@ class Asking(NamedTuple):
     amount: int
     minimum: bool
     """Whether a waiting job's minimum is at stake; growth has fewer rights."""
+    entitled: bool = False
+    """Whether it is inside its queue's quota, if need be at the cost of that queue's own lower priorities."""
     owed: bool = True
     """Whether what is inside quota may be claimed as such; growth may only when no minimum waits."""
 
     @property
     def queue(self) -> QueueNode:
         return self.entry.queue
+
+    def on_largest(self, pool: Pool) -> "Asking":
+        """The same limited, part by part, to the devices with the most memory that it may use."""
+        parts = []
+        for part in self.shape.parts:
+            most = max((pool.kinds[kind][1] for kind in part.kinds), default=0)
+            parts.append(replace(part, kinds=tuple(k for k in part.kinds if pool.kinds[k][1] == most)))
+        return self._replace(shape=replace(self.shape, parts=tuple(parts)))
 
     def inside_types(self, branch: QueueNode, pool: Pool) -> "Asking":
         """The same limited to the types of which the branch has quota left, where its quota is by type."""
@@ -299,12 +309,7 @@ def own_pieces(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
     if not any(level < priority for level in queue.priorities):
         return
     for piece in minima_pieces([e for e in queue.running.values() if e.priority < priority], nodes):
-        lent = piece.amount
-        if (
-            asking.entry.never
-            or queue.held[SOON] - lent + asking.amount <= queue.quota
-            or not cycle.guarded(piece.entry)
-        ):
+        if asking.entitled or asking.entry.never or not cycle.guarded(piece.entry):
             yield piece
 
 
@@ -420,7 +425,12 @@ def _fits(cycle: "Cycle", asking: Asking) -> list[Place] | None:
     if asking.queue.breaks(asking.amount, cycle.capacity, SOON):
         return None
     near = asking.entry.places
-    return place(cycle.transaction, asking.shape, asking.counts, SOON, PLANNED, near)
+    mark = cycle.transaction.mark()
+    found = place(cycle.transaction, asking.shape, asking.counts, SOON, PLANNED, near)
+    if found is not None and cycle.too_much(asking, found):
+        cycle.transaction.undo(mark)
+        return None
+    return found
 
 
 def _return_unneeded(

@@ -49,7 +49,9 @@ class Reservation:
 
 def due_at(cycle: "Cycle", asking: Asking) -> float | None:
     """When a blocked gang's reservation is due: when enough will have ended, now after ten minutes of waiting
-    where ends are unknown, and None before that."""
+    where ends are unknown, and None before that or when the pool cannot hold it at all."""
+    if not asking.shape.possible:
+        return None
     end = known_end(cycle, asking)
     if end is not None:
         return end

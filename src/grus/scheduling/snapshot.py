@@ -174,6 +174,9 @@ class Snapshot:
         if job.terminal and not job.seats:
             return
         queue = self.queue_of(job.spec.queue)
+        if job.started_at is not None:
+            for level in queue.path:
+                level.last_start = max(level.last_start, (job.started_at, 0))
         entry = Entry(job, queue, self._compiler.shape(job, queue.nodes), blocked)
         self.entries[job.id] = entry
         if job.phase in HOLDING or job.seats:
@@ -242,9 +245,6 @@ class Snapshot:
             entry.broken = ""
         if entry.running:
             self._run(entry)
-            started = (entry.started_at, 0)
-            for level in entry.queue.path:
-                level.last_start = max(level.last_start, started)
             self._demand(entry, 1)
         self._occupy(entry, 1)
 
