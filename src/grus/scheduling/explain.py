@@ -274,9 +274,10 @@ def _changed(snapshot: Snapshot, job: Job, change: Change) -> Iterator[None]:
         snapshot.put(replace(other, phase=Phase.STOPPED, seats=()))
         undo.append(lambda other=other: snapshot.put(other))  # type: ignore[misc]  # the default binds it now
     if change.quota is not None:
-        undo += [
-            _raise(node, "quota", change.quota) for node in snapshot.tree.by_name[change.quota[0]].path[1:]
-        ]
+        path = snapshot.tree.by_name[change.quota[0]].path[1:]
+        undo.append(lambda: snapshot.tree.set_capacity(snapshot.pool.capacity))
+        undo += [_raise(node, "full_quota", change.quota) for node in path]
+        snapshot.tree.set_capacity(snapshot.pool.capacity)
     if change.limit is not None:
         undo.append(_raise(snapshot.tree.by_name[change.limit[0]], "limit", change.limit))
     try:

@@ -308,8 +308,11 @@ def own_pieces(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
         yield from surplus_pieces(elastic, nodes)
     if not any(level < priority for level in queue.priorities):
         return
-    for piece in minima_pieces([e for e in queue.running.values() if e.priority < priority], nodes):
-        if asking.entitled or asking.entry.never or not cycle.guarded(piece.entry):
+    entitled = asking.entitled or asking.entry.never
+    # What is inside quota would come back at once: a request over quota leaves it alone.
+    running = queue.running.values() if entitled else cached_over_minima(cycle, queue)
+    for piece in minima_pieces([entry for entry in running if entry.priority < priority], nodes):
+        if entitled or not cycle.guarded(piece.entry):
             yield piece
 
 
@@ -418,7 +421,7 @@ def _take_and_seat(cycle: "Cycle", asking: Asking, pieces: Iterator[Piece]) -> b
 
 def _privileged(cycle: "Cycle", asking: Asking) -> bool:
     """Inside quota (or never-preempted, which must be): always served, whatever it costs the others."""
-    return asking.entry.never or inside(asking.queue, asking, cycle.pool)
+    return asking.entitled or asking.entry.never or inside(asking.queue, asking, cycle.pool)
 
 
 def _fits(cycle: "Cycle", asking: Asking) -> list[Place] | None:
