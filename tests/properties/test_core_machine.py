@@ -180,7 +180,7 @@ def _could_run(world: World, job: Job) -> bool:
 
 
 TestCoreMachine = CoreMachine.TestCase
-TestCoreMachine.settings = profile(examples=60, steps=30)
+TestCoreMachine.settings = profile(examples=400, steps=30)
 
 
 # ------------------------------------------------------------------------------- worlds of single GPUs
@@ -201,7 +201,7 @@ def flat(draw: st.DrawFn) -> tuple[int, list[Queue]]:
 
 
 @given(flat(), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=12))
-@profile(examples=120)
+@profile(examples=60)
 def test_single_gpus_never_idle_without_reason_and_shares_are_fair(
     case: tuple[int, list[Queue]], events: list[tuple[int, int]]
 ) -> None:

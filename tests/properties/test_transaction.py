@@ -13,7 +13,7 @@ from tests.scheduling.world import WORKED_OUT, World
 
 
 @given(st.data())
-@profile(examples=80)
+@profile(examples=300)
 def test_going_back_to_any_mark_restores_everything(data: st.DataObject) -> None:
     nodes = data.draw(pools(), "pool")
     queues = data.draw(trees(size_of(nodes)), "queues")

@@ -288,12 +288,20 @@ def _without_borrowed(facts: Facts, job: Job, asking: Job) -> Job:
     own = job.spec.queue == asking.spec.queue
     if own and job.spec.priority >= asking.spec.priority:
         return job if job.spec.priority > asking.spec.priority else _shrunk(job)
+    if not own and not _part_at_the_leaf(facts, job, asking):
+        return job
     if len({other.user for other in ref.members(facts, job.spec.queue)}) > 1:
         return job
     piece = ref.inside(facts, job.spec.queue)[job.id]
     if job.spec.never_preempted or piece.minimum:
         return job
     return replace(job, seats=())
+
+
+def _part_at_the_leaf(facts: Facts, job: Job, asking: Job) -> bool:
+    """Whether the two branches part at the other's own queue, where its walk says what is over quota."""
+    above = {queue.name for queue in ref.chain(facts, asking.spec.queue)}
+    return all(queue.name in above for queue in ref.chain(facts, job.spec.queue)[1:])
 
 
 def _shrunk(job: Job) -> Job:

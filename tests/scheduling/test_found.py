@@ -148,3 +148,49 @@ def test_raising_a_quota_is_named_only_if_it_helps_after_a_loss() -> None:
     world = World("1x6", a_queue("A", quota=4), a_queue("B", quota=1), a_queue("C", quota=1)).lose("n1-5")
     world.run(a_job("d", queue="C", type="dev"))
     change_is_true(world, "d")
+
+
+def test_who_started_last_is_remembered_when_the_pool_changes() -> None:
+    """A device that heals, or a node that is cordoned, does not change whose turn it is."""
+    world = World("2x2", a_queue("A", quota=2), a_queue("B", quota=2)).run(a_job("a1", queue="A"))
+    world.finish("a1").submit(a_job("a2", queue="A")).set_nodes(world.nodes)
+    world.submit(a_job("b1", queue="B")).advance(700)
+
+
+def test_a_raised_quota_that_takes_from_a_sibling_is_reckoned_with_the_loss() -> None:
+    """Two of six GPUs are lost: whatever is named as the cheapest change starts the job."""
+    world = World(
+        "2x3",
+        a_queue("A", quota=2),
+        a_queue("P", quota=2),
+        a_queue("P.A", quota=2, parent="P"),
+        a_queue("P.B", parent="P"),
+    ).lose("n2-1", "n2-2")
+    world.submit(*jobs_of("P.B", 1), *jobs_of("P.A", 4)).settle()
+    for name in sorted(world.waiting()):
+        change_is_true(world, name)
+
+
+def test_a_raised_priority_is_named_only_if_it_starts_the_job() -> None:
+    world = World(
+        "2x3:RTX3060+1x4:T4+2x2:A100",
+        a_queue("A"),
+        a_queue("P", quota=12),
+        a_queue("P.A", quota=2, parent="P"),
+        a_queue("B", quota=2, reserved=1, weight=2.0),
+    )
+    world.submit(a_job("j0", queue="P.A", gpus="3..5"), a_job("j5", queue="P.A", gpus="2..5"))
+    world.submit(*[a_job(f"s{i}", queue="A", gpus="1..8", sizes=[2, 4, 8]) for i in range(2)]).advance(61)
+    world.submit(a_job("timed", queue="B", gpus="3..6", max_runtime=100.0))
+    world.submit(a_job("w", queue="B", gpus="3..6")).settle()
+    for name in sorted(world.waiting()):
+        change_is_true(world, name)
+
+
+def test_every_waiting_slice_can_be_explained() -> None:
+    """A slice that would be within the limit on a big GPU, and beyond it on a small one."""
+    world = World("2x1:T4+1x1:A100+2x4:RTX3060", a_queue("A", quota=2, limit=5))
+    world.submit(*jobs_of("A", 2), a_job("s", queue="A", gpus="8GB"))
+    world.submit(a_job("w", queue="A", gpus="6GB", priority=10), *jobs_of("A", 2, first=3)).settle()
+    for name in sorted(world.waiting()):
+        change_is_true(world, name)
