@@ -194,3 +194,32 @@ def test_every_waiting_slice_can_be_explained() -> None:
     world.submit(a_job("w", queue="A", gpus="6GB", priority=10), *jobs_of("A", 2, first=3)).settle()
     for name in sorted(world.waiting()):
         change_is_true(world, name)
+
+
+def test_a_gang_that_others_reserved_gpus_keep_out_for_ever_holds_nothing_back() -> None:
+    """Scaled to at least 4 of a pool of 4 of which one is reserved for another: it waits alone."""
+    world = World("1x4", a_queue("A", quota=2), a_queue("B", quota=2, reserved=1), a_queue("C"))
+    world.run(a_job("wide", queue="A", gpus="1..5")).pause("wide").settle()
+    world.scale("wide", 4, 5).resume("wide").advance(700)
+    world.run(a_job("c", queue="C")).advance(700)
+    assert "c" in world.running()
+
+
+def test_a_slice_a_single_and_an_elastic_job_on_three_gpus_come_to_rest() -> None:
+    world = World("2x2", a_queue("P", quota=2), a_queue("P.A", parent="P"), a_queue("Q", quota=2))
+    world.submit(a_job("slice", queue="P.A", gpus="8GB")).lose("n1-1")
+    world.submit(a_job("single", queue="P.A"), a_job("wide", queue="Q", gpus="2..5")).advance(700)
+
+
+def test_an_urgent_gang_without_quota_beside_elastic_jobs_comes_to_rest() -> None:
+    world = World("2x3", a_queue("A", quota=6), a_queue("B"), a_queue("C"))
+    world.submit(a_job("a1", queue="A"), a_job("b1", queue="B"))
+    world.submit(a_job("urgent", queue="B", gpus=4, priority=60))
+    world.submit(*[a_job(f"e{i}", queue="A", gpus="1..2") for i in range(2)], a_job("b2", queue="B"))
+    world.submit(a_job("a2", queue="A"), a_job("sized", queue="B", gpus="1..8", sizes=[2, 4, 8]))
+    world.submit(a_job("wide", queue="C", gpus="1..8"))
+    for _ in range(6):
+        world.advance(700)
+        for name in sorted(world.running()):
+            world.finish(name)
+    assert not world.waiting()
