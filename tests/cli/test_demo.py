@@ -33,25 +33,31 @@ def start(tmp_path: Path, *options: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+def wait_until_it_says(process: "subprocess.Popen[str]", words: str) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if words in line:
+            return
+    _, errors = process.communicate(timeout=LONGEST)
+    pytest.fail(f"it ended ({process.returncode}) without saying {words!r}: {errors}")
+
+
 def test_everything_ends_as_promised_and_nothing_is_left(tmp_path: Path) -> None:
     process = start(tmp_path, "-o", "json")
     said, errors = process.communicate(timeout=LONGEST)
+    assert (process.returncode, errors) == (0, ""), said
     told = json.loads(said)
     assert [one for one in told["jobs"] if not one["ok"]] == []
     assert {one["job"] for one in told["jobs"]} >= {"gang", "elastic", "notebook", "night-run", "fragile"}
     assert all(one["why"] for one in told["jobs"])
     assert told["seconds"] <= LONGEST
-    assert (process.returncode, errors) == (0, "")
     assert list(tmp_path.glob("grus-demo-*")) == []
     assert processes_of(tmp_path) == []
 
 
 def test_an_interrupted_demo_cleans_up(tmp_path: Path) -> None:
     process = start(tmp_path)
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "all 4 workers are up" in line:
-            break
+    wait_until_it_says(process, "all 4 workers are up")
     assert processes_of(tmp_path) != []
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
@@ -64,10 +70,7 @@ def test_an_interrupted_demo_cleans_up(tmp_path: Path) -> None:
 def test_a_demo_that_goes_wrong_says_so_and_where_the_logs_are(tmp_path: Path) -> None:
     """Its elastic job is taken away by somebody else in the middle."""
     process = start(tmp_path)
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "all 4 workers are up" in line:
-            break
+    wait_until_it_says(process, "all 4 workers are up")
     (home,) = tmp_path.glob("grus-demo-*")
     RealGrus(home)("stop", "elastic")
     said, errors = process.communicate(timeout=LONGEST)

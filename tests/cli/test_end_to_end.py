@@ -16,10 +16,9 @@ from tests.cli.real import RealGrus
 @pytest.fixture(scope="module")
 def grus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGrus]:
     command = RealGrus(tmp_path_factory.mktemp("home"))
+    command.configure("[queues.vision]\nquota = 4\n[queues.language]\nquota = 4\n")
     command.up("--virtual", "2x4x16GB", "--port", "0")
     try:
-        command("queue", "set", "vision", "--quota", "4")
-        command("queue", "set", "language", "--quota", "4")
         yield command
     finally:
         command.down()

@@ -25,8 +25,17 @@ if TYPE_CHECKING:
     from grus.sdk.client import Client
     from grus.sdk.places import Places
 
-POOL = "2x4x16GB"
-QUEUES = {"vision": 4.0, "language": 4.0}
+CONFIG = """
+[server]
+pool = "virtual 2x4x16GB"
+port = 0
+
+[queues.vision]
+quota = 4
+
+[queues.language]
+quota = 4
+"""
 LONGEST = 85.0
 """Seconds for the whole story."""
 POLL = 0.15
@@ -77,8 +86,6 @@ def _play_in(folder: Path, output: Format) -> "list[Verdict]":
     from grus.cli.demo_view import narrator
 
     with _own_server(folder) as client:
-        for name, quota in QUEUES.items():
-            client.put_queue(name, {"quota": quota})
         on = Stage(client, folder)
         with narrator(
             on, live=for_people() and output is Format.TABLE, silent=output is Format.JSON
@@ -117,14 +124,14 @@ def _own_server(folder: Path) -> "Iterator[Client]":
         os.environ.pop(name, None)
     os.environ["GRUS_HOME"] = str(folder)
     at = places()
-    arguments = ["--virtual", POOL, "--port", "0"]
+    at.config_file.write_text(CONFIG)
     try:
-        background.start(at, arguments)
+        background.start(at, [])
         client = connect()
         yield client
     finally:
         with _uninterrupted():
-            _end_all(at, arguments)
+            _end_all(at)
 
 
 @contextmanager
@@ -138,14 +145,14 @@ def _uninterrupted() -> Iterator[None]:
             signal.signal(kind, handler)
 
 
-def _end_all(at: "Places", arguments: list[str]) -> None:
+def _end_all(at: "Places") -> None:
     """Stop all jobs, then the server. One that has died is started again first: it knows its processes."""
     from grus.cli import background
     from grus.cli.access import connect
 
     try:
         if background.is_running(at) is None:
-            background.start(at, arguments)
+            background.start(at, [])
         _stop_jobs(connect())
     except GrusError as error:
         hint(f"error: not everything could be cleaned up: {error}")
