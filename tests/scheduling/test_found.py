@@ -223,3 +223,56 @@ def test_an_urgent_gang_without_quota_beside_elastic_jobs_comes_to_rest() -> Non
         for name in sorted(world.running()):
             world.finish(name)
     assert not world.waiting()
+
+
+def test_when_to_wake_does_not_depend_on_the_order_of_arrival() -> None:
+    world = World("2x4", a_queue("A", quota=4, limit=5))
+    world.submit(*[a_job(f"s{i}", queue="A", gpus="1..8", sizes=[3, 6], priority=60) for i in range(2)])
+    world.submit(*jobs_of("A", 2)).settle()
+    world.submit(a_job("urgent", queue="A", gpus="3..6", priority=75)).settle()
+
+
+def test_a_cordoned_node_under_an_elastic_job_comes_to_rest() -> None:
+    world = World("2x3", a_queue("P", quota=6), a_queue("P.A", quota=2, parent="P"), a_queue("Q"))
+    world.submit(*jobs_of("P.A", 2), a_job("wide", queue="Q", gpus="1..6")).cordon("n1")
+    world.submit(*jobs_of("P.A", 1, first=3)).advance(61)
+
+
+def test_halves_and_an_elastic_gang_of_childless_quota_come_to_rest() -> None:
+    world = World(
+        "2x3",
+        a_queue("P", quota=3),
+        a_queue("P.A", parent="P"),
+        a_queue("Q", quota=1),
+        a_queue("Q.A", parent="Q", weight=0.5),
+        a_queue("Q.B", parent="Q"),
+    )
+    world.submit(a_job("wide", queue="Q.B", gpus="3..7"), *jobs_of("Q.A", 2))
+    world.submit(*jobs_of("P.A", 3, gpus=0.5)).advance(700)
+    for _ in range(4):
+        for name in sorted(world.running()):
+            world.finish(name)
+        world.advance(700)
+
+
+def test_an_urgent_job_inside_quota_is_served_beside_a_slice_of_its_own_queue() -> None:
+    """P.B's urgent whole GPU against its own half and P.A's borrowed GPU and half."""
+    world = World(
+        "1x2", a_queue("P", quota=2), a_queue("P.A", parent="P"), a_queue("P.B", quota=1, parent="P")
+    )
+    world.submit(a_job("a1", queue="P.A"), a_job("a2", queue="P.A", gpus=0.5))
+    world.submit(a_job("b1", queue="P.B", gpus="8GB")).settle()
+    world.submit(a_job("urgent", queue="P.B", priority=75))
+    world.set_queue(a_queue("P.A", quota=1, parent="P")).settle()
+
+
+def test_asking_for_less_is_named_only_if_it_starts_the_job() -> None:
+    world = World(
+        "1x4:A100+2x1:RTX3060",
+        a_queue("P", quota=2),
+        a_queue("P.A", quota=1, parent="P"),
+        a_queue("Q", weight=2),
+    )
+    world.submit(*jobs_of("P.A", 2, gpus=5), a_job("wide", queue="Q", gpus="2..7")).advance(700)
+    for name in sorted(world.waiting()):
+        change_is_true(world, name)

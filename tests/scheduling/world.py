@@ -255,10 +255,12 @@ class World:
             first = job.first_started_at if job.first_started_at is not None else self.now
             begun = replace(job, phase=Phase.STARTING, seats=action.seats, attempt=job.attempt + 1)
             begun = replace(begun, generation=1, started_at=self.now, first_started_at=first, paused_by=None)
+            begun = replace(begun, paused_for=None)
             self._put(replace(begun, backfill_until=action.backfill_until, reason=action.reason))
             self._later(START_SECONDS, begun, Phase.RUNNING)
         elif isinstance(action, Pause):
             told = replace(job, phase=Phase.PAUSING, paused_by=PauseCause.SCHEDULER, reason=action.reason)
+            told = replace(told, paused_for=action.preemptor)
             self._put(told)
             self._later(PAUSE_SECONDS, told, Phase.PAUSED)
         elif isinstance(action, Resize):
