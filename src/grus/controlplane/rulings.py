@@ -20,7 +20,7 @@ def rule(job: Job, decision: Decision, now: float) -> Change | None:
         case Start():
             return _start(job, decision, now)
         case Pause():
-            return _pause(job, decision.reason, now)
+            return _pause(job, decision, now)
         case Resize():
             return _resize(job, decision, now)
         case Requeue():
@@ -53,6 +53,7 @@ def _start(job: Job, decision: Start, now: float) -> Change | None:
         started_at=now,
         first_started_at=now if job.first_started_at is None else job.first_started_at,
         paused_by=None,
+        paused_for=None,
         backfill_until=decision.backfill_until,
         not_before=0.0,
         exit=None,
@@ -60,10 +61,11 @@ def _start(job: Job, decision: Start, now: float) -> Change | None:
     return change(started, "starting", now, decision.reason)
 
 
-def _pause(job: Job, reason: str, now: float) -> Change | None:
+def _pause(job: Job, decision: Pause, now: float) -> Change | None:
     if job.phase not in (Phase.STARTING, Phase.RUNNING) or ending(job):
         return None
-    return change(replace(job, phase=Phase.PAUSING, paused_by=PauseCause.SCHEDULER), "pausing", now, reason)
+    paused = replace(job, phase=Phase.PAUSING, paused_by=PauseCause.SCHEDULER, paused_for=decision.preemptor)
+    return change(paused, "pausing", now, decision.reason)
 
 
 def _resize(job: Job, decision: Resize, now: float) -> Change | None:
@@ -72,7 +74,7 @@ def _resize(job: Job, decision: Resize, now: float) -> Change | None:
     if not worker_per_seat(
         job.spec
     ):  # one process cannot change its GPUs; it saves and starts again with others
-        return _pause(job, decision.reason, now)
+        return _pause(job, Pause(job.id, decision.reason), now)
     generation = job.generation + 1
     seats = _new_seats(job, decision.seats, generation)
     if seats == job.seats:

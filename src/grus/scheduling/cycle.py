@@ -49,8 +49,12 @@ class Stage(IntEnum):
     """Which requests are served at a time."""
 
     INSIDE = 1
-    FAIR = 2
-    OVER = 3
+    """Inside the quota of their own queue."""
+    BRANCH = 2
+    """Inside the quota of a branch above it."""
+    FAIR = 3
+    """Over quota, but within fair share."""
+    OVER = 4
 
 
 OVER_QUOTA = "over quota"
@@ -58,6 +62,7 @@ OVER_SHARE = "over fair share"
 LATER = (OVER_QUOTA, OVER_SHARE)
 """Not yet: a later stage serves these."""
 BEHIND_GANG = "behind a gang"
+BEHIND_PREEMPTOR = "behind the job it was paused for"
 NO_FREE = "no free GPUs"
 NEVER_QUOTA = "never-preempted quota"
 
@@ -83,7 +88,9 @@ class Cycle:
         self.transaction = Transaction(snapshot)
         self.tree.share_out(snapshot.pool.capacity)
         self.started: dict[RequestClass, int] = {}
-        """How many of each class got seats, in the order of the line."""
+        """How far each class has been served, in the order of the line."""
+        self.seated: dict[QueueNode, int] = {}
+        """How many waiting jobs of each queue have been given seats."""
         self.newcomers: list[Entry] = []
         self.blocked: dict[Group, str] = {}
         """One reason for each group of equal requests that was tried in vain."""
@@ -95,7 +102,7 @@ class Cycle:
         self._in_vain: dict[tuple[QueueNode, Shape, int, Stage], int] = {}
         """Who found nothing to take, and how much had been freed by then."""
         self._over_leaves: tuple[int, tuple[list[QueueNode], float, bool]] | None = None
-        self.over_cache: dict[QueueNode, tuple[int, list[Entry]]] = {}
+        self._someone_behind = False
         self._first_gang: Asking | None = None
         """The first gang that was tried in vain; its reservation never delays requests inside quota."""
         self._barriers: dict[QueueNode, tuple[Asking, float]] = {}
@@ -112,8 +119,12 @@ class Cycle:
         """Rules 2 to 4; placement (5) and victims (6) are inside each step."""
         self.give(Stage.INSIDE)  # 2. inside quota, by reclaim if need be,
         grow(self, by_quota=True)  #    growth of queues none of whose minima waits included
+        self.give(Stage.BRANCH)
+        self.give_nominated()
         self.give(Stage.FAIR)  # 3. over quota: first what stays within fair shares, then what crosses them,
-        self.give(Stage.OVER)  #    which would be taken back by those who come after
+        self.give(Stage.OVER)  #    which would be taken back by those who come after,
+        if self._someone_behind:
+            self.give(Stage.OVER)  # and last those whose preemptors were tried in vain
         grow(self, by_quota=False)  # 4. spare GPUs to elastic jobs
 
     def over_leaves(self) -> tuple[list[QueueNode], float, bool]:
@@ -150,7 +161,7 @@ class Cycle:
 
     def give(self, stage: Stage) -> None:
         """Serve waiting jobs, always of the queue that has least in proportion to what it deserves."""
-        by_quota = stage is Stage.INSIDE
+        by_quota = stage <= Stage.BRANCH
         if not by_quota and self._first_gang is not None and self.reservation is None:
             self.reservation = Reservation.make(self, self._first_gang)
         line: list[tuple[Key, int, QueueNode, Turn]] = []
@@ -177,11 +188,14 @@ class Cycle:
         least = min(shape.minimum for shape in leaf.line.shapes)
         if stage is Stage.FAIR:
             return leaf.within_share(least)
+        if stage is Stage.BRANCH:
+            return any(least <= node.quota_room() for node in leaf.path[1:-1])
         return least <= leaf.quota_room() or self._own_to_take(leaf)
 
     def _hopeless(self, leaf: QueueNode) -> bool:
         """Whether nothing that the queue waits for has a place, and it may take nothing from anybody."""
-        if self._own_to_take(leaf) or self._late_backfill() or may_take(self, leaf):
+        least = min(shape.minimum for shape in leaf.line.shapes)
+        if self._own_to_take(leaf) or self._late_backfill() or may_take(self, leaf, least):
             return False
         if self.over_leaves()[2]:
             return False
@@ -209,13 +223,15 @@ class Cycle:
             found, entry = following
             code = self._try(entry, stage)
             if code == "":
-                self.started[found] = self.started.get(found, 0) + 1
                 self._count_start(leaf)
                 return True
             if code == BEHIND_GANG and self._all_behind(leaf):
                 return False
-            turn.skip(found.group if self._same_for_all(entry) else found)
-            if code not in LATER and self._same_for_all(entry):
+            if code == OVER_SHARE and entry.priority > min(leaf.line.levels):
+                return False  # Lower priorities of the queue do not pass one that might then pause them.
+            alone = code == BEHIND_PREEMPTOR or not self._same_for_all(entry)
+            turn.skip(found if alone else found.group)
+            if code not in LATER and not alone:
                 self.blocked[found.group] = code
 
     def _same_for_all(self, entry: Entry) -> bool:
@@ -223,8 +239,19 @@ class Cycle:
         long enough to take surplus."""
         return not self.over_leaves()[2] or self.impatient(entry)
 
+    def give_nominated(self) -> None:
+        """Those for whom others were paused come before the rest of what is over quota: else it was in vain."""
+        waiting = [self.snapshot.entries.get(job) for job in self.snapshot.nominated]
+        for entry in sorted((e for e in waiting if e is not None and e.waiting), key=lambda e: e.age):
+            if not entry.places and self._seat_free(self._asking(entry)) == "":
+                self._count_start(entry.queue)
+
+    def _asking(self, entry: Entry) -> Asking:
+        return Asking(entry, entry.shape, entry.shape.counts(), entry.shape.minimum, minimum=True)
+
     def _count_start(self, leaf: QueueNode) -> None:
         self._turns += 1
+        self.seated[leaf] = self.seated.get(leaf, 0) + 1
         for node in leaf.path:
             self._last_starts.append((node, node.last_start))
             node.last_start = (self.now, self._turns)
@@ -234,11 +261,16 @@ class Cycle:
     def _try(self, entry: Entry, stage: Stage) -> str:
         """Seat one waiting job; "" if it worked, else the reason why not."""
         shape, queue = entry.shape, entry.queue
-        asking = Asking(entry, shape, shape.counts(), shape.minimum, True)
+        asking = self._asking(entry)
         if entry.never and shape.minimum > queue.never_room():
             return NEVER_QUOTA
         if self._barred(asking):
             return BEHIND_GANG
+        if self._behind_preemptor(entry):
+            self._someone_behind = True
+            return BEHIND_PREEMPTOR
+        if stage is Stage.BRANCH and not any(inside(n, asking, self.pool) for n in queue.path[1:-1]):
+            return OVER_QUOTA
         if stage is Stage.FAIR and not queue.within_share(asking.amount):
             return OVER_SHARE
         if stage is Stage.INSIDE:
@@ -265,9 +297,19 @@ class Cycle:
         self._bar(asking)
         if self._first_gang is None and shape.minimum > GPU:
             self._first_gang = asking
-            if stage is not Stage.INSIDE:
+            if stage >= Stage.FAIR:
                 self.reservation = Reservation.make(self, asking)
         return code
+
+    def _behind_preemptor(self, entry: Entry) -> bool:
+        """Whether it was paused for one that has no seats yet and was not tried in vain: it would only be
+        paused for it again."""
+        if entry.job.paused_for is None:
+            return False
+        preemptor = self.snapshot.entries.get(entry.job.paused_for)
+        if preemptor is None or not preemptor.waiting or preemptor.places:
+            return False
+        return (preemptor.queue.line, preemptor.priority, preemptor.alike) not in self.blocked
 
     def _bar(self, asking: Asking) -> None:
         """A blocked gang that fits its quota is passed in its queue only by what ends before it is due."""
@@ -334,7 +376,7 @@ class Cycle:
                     self.backfills[entry] = held.due
             if places is None:
                 continue
-            if code := self.too_much(asking, places):
+            if code := self.too_much(asking, places, horizon):
                 transaction.undo(mark)
                 return code
             transaction.seat(entry, tuple(places), now=horizon == NOW)
@@ -352,14 +394,16 @@ class Cycle:
         broken = asking.queue.breaks(asking.amount, self.capacity, SOON)
         return NO_FREE if broken == "reserved" and self.pool.free[SOON] < asking.amount else broken
 
-    def too_much(self, asking: Asking, places: list[Place]) -> str:
+    def too_much(self, asking: Asking, places: list[Place], horizon: int) -> str:
         """The rule that is broken because a memory slice on a small device takes more of it than reckoned."""
         amount = sum(place.held for place in places)
         if amount <= asking.amount:
             return ""
         if asking.entry.never and asking.minimum and amount > asking.queue.never_room():
             return NEVER_QUOTA
-        return asking.queue.breaks(amount, self.capacity, SOON)
+        return asking.queue.breaks(amount, self.capacity, SOON) or asking.queue.breaks(
+            amount, self.capacity, horizon
+        )
 
     def _why_no_place(self, asking: Asking) -> str:
         free = sum(self.pool.whole_free(kind, asking.shape.nodes, SOON) for kind in asking.shape.kinds)
@@ -371,7 +415,7 @@ class Cycle:
 
     def reason_untried(self, entry: Entry) -> str:
         """Why a job is not worth trying at all, or comes behind one that took the last GPUs."""
-        asking = Asking(entry, entry.shape, entry.shape.counts(), entry.shape.minimum, True)
+        asking = self._asking(entry)
         if entry.never and entry.shape.minimum > entry.queue.never_room():
             return NEVER_QUOTA
         return self._broken_rule(asking) or self._why_no_place(asking)
@@ -442,7 +486,9 @@ class Cycle:
             return Start(entry.id, seats, started_reason(entry), self.backfills.get(entry))
         kept = [place for place in before.places if place in set(settled)]
         if not kept:
-            return Pause(entry.id, paused_reason(entry, self.victims.get(entry)))
+            victim = self.victims.get(entry)
+            preemptor = None if victim is None else victim.preemptor.id
+            return Pause(entry.id, paused_reason(entry, victim), preemptor)
         added = [place for place in settled if place not in set(before.places)]
         if len(kept) == len(before.places) and not added:
             return None

@@ -23,6 +23,8 @@ class Pause:
 
     job: JobId
     reason: str
+    preemptor: JobId | None = None
+    """For whom; over quota the paused job waits behind it."""
 
 
 @dataclass(frozen=True, slots=True)

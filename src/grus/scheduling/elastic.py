@@ -109,7 +109,5 @@ def _take_idle(cycle: "Cycle", asking: Asking) -> bool:
 
 def _inside(cycle: "Cycle", asking: Asking) -> bool:
     """Surplus is inside quota only when all minima of its queue are: none may wait."""
-    line = asking.queue.line
-    if not inside(asking.queue, asking, cycle.pool):
-        return False
-    return all(cycle.started.get(found, 0) >= len(found.ages) for found in line.classes())
+    queue = asking.queue
+    return inside(queue, asking, cycle.pool) and cycle.seated.get(queue, 0) >= queue.line.count

@@ -7,6 +7,7 @@ and taken back. Applying it for real starts the job, now or as soon as those tol
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from heapq import nlargest
 
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import NEVER_PREEMPTED, Desired, Job, Phase, Spec
@@ -62,7 +63,7 @@ def explain(snapshot: Snapshot, job: JobId, now: float) -> Explanation:
     cycle = _decided(snapshot, now)
     planned = bool(entry.places)
     code = "" if planned else _code(cycle, entry)
-    leaving = sorted({other.id for other in cycle.victims} | {e.id for e in snapshot.holders() if e.leaving})
+    leaving = sorted({other.id for other in cycle.victims} | set(snapshot.going))
     cycle.close()
     if planned:
         return _leaving_first(snapshot, entry, leaving)
@@ -143,7 +144,7 @@ def _holders(snapshot: Snapshot, entry: Entry, code: str) -> tuple[tuple[JobId, 
     own = code in ("limit", "never-preempted quota")
     kinds = entry.shape.kinds
     found: list[tuple[int, JobId]] = []
-    for other in snapshot.holders():
+    for other in _biggest(snapshot, entry.queue):
         if own and entry.queue.path[1] is not other.queue.path[1]:
             continue
         held = sum(
@@ -155,6 +156,13 @@ def _holders(snapshot: Snapshot, entry: Entry, code: str) -> tuple[tuple[JobId, 
             found.append((-held, other.id))
     found.sort()
     return tuple((job, -held) for held, job in found[:HOLDERS])
+
+
+def _biggest(snapshot: Snapshot, queue: QueueNode) -> list[Entry]:
+    """Jobs of the queue, and of the others those that hold most: enough to name, cheap among thousands."""
+    others = [e for leaf in snapshot.tree.leaves if leaf is not queue for e in leaf.running.values()]
+    most = nlargest(5 * HOLDERS, others, key=lambda entry: entry.held)
+    return [*queue.running.values(), *most, *(e for e in snapshot.going.values() if not e.running)]
 
 
 # --------------------------------------------------------------------------------- the cheapest change
@@ -228,7 +236,7 @@ def _stops(snapshot: Snapshot, entry: Entry) -> Iterator[tuple[JobId, ...]]:
     nodes = entry.shape.nodes
     others = [
         other
-        for other in snapshot.holders()
+        for other in _biggest(snapshot, entry.queue)
         if other.running and any(p.node.bit & nodes for p in other.places)
     ]
     others.sort(key=lambda o: (o.queue is not entry.queue, o.never, abs(o.held - entry.shape.minimum), o.age))

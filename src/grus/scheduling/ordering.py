@@ -97,7 +97,7 @@ class Turn:
     ) -> None:
         self._node = node
         self._started = started
-        """How many of each class have been given seats in this cycle."""
+        """How far the cycle has come in each class: all before have been given seats."""
         self._blocked = blocked
         """What was tried in vain in this cycle."""
         self._skip: set[RequestClass | Group] = set()
@@ -141,6 +141,8 @@ class Turn:
             if found.group in self._blocked or found.group in self._skip or found in self._skip:
                 continue
             at = self._started.get(found, 0)
+            while at < len(found.ages) and found.entries[found.ages[at]].places:
+                at = self._started[found] = at + 1
             if at < len(found.ages) and (best is None or found.ages[at] < best[0]):
                 best = (found.ages[at], found)
         return best

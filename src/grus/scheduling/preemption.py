@@ -179,12 +179,12 @@ def over_minima(queue: QueueNode) -> list[Entry]:
     return found
 
 
-def cached_over_minima(cycle: "Cycle", queue: QueueNode) -> list[Entry]:
-    """`over_minima`, worked out once for what the queue holds at the moment."""
-    known = cycle.over_cache.get(queue)
-    if known is None or known[0] != queue.held[SOON]:
-        known = cycle.over_cache[queue] = (queue.held[SOON], over_minima(queue))
-    return known[1]
+def cached_over_minima(queue: QueueNode) -> list[Entry]:
+    """`over_minima`, worked out once for the jobs that the queue has and what they hold at the moment."""
+    name = (queue.changes, queue.quota, queue.held[SOON])
+    if queue.over_cache is None or queue.over_cache[0] != name:
+        queue.over_cache = (name, over_minima(queue))
+    return queue.over_cache[1]
 
 
 def _quota_order(queue: QueueNode) -> list[Entry]:
@@ -219,10 +219,15 @@ def minima_pieces(entries: Iterable[Entry], nodes: int) -> Iterator[Piece]:
             yield Piece(entry, entry.places, False)
 
 
-def may_take(cycle: "Cycle", queue: QueueNode) -> bool:
-    """A cheap look: whether the queue, or a branch above it, is below its quota or its fair share at all."""
-    del cycle
-    return any(node.held[SOON] < max(node.share, node.quota) for node in queue.path[1:])
+def may_take(cycle: "Cycle", queue: QueueNode, amount: int) -> bool:
+    """A cheap look at every level: whether that much more would be inside quota, or the branch is below its
+    share and would still be poorer than the richest."""
+    _, ratio, _ = cycle.over_leaves()
+    for node in queue.path[1:]:
+        held = node.held[SOON]
+        if held + amount <= node.quota or (held < node.share and held + amount <= ratio * node.exact):
+            return True
+    return False
 
 
 def reclaim_pieces(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
@@ -245,9 +250,9 @@ def _victim_branches(cycle: "Cycle", asking: Asking) -> dict[QueueNode, list[Que
 def _victims(cycle: "Cycle", asking: Asking) -> Iterator[tuple[QueueNode, int]]:
     """Queues that the asking one might take from, and at most how much by the rules between them."""
     queue = asking.queue
-    leaves, ratio, surplus = cycle.over_leaves()
+    leaves, _, surplus = cycle.over_leaves()
     impatient = asking.minimum and surplus and cycle.impatient(asking.entry)
-    if not impatient and not _any_right(cycle, asking, ratio):
+    if not impatient and not may_take(cycle, queue, asking.amount):
         return
     for leaf in leaves:
         if leaf is queue:
@@ -264,17 +269,6 @@ def _victims(cycle: "Cycle", asking: Asking) -> Iterator[tuple[QueueNode, int]]:
             yield leaf, fair
 
 
-def _any_right(cycle: "Cycle", asking: Asking, ratio: float) -> bool:
-    """A cheap look at every level: inside quota, or below share and poorer than the richest (`ratio`)."""
-    for node in asking.queue.path[1:]:
-        if asking.owed and inside(node, asking, cycle.pool):
-            return True
-        after = node.held[SOON] + asking.amount
-        if node.held[SOON] < node.share and after <= ratio * node.exact:
-            return True
-    return False
-
-
 def _fair_bound(mine: QueueNode, theirs: QueueNode, amount: int) -> int:
     """How much a branch above its fair share can give before the taker would be better off."""
     if mine.held[SOON] >= mine.share or mine.exact <= 0 or theirs.held[SOON] <= theirs.exact:
@@ -287,7 +281,7 @@ def _branch_pieces(cycle: "Cycle", asking: Asking, leaves: list[QueueNode], node
     for piece in surplus_pieces([entry for leaf in leaves for entry in leaf.elastic.values()], nodes):
         if may_reclaim(cycle, asking, piece):
             yield piece
-    minima = [entry for leaf in leaves for entry in cached_over_minima(cycle, leaf)]
+    minima = [entry for leaf in leaves for entry in cached_over_minima(leaf)]
     for piece in minima_pieces(minima, nodes):
         if may_reclaim(cycle, asking, piece):
             yield piece
@@ -310,7 +304,7 @@ def own_pieces(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
         return
     entitled = asking.entitled or asking.entry.never
     # What is inside quota would come back at once: a request over quota leaves it alone.
-    running = queue.running.values() if entitled else cached_over_minima(cycle, queue)
+    running = queue.running.values() if entitled else cached_over_minima(queue)
     for piece in minima_pieces([entry for entry in running if entry.priority < priority], nodes):
         if entitled or not cycle.guarded(piece.entry):
             yield piece
@@ -373,11 +367,10 @@ def _enough_to_take(cycle: "Cycle", asking: Asking) -> bool:
     if asking.minimum and (queue.surplus or any(level < asking.entry.priority for level in queue.priorities)):
         room += queue.held[SOON]
     taken = 0
-    if may_take(cycle, queue) or cycle.impatient(asking.entry):
-        for leaf, most in _victims(cycle, asking):
-            minima = cached_over_minima(cycle, leaf)
-            takeable = sum(entry.held for entry in minima if entry.held <= most and not entry.never)
-            taken += min(most, leaf.surplus + takeable)
+    for leaf, most in _victims(cycle, asking):
+        minima = cached_over_minima(leaf)
+        takeable = sum(entry.held for entry in minima if entry.held <= most and not entry.never)
+        taken += min(most, leaf.surplus + takeable)
     return room + taken >= asking.amount and room + taken > cycle.pool.free[SOON]
 
 
@@ -430,7 +423,7 @@ def _fits(cycle: "Cycle", asking: Asking) -> list[Place] | None:
     near = asking.entry.places
     mark = cycle.transaction.mark()
     found = place(cycle.transaction, asking.shape, asking.counts, SOON, PLANNED, near)
-    if found is not None and cycle.too_much(asking, found):
+    if found is not None and cycle.too_much(asking, found, SOON):
         cycle.transaction.undo(mark)
         return None
     return found

@@ -63,6 +63,9 @@ class QueueNode:
         """Those of the running jobs that have a range."""
         self.priorities: dict[int, int] = {}
         """How many of the running jobs have each priority."""
+        self.changes = 0
+        """Counts what happened to its running jobs."""
+        self.over_cache: tuple[tuple[int, int, int], list[Entry]] | None = None
         self.line: WaitingLine = WaitingLine()
 
     @property

@@ -118,6 +118,10 @@ class Snapshot:
         """Running jobs with a device that is gone or unhealthy."""
         self.backfilled: dict[JobId, Entry] = {}
         """Running jobs that were let past a reservation."""
+        self.nominated: dict[JobId, set[JobId]] = {}
+        """Jobs for whose sake others were paused, with those: what these leave is meant for them."""
+        self.going: dict[JobId, Entry] = {}
+        """Jobs with seats that are being left."""
         self.limited: dict[JobId, Entry] = {}
         """Running jobs whose end is known."""
         self._delayed: list[tuple[float, str]] = []
@@ -161,8 +165,12 @@ class Snapshot:
 
     def _rebuild(self) -> None:
         old = sorted(self.entries.values(), key=lambda entry: entry.age)
+        last_starts = {node.name: node.last_start for node in self.tree.by_name.values()}
         self._clear()
         self._build()
+        for name, last_start in last_starts.items():
+            if name in self.tree.by_name:
+                self.tree.by_name[name].last_start = last_start
         for entry in old:
             self.put(entry.job, entry.blocked)
 
@@ -179,6 +187,8 @@ class Snapshot:
                 level.last_start = max(level.last_start, (job.started_at, 0))
         entry = Entry(job, queue, self._compiler.shape(job, queue.nodes), blocked)
         self.entries[job.id] = entry
+        if job.paused_for is not None:
+            self.nominated.setdefault(job.paused_for, set()).add(job.id)
         if job.phase in HOLDING or job.seats:
             self._seat(entry)
         elif waits(job) and not blocked:
@@ -246,10 +256,13 @@ class Snapshot:
         if entry.running:
             self._run(entry)
             self._demand(entry, 1)
+        if entry.leaving:
+            self.going[entry.id] = entry
         self._occupy(entry, 1)
 
     def _run(self, entry: Entry) -> None:
         queue = entry.queue
+        queue.changes += 1
         queue.running[entry.id] = entry
         queue.priorities[entry.priority] = queue.priorities.get(entry.priority, 0) + 1
         if entry.shape.elastic >= 0:
@@ -263,6 +276,7 @@ class Snapshot:
 
     def _end_run(self, entry: Entry) -> None:
         queue = entry.queue
+        queue.changes += 1
         del queue.running[entry.id]
         queue.elastic.pop(entry.id, None)
         self.broken.pop(entry.id, None)
@@ -304,6 +318,11 @@ class Snapshot:
             queue.demand += sign * most
 
     def _detach(self, entry: Entry) -> None:
+        preemptor = entry.job.paused_for
+        if preemptor is not None:
+            self.nominated[preemptor].discard(entry.id)
+            if not self.nominated[preemptor]:
+                del self.nominated[preemptor]
         if entry.waiting:
             entry.queue.line.remove(entry)
             self._demand(entry, -1)
@@ -312,6 +331,7 @@ class Snapshot:
             self._demand(entry, -1)
         if entry.places or entry.leaving:
             self._occupy(entry, -1)
+            self.going.pop(entry.id, None)
 
     # ------------------------------------------------------------------------------------------- reading
 
