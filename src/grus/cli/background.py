@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from grus.model.errors import Conflict, GrusError
 from grus.sdk.places import Places, Running, running
+from grus.server.lock import is_held_by
 
 PATIENCE = 30.0
 """Seconds within which a server must answer after its start, or end after being asked to."""
@@ -48,9 +49,15 @@ def alive(pid: int) -> bool:
 
 
 def is_running(at: Places) -> Running | None:
-    """The server of this state folder, if its process lives."""
+    """The server of this state folder, if its process lives.
+
+    After a server's sudden death its server.json still stands, and its pid may by now be somebody else's:
+    only who holds the state's lock is the server.
+    """
     server = running(at)
-    return server if server is not None and alive(server.pid) else None
+    if server is None or not alive(server.pid) or not is_held_by(at.lock_file, server.pid):
+        return None
+    return server
 
 
 def start(at: Places, arguments: Sequence[str], waiting: Callable[[], None] = lambda: None) -> Running:
