@@ -24,7 +24,7 @@ from tests.scheduling.dump import dump
 from tests.scheduling.reference import Facts
 
 START_SECONDS, PAUSE_SECONDS, LEAVE_SECONDS, STOP_SECONDS = 1.0, 2.0, 1.0, 2.0
-WORKED_OUT = frozenset({"over_cache", "share", "exact", "demand"})
+WORKED_OUT = frozenset({"changes", "over_cache", "share", "exact", "demand"})
 """Fair shares and branches' demand, kept on the queues and worked out anew by every cycle."""
 
 
@@ -255,16 +255,17 @@ class World:
             first = job.first_started_at if job.first_started_at is not None else self.now
             begun = replace(job, phase=Phase.STARTING, seats=action.seats, attempt=job.attempt + 1)
             begun = replace(begun, generation=1, started_at=self.now, first_started_at=first, paused_by=None)
-            begun = replace(begun, paused_for=None)
+            begun = replace(begun, made_room_for=None)
             self._put(replace(begun, backfill_until=action.backfill_until, reason=action.reason))
             self._later(START_SECONDS, begun, Phase.RUNNING)
         elif isinstance(action, Pause):
             told = replace(job, phase=Phase.PAUSING, paused_by=PauseCause.SCHEDULER, reason=action.reason)
-            told = replace(told, paused_for=action.preemptor)
+            told = replace(told, made_room_for=action.preemptor)
             self._put(told)
             self._later(PAUSE_SECONDS, told, Phase.PAUSED)
         elif isinstance(action, Resize):
             resized = replace(job, seats=action.seats, generation=job.generation + 1, reason=action.reason)
+            resized = replace(resized, made_room_for=action.preemptor)
             self._put(resized)
             if any(seat.leaving for seat in action.seats):
                 self._later(LEAVE_SECONDS, resized, None)

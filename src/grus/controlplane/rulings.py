@@ -53,7 +53,7 @@ def _start(job: Job, decision: Start, now: float) -> Change | None:
         started_at=now,
         first_started_at=now if job.first_started_at is None else job.first_started_at,
         paused_by=None,
-        paused_for=None,
+        made_room_for=None,
         backfill_until=decision.backfill_until,
         not_before=0.0,
         exit=None,
@@ -64,7 +64,9 @@ def _start(job: Job, decision: Start, now: float) -> Change | None:
 def _pause(job: Job, decision: Pause, now: float) -> Change | None:
     if job.phase not in (Phase.STARTING, Phase.RUNNING) or ending(job):
         return None
-    paused = replace(job, phase=Phase.PAUSING, paused_by=PauseCause.SCHEDULER, paused_for=decision.preemptor)
+    paused = replace(
+        job, phase=Phase.PAUSING, paused_by=PauseCause.SCHEDULER, made_room_for=decision.preemptor
+    )
     return change(paused, "pausing", now, decision.reason)
 
 
@@ -74,12 +76,12 @@ def _resize(job: Job, decision: Resize, now: float) -> Change | None:
     if not worker_per_seat(
         job.spec
     ):  # one process cannot change its GPUs; it saves and starts again with others
-        return _pause(job, Pause(job.id, decision.reason), now)
+        return _pause(job, Pause(job.id, decision.reason, decision.preemptor), now)
     generation = job.generation + 1
     seats = _new_seats(job, decision.seats, generation)
     if seats == job.seats:
         return None
-    resized = replace(job, seats=seats, generation=generation)
+    resized = replace(job, seats=seats, generation=generation, made_room_for=decision.preemptor)
     before, after = len(job.staying), len(resized.staying)
     verb = "grows" if after > before else "shrinks" if after < before else "moves"
     text = f"{verb} from {before} to {after} workers: {decision.reason}"

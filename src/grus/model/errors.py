@@ -7,6 +7,7 @@ GrusError                      code, sentence; `exit_code` for the CLI, `status`
 ├── NotAllowed       5  403    this token may not do that
 │   └── NotLoggedIn  5  401    no token, or one that is unknown
 ├── Unreachable      6  503    the server does not answer
+├── StoreFailed      1  503    the disk or the database failed; asking again is harmless
 └── Conflict         1  409    the thing changed meanwhile, or is in a state that forbids this
     ├── StaleVersion           compare-and-swap lost: read again and retry
     └── Fenced                 a newer control plane has taken over: stop acting
@@ -90,6 +91,16 @@ class Unreachable(GrusError):
 
     code = "unreachable"
     exit_code = 6
+    status = 503
+
+
+class StoreFailed(GrusError):
+    """The store could not do its work. What was asked for may not have lasted; asking again is harmless.
+
+    Never a verdict on a job: it is as it was, or (if only the confirmation was lost) as it was asked to be.
+    """
+
+    code = "store_failed"
     status = 503
 
 

@@ -207,8 +207,8 @@ class Job:
     saved_at: float | None = None
     """Last checkpoint that the job reported."""
     paused_by: PauseCause | None = None
-    paused_for: JobId | None = None
-    """For whose sake the scheduler paused it; over quota it waits behind that job."""
+    made_room_for: JobId | None = None
+    """For whose sake the scheduler last paused or shrank it; it does not compete with that job."""
     backfill_until: float | None = None
     """Set on a job that was let past a reservation: when that reservation is due, it is paused."""
     not_before: float = 0.0

@@ -62,7 +62,7 @@ OVER_SHARE = "over fair share"
 LATER = (OVER_QUOTA, OVER_SHARE)
 """Not yet: a later stage serves these."""
 BEHIND_GANG = "behind a gang"
-BEHIND_PREEMPTOR = "behind the job it was paused for"
+BEHIND_PREEMPTOR = "behind the job that it made room for"
 NO_FREE = "no free GPUs"
 NEVER_QUOTA = "never-preempted quota"
 
@@ -240,7 +240,7 @@ class Cycle:
         return not self.over_leaves()[2] or self.impatient(entry)
 
     def give_nominated(self) -> None:
-        """Those for whom others were paused come before the rest of what is over quota: else it was in vain."""
+        """Those for whom others made room come before the rest of what is over quota: else it was in vain."""
         waiting = [self.snapshot.entries.get(job) for job in self.snapshot.nominated]
         for entry in sorted((e for e in waiting if e is not None and e.waiting), key=lambda e: e.age):
             if not entry.places and self._seat_free(self._asking(entry)) == "":
@@ -266,7 +266,7 @@ class Cycle:
             return NEVER_QUOTA
         if self._barred(asking):
             return BEHIND_GANG
-        if self._behind_preemptor(entry):
+        if self.behind_preemptor(entry):
             self._someone_behind = True
             return BEHIND_PREEMPTOR
         if stage is Stage.BRANCH and not any(inside(n, asking, self.pool) for n in queue.path[1:-1]):
@@ -301,12 +301,12 @@ class Cycle:
                 self.reservation = Reservation.make(self, asking)
         return code
 
-    def _behind_preemptor(self, entry: Entry) -> bool:
-        """Whether it was paused for one that has no seats yet and was not tried in vain: it would only be
-        paused for it again."""
-        if entry.job.paused_for is None:
+    def behind_preemptor(self, entry: Entry) -> bool:
+        """Whether it made room for one that has no seats yet and was not tried in vain: it would only have to
+        do so again."""
+        if entry.job.made_room_for is None:
             return False
-        preemptor = self.snapshot.entries.get(entry.job.paused_for)
+        preemptor = self.snapshot.entries.get(entry.job.made_room_for)
         if preemptor is None or not preemptor.waiting or preemptor.places:
             return False
         return (preemptor.queue.line, preemptor.priority, preemptor.alike) not in self.blocked
@@ -484,10 +484,10 @@ class Cycle:
                 return None
             seats = tuple(to_seat(entry.shape, place) for place in sorted(settled, key=_seat_order))
             return Start(entry.id, seats, started_reason(entry), self.backfills.get(entry))
+        victim = self.victims.get(entry)
+        preemptor = None if victim is None else victim.preemptor.id
         kept = [place for place in before.places if place in set(settled)]
         if not kept:
-            victim = self.victims.get(entry)
-            preemptor = None if victim is None else victim.preemptor.id
             return Pause(entry.id, paused_reason(entry, victim), preemptor)
         added = [place for place in settled if place not in set(before.places)]
         if len(kept) == len(before.places) and not added:
@@ -497,7 +497,8 @@ class Cycle:
             [to_seat(entry.shape, place) for place in sorted(kept + added, key=_seat_order)]
             + [to_seat(entry.shape, place, leaving=True) for place in (*before.leaving, *given)]
         )
-        return Resize(entry.id, seats, resized_reason(entry, len(added), len(given), self.victims.get(entry)))
+        reason = resized_reason(entry, len(added), len(given), victim)
+        return Resize(entry.id, seats, reason, preemptor if given else None)
 
 
 def _seat_order(place: Place) -> tuple[int, int]:

@@ -24,7 +24,7 @@ class Pause:
     job: JobId
     reason: str
     preemptor: JobId | None = None
-    """For whom; over quota the paused job waits behind it."""
+    """For whom; the paused job waits behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,8 @@ class Resize:
     job: JobId
     seats: tuple[Seat, ...]
     reason: str
+    preemptor: JobId | None = None
+    """For whom it gives seats back; it does not grow before that one has them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,13 +48,23 @@ def _candidates(cycle: "Cycle") -> "dict[QueueNode, list[Entry]]":
     found: dict[QueueNode, list[Entry]] = {}
     for leaf in cycle.tree.leaves:
         for entry in leaf.elastic.values():
-            if can_grow(entry) and entry.job.phase is Phase.RUNNING and entry not in cycle.victims:
+            if _may_grow(cycle, entry):
                 found.setdefault(leaf, []).append(entry)
     for entry in cycle.newcomers:
         planned = any(place.born == PLANNED for place in entry.places)
         if can_grow(entry) and not planned and entry.id not in entry.queue.running:
             found.setdefault(entry.queue, []).append(entry)
     return found
+
+
+def _may_grow(cycle: "Cycle", entry: "Entry") -> bool:
+    """Growing now, unless it has just given way to another or is about to."""
+    return (
+        can_grow(entry)
+        and entry.job.phase is Phase.RUNNING
+        and entry not in cycle.victims
+        and not cycle.behind_preemptor(entry)
+    )
 
 
 def can_grow(entry: "Entry") -> bool:

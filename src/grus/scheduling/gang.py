@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.jobs import Job, JobType, Seat, Spec
-from grus.model.resources import GPU, Role
+from grus.model.resources import GPU, Range, Role
 from grus.scheduling.sharing import best_device
 from grus.scheduling.topology import DeviceState, NodeState, Pool, pick_devices
 
@@ -106,7 +106,7 @@ class Compiler:
     def shape(self, job: Job, queue_nodes: int) -> Shape:
         return self.compile(job.spec, job.size, queue_nodes)
 
-    def compile(self, spec: Spec, size: object, queue_nodes: int) -> Shape:
+    def compile(self, spec: Spec, size: Range | None, queue_nodes: int) -> Shape:
         dev = spec.type is JobType.DEV
         name = (spec.request, size, spec.node_selector, spec.affinity, dev, queue_nodes)
         found = self._shapes.get(name)
@@ -114,7 +114,7 @@ class Compiler:
             found = self._shapes[name] = self._make(spec, size, queue_nodes, dev)
         return found
 
-    def _make(self, spec: Spec, size: object, queue_nodes: int, dev: bool) -> Shape:
+    def _make(self, spec: Spec, size: Range | None, queue_nodes: int, dev: bool) -> Shape:
         request, pool = spec.request, self._pool
         nodes = pool.open_nodes & queue_nodes
         if spec.node_selector:
@@ -127,8 +127,8 @@ class Compiler:
         elastic = next((i for i, role in enumerate(request.roles) if not role.replicas.rigid), -1)
         sizes = request.allowed
         if elastic >= 0 and size is not None:
-            low, high = size.low, size.high  # type: ignore[attr-defined]  # a Range; `object` keeps it hashable here
-            sizes = tuple(n for n in sizes if low <= n <= high) or sizes
+            chosen = range(size.low, size.high + 1)
+            sizes = tuple(n for n in request.sizes if n in chosen) if request.sizes else tuple(chosen)
         parts = tuple(
             self._part(role, dev, sizes if i == elastic else ()) for i, role in enumerate(request.roles)
         )

@@ -181,7 +181,7 @@ def over_minima(queue: QueueNode) -> list[Entry]:
 
 def cached_over_minima(queue: QueueNode) -> list[Entry]:
     """`over_minima`, worked out once for the jobs that the queue has and what they hold at the moment."""
-    name = (queue.changes, queue.quota, queue.held[SOON])
+    name = (queue.changes, queue.quota)
     if queue.over_cache is None or queue.over_cache[0] != name:
         queue.over_cache = (name, over_minima(queue))
     return queue.over_cache[1]
@@ -364,10 +364,13 @@ def _enough_to_take(cycle: "Cycle", asking: Asking) -> bool:
         if (entry.backfill_until or 0.0) <= cycle.now
     )
     queue = asking.queue
-    if asking.minimum and (queue.surplus or any(level < asking.entry.priority for level in queue.priorities)):
-        room += queue.held[SOON]
     taken = 0
-    for leaf, most in _victims(cycle, asking):
+    victims = _victims(cycle, asking)
+    if asking.minimum and (queue.surplus or any(level < asking.entry.priority for level in queue.priorities)):
+        # With its own lower priorities gone the queue may have any right.
+        room += queue.held[SOON]
+        victims = ((leaf, leaf.held[SOON]) for leaf in cycle.over_leaves()[0] if leaf is not queue)
+    for leaf, most in victims:
         minima = cached_over_minima(leaf)
         takeable = sum(entry.held for entry in minima if entry.held <= most and not entry.never)
         taken += min(most, leaf.surplus + takeable)

@@ -64,8 +64,8 @@ class QueueNode:
         self.priorities: dict[int, int] = {}
         """How many of the running jobs have each priority."""
         self.changes = 0
-        """Counts what happened to its running jobs."""
-        self.over_cache: tuple[tuple[int, int, int], list[Entry]] | None = None
+        """Counts what happened to its jobs' seats, tentative or not."""
+        self.over_cache: tuple[tuple[int, int], list[Entry]] | None = None
         self.line: WaitingLine = WaitingLine()
 
     @property

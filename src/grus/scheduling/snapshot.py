@@ -119,7 +119,7 @@ class Snapshot:
         self.backfilled: dict[JobId, Entry] = {}
         """Running jobs that were let past a reservation."""
         self.nominated: dict[JobId, set[JobId]] = {}
-        """Jobs for whose sake others were paused, with those: what these leave is meant for them."""
+        """Jobs for whom others were paused or shrunk, with those: what these leave is meant for them."""
         self.going: dict[JobId, Entry] = {}
         """Jobs with seats that are being left."""
         self.limited: dict[JobId, Entry] = {}
@@ -187,8 +187,8 @@ class Snapshot:
                 level.last_start = max(level.last_start, (job.started_at, 0))
         entry = Entry(job, queue, self._compiler.shape(job, queue.nodes), blocked)
         self.entries[job.id] = entry
-        if job.paused_for is not None:
-            self.nominated.setdefault(job.paused_for, set()).add(job.id)
+        if job.made_room_for is not None:
+            self.nominated.setdefault(job.made_room_for, set()).add(job.id)
         if job.phase in HOLDING or job.seats:
             self._seat(entry)
         elif waits(job) and not blocked:
@@ -318,7 +318,7 @@ class Snapshot:
             queue.demand += sign * most
 
     def _detach(self, entry: Entry) -> None:
-        preemptor = entry.job.paused_for
+        preemptor = entry.job.made_room_for
         if preemptor is not None:
             self.nominated[preemptor].discard(entry.id)
             if not self.nominated[preemptor]:

@@ -108,6 +108,7 @@ class Transaction:
         self, entry: Entry, places: tuple[Place, ...], leaving: tuple[Place, ...], running: bool, now: bool
     ) -> None:
         self.changes += 1
+        entry.queue.changes += 1
         if entry not in self.touched:
             self.touched[entry] = Before(entry)
         old = (entry.places, entry.leaving, entry.running, entry.held, entry.size)
@@ -148,6 +149,7 @@ class Transaction:
 
     def _restore(self, entry: Entry, old: tuple[object, ...], now: bool) -> None:
         self.changes += 1
+        entry.queue.changes += 1
         held = entry.held
         count_entry(entry, -1)
         entry.places, entry.leaving, entry.running, entry.held, entry.size = old  # type: ignore[assignment]  # the log is untyped

@@ -11,13 +11,12 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TypeVar
 
-from grus.model.errors import GrusError, NotFound
+from grus.model.errors import GrusError, NotFound, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Job, Phase
 from grus.model.ports import Event, Token, User
 from grus.model.queues import Queue
 from grus.store import codec, rules
-from grus.store.failure import StoreFailed
 from grus.store.listeners import Listener, Listeners, Written
 
 T = TypeVar("T")

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from grus.store.failure import StoreFailed
 
 IDLE = 8
 """Connections kept open while nobody reads."""

@@ -14,14 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from grus.model.errors import GrusError
+from grus.model.errors import GrusError, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Job, Phase
 from grus.model.ports import Event, Token, User
 from grus.model.queues import Queue
 from grus.store import codec, rules, works
 from grus.store.batch import JobWrite
-from grus.store.failure import StoreFailed
 from grus.store.listeners import Listener, Listeners
 from grus.store.migrations import migrate
 from grus.store.readers import BUSY, Readers

@@ -15,11 +15,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from grus.model.errors import GrusError
+from grus.model.errors import GrusError, StoreFailed
 from grus.model.jobs import Job
 from grus.store import batch
 from grus.store.batch import JobWrite, Outcome
-from grus.store.failure import StoreFailed
 from grus.store.listeners import Listeners
 
 T = TypeVar("T")
