@@ -243,7 +243,9 @@ class Cycle:
         """Those for whom others made room come before the rest of what is over quota: else it was in vain."""
         waiting = [self.snapshot.entries.get(job) for job in self.snapshot.nominated]
         for entry in sorted((e for e in waiting if e is not None and e.waiting), key=lambda e: e.age):
-            if not entry.places and self._seat_free(self._asking(entry)) == "":
+            if entry.places or (entry.never and entry.shape.minimum > entry.queue.never_room()):
+                continue
+            if self._seat_free(self._asking(entry)) == "":
                 self._count_start(entry.queue)
 
     def _asking(self, entry: Entry) -> Asking:

@@ -60,12 +60,12 @@ class Asking(NamedTuple):
         return self.entry.queue
 
     def on_largest(self, pool: Pool) -> "Asking":
-        """The same limited, part by part, to the devices with the most memory that it may use."""
-        parts = []
-        for part in self.shape.parts:
-            most = max((pool.kinds[kind][1] for kind in part.kinds), default=0)
-            parts.append(replace(part, kinds=tuple(k for k in part.kinds if pool.kinds[k][1] == most)))
-        return self._replace(shape=replace(self.shape, parts=tuple(parts)))
+        """The same with the devices that have most memory first, where a memory slice counts for least."""
+        parts = tuple(
+            replace(part, kinds=tuple(sorted(part.kinds, key=lambda kind: (-pool.kinds[kind][1], kind))))
+            for part in self.shape.parts
+        )
+        return self._replace(shape=replace(self.shape, parts=parts))
 
     def inside_types(self, branch: QueueNode, pool: Pool) -> "Asking":
         """The same limited to the types of which the branch has quota left, where its quota is by type."""
