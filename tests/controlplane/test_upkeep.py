@@ -17,13 +17,12 @@ from grus.controlplane.retention import prune
 from grus.controlplane.services import Services
 from grus.controlplane.settings import Settings
 from grus.controlplane.timers import Timers
-from grus.model.errors import NotFound
+from grus.model.errors import NotFound, StoreFailed
 from grus.model.jobs import Job, Phase
 from grus.model.ports import Event
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decisions
 from grus.scheduling.snapshot import Snapshot
-from grus.store.failure import StoreFailed
 from grus.store.memory import MemoryStore
 from tests.controlplane.plane import ANN, Plane, a_spec
 from tests.fakes.engine import SimulatedEngine

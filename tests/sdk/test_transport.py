@@ -14,6 +14,7 @@ from grus.model.errors import (
     NotFound,
     NotLoggedIn,
     StaleVersion,
+    StoreFailed,
     Unreachable,
 )
 from grus.sdk.transport import Transport
@@ -48,6 +49,7 @@ def an_error(status: int, code: str, **more: object) -> httpx2.Response:
         (409, "does_not_fit", DoesNotFit),
         (409, "conflict", Conflict),
         (409, "stale_version", StaleVersion),
+        (503, "store_failed", StoreFailed),
     ],
 )
 def test_an_error_of_the_server_is_raised_as_the_same_class(

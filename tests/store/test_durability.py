@@ -64,7 +64,7 @@ def test_a_confirmed_create_repeated_with_its_key_after_kill_9_makes_no_second_j
 
 FULL_DISK = """
 import resource, sys
-from grus.store.failure import StoreFailed
+from grus.model.errors import StoreFailed
 from grus.store.sqlite import SqliteStore
 from tests.store.builders import a_job, an_event
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.store.failure import StoreFailed
+from grus.model.errors import StoreFailed
 from grus.store.migrations import STEPS, Step, migrate
 from grus.store.sqlite import SqliteStore
 from tests.store.builders import a_job, stored

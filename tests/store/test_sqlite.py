@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from grus.model.errors import Fenced, StaleVersion
+from grus.model.errors import Fenced, StaleVersion, StoreFailed
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase
 from grus.model.ports import Store
-from grus.store.failure import StoreFailed
 from grus.store.sqlite import SqliteStore
 from tests.contracts.store_contract import StoreContract
 from tests.store.builders import a_job, an_event, done, stored

@@ -7,6 +7,7 @@ is either as it was or wholly new. A file from a newer Grus is refused, never to
 import sqlite3
 from collections.abc import Sequence
 
+from grus.model.errors import StoreFailed
 
 Step = Sequence[str]
 """Statements, one by one: a script would commit on its own."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from grus.model.errors import StoreFailed
 
 IDLE = 8
 """Connections kept open while nobody reads."""
