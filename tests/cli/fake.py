@@ -98,6 +98,9 @@ class FakeClient:
         self.known.insert(0, made)
         return Handle(made)
 
+    def submit_stages(self, jobs: list[JobIn], *, key: str | None = None) -> list[Handle]:
+        return [self.submit(job, key=key) for job in jobs]
+
     def plan(self, job: JobIn) -> PlanOut:
         self._ask("plan")
         return PlanOut(

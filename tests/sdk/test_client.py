@@ -9,7 +9,9 @@ import httpx2
 import pytest
 
 from grus import Client, Handle, Job
+from grus.api.wire import QueueIn
 from grus.model.errors import BadInput
+from grus.sdk.client import _json
 from grus.sdk.transport import Transport
 
 
@@ -109,6 +111,36 @@ def test_mistakes_are_found_before_anything_is_sent(client: Client, server: Pret
     with pytest.raises(BadInput):
         client.submit({"run": "x", "gpus": 3})
     assert server.seen == []
+
+
+@pytest.mark.parametrize(
+    ("send", "field"),
+    [
+        (lambda client: client.submit({"run": 3}), "run"),
+        (lambda client: client.put_queue("a", {"quota": "x"}), "quota"),
+        (lambda client: client.put_user("a", {"role": "king"}), "role"),
+        (lambda client: client.new_token({}), "user"),
+        (lambda client: client.scale("j1", "many"), "size"),
+    ],
+)
+def test_every_input_is_refused_in_the_same_words(
+    client: Client, server: Pretended, send: Callable[[Client], object], field: str
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        send(client)
+    assert [mistake.field for mistake in caught.value.mistakes] == [field]
+    assert server.seen == []
+
+
+def test_a_queue_with_whole_gpus_is_sent_without_a_warning() -> None:
+    assert json.loads(_json(QueueIn(quota=4, reserved=1, limit=8))) == {"quota": 4, "reserved": 1, "limit": 8}
+
+
+def test_a_key_makes_stages_repeatable(client: Client, server: Pretended) -> None:
+    for _ in range(2):
+        client.submit_stages([{"run": "a"}, {"run": "b"}], key="nightly")
+    keys = [request.headers["Idempotency-Key"] for request in server.seen]
+    assert keys == ["nightly-0", "nightly-1"] * 2
 
 
 def test_waiting_looks_now_and_then_where_no_stream_is_to_be_had(client: Client, server: Pretended) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from grus.sdk.client import Client
 
 PANEL = "Jobs"
-KEPT = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
-"""What a job sees of its submitter's environment."""
 LIVE = [phase.value for phase in Phase if phase not in TERMINAL]
 Queue = Annotated[
     str, typer.Option("--queue", "-q", help="Name of the queue.", autocompletion=complete_queue)
@@ -77,7 +74,7 @@ def submit(
         if plan:
             _show_plans(client, documents, output)
             return
-        jobs = _submit_all(client, documents, key or uuid.uuid4().hex)
+        jobs = [handle.job for handle in client.submit_stages(documents, key=key or None)]
         emit(jobs if len(jobs) > 1 else jobs[0], output, lambda: _tell_submitted(jobs))
         if watch:
             raise typer.Exit(following.to_the_end(client, jobs[-1], quiet=output is Format.JSON))
@@ -91,27 +88,7 @@ def _read_file(file: Path) -> "list[JobIn]":
     except OSError as error:
         raise BadInput([Mistake(str(file), f"cannot be read: {error.strerror}")]) from None
     folder = Path.cwd() if str(file) == "-" else file.absolute().parent
-    return [_with_surroundings(job) for job in parse_job_file(text, folder=str(folder))]
-
-
-def _with_surroundings(job: "JobIn") -> "JobIn":
-    """With what is kept of the submitter's environment; the job's own `env` comes first."""
-    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
-    return job.model_copy(update={"env": {**kept, **job.env}})
-
-
-def _submit_all(client: "Client", documents: "list[JobIn]", key: str) -> "list[JobOut]":
-    """In the order of the file; a name in `after` means the stage of that name, else an id."""
-    ids: dict[str, str] = {}
-    jobs = []
-    for index, document in enumerate(documents):
-        after = [ids.get(name, name) for name in document.after]
-        job = client.submit(
-            document.model_copy(update={"after": after}) if after else document, key=f"{key}-{index}"
-        ).job
-        ids[document.name or job.name] = job.id
-        jobs.append(job)
-    return jobs
+    return parse_job_file(text, folder=str(folder))
 
 
 def _tell_submitted(jobs: "list[JobOut]") -> None:
@@ -190,7 +167,7 @@ def run(
         if after:
             wanted["after"] = [find_job(client, meant).id for meant in after]
         given = {key: value for key, value in wanted.items() if value not in ("", None, {})}
-        job = client.submit(_with_surroundings(read(JobIn, given)), key=uuid.uuid4().hex).job
+        job = client.submit(read(JobIn, given)).job
         if detach:
             emit(job, output, lambda: say(job.id))
             return

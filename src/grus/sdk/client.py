@@ -94,13 +94,19 @@ class Client:
         answer = self._transport.request("POST", "/v1/jobs", content=body, headers=headers)
         return Handle(self, _read(JobOut, answer.content))
 
-    def submit_stages(self, jobs: Sequence[Submission]) -> list["Handle"]:
-        """Submit the jobs of one file in their order; a name in `after` is the earlier job of that name."""
+    def submit_stages(self, jobs: Sequence[Submission], *, key: str | None = None) -> list["Handle"]:
+        """Submit the jobs of one file in their order; a name in `after` is the earlier job of that name.
+
+        `key` names the whole: a second call with it finds the jobs of the first.
+        """
         ids: dict[str, str] = {}
         handles = []
-        for job in map(_job_in, jobs):
+        for index, job in enumerate(map(_job_in, jobs)):
             after = tuple(ids.get(name, name) for name in job.after)
-            handle = self.submit(job.model_copy(update={"after": after}) if after else job)
+            handle = self.submit(
+                job.model_copy(update={"after": after}) if after else job,
+                key=None if key is None else f"{key}-{index}",
+            )
             ids[handle.job.name] = handle.id
             handles.append(handle)
         return handles
@@ -144,7 +150,8 @@ class Client:
 
     def scale(self, job: str, size: int | str) -> JobOut:
         """`4` pins the size, `"2..6"` changes the range, `"auto"` goes back to what was submitted."""
-        return self._ask(JobOut, "POST", _at("jobs", job, "scale"), content=_json(ScaleIn(size=size)))
+        body = _json(_model(ScaleIn, {"size": size}))
+        return self._ask(JobOut, "POST", _at("jobs", job, "scale"), content=body)
 
     def why(self, job: str) -> WhyOut:
         return self._ask(WhyOut, "GET", _at("jobs", job, "why"))
