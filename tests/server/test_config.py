@@ -64,7 +64,7 @@ def test_every_address_needs_the_names_under_which_clients_ask(at: Places) -> No
 
 
 def test_a_certificate_needs_its_key(at: Places) -> None:
-    with pytest.raises(BadInput, match="key"):
+    with pytest.raises(BadInput, match="--tls-cert and --tls-key"):
         load(at, certificate=Path("/c"))
 
 

@@ -136,7 +136,8 @@ def posture_mistakes(settings: ServerSettings) -> list[Mistake]:
     """What would make the server easier to reach than its owner meant."""
     found = []
     if (settings.certificate is None) != (settings.key is None):
-        found.append(Mistake("server.certificate", "needs server.key beside it, and the other way round"))
+        rule = "--tls-cert and --tls-key (here server.certificate and server.key) belong together: give both"
+        found.append(Mistake("server.certificate", rule))
     if not is_loopback(settings.host) and not settings.tls and not settings.insecure_http:
         rule = (
             "other machines can reach this address: give --tls-cert and --tls-key for TLS, "
