@@ -18,13 +18,15 @@ from grus.controlplane.services import Services
 from grus.controlplane.settings import Settings
 from grus.controlplane.timers import Timers
 from grus.model.errors import NotFound, StoreFailed
+from grus.model.identifiers import QueueName
 from grus.model.jobs import Job, Phase
 from grus.model.ports import Event
+from grus.model.queues import Queue
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decisions
 from grus.scheduling.snapshot import Snapshot
 from grus.store.memory import MemoryStore
-from tests.controlplane.plane import ANN, Plane, a_spec
+from tests.controlplane.plane import ADMIN, ANN, Plane, a_spec
 from tests.fakes.engine import SimulatedEngine
 from tests.scheduling.builders import a_pool
 
@@ -222,6 +224,34 @@ def test_a_fenced_thread_stops_and_says_so(tmp_path: Path) -> None:
     loop.close()
     loop.close()
     services.close()
+
+
+def test_what_an_administrator_changed_counts_when_the_call_returns(tmp_path: Path) -> None:
+    store, engine = MemoryStore(), SimulatedEngine(a_pool("1x4"))
+    store.put_user(ANN)
+    settings = Settings(state=tmp_path)
+    loop = ControlLoop(store, engine, settings=settings)
+    services = Services(store, engine, loop, settings=settings)
+    loop.start()
+    try:
+        for number in range(20):
+            queue = Queue(name=QueueName(f"q{number}"))
+            services.put_queue(ADMIN, queue)
+            services.submit(ANN, a_spec(queue=queue.name)).result()
+            node = services.nodes(ADMIN)[0].id
+            services.cordon(ADMIN, node, number % 2 == 0)
+            assert services.nodes(ADMIN)[0].cordoned == (number % 2 == 0)
+    finally:
+        loop.close()
+        services.close()
+
+
+def test_nobody_waits_for_a_loop_that_is_closed() -> None:
+    box = Mailbox()
+    before = box.refresh()
+    box.close()
+    assert before.is_set()
+    assert box.refresh().is_set()
 
 
 def test_a_mailbox_wakes_its_reader_and_loses_nothing() -> None:

@@ -43,6 +43,8 @@ SOONEST = 0.05
 """Seconds: a decision asked for earlier than that is not made in a tight circle."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds to wait after trouble with the store or the engine, doubled each time."""
+REFRESH = 5.0
+"""Seconds that somebody who changed a queue waits for a loop in trouble; the change is on record anyway."""
 
 
 @dataclass(slots=True)
@@ -131,8 +133,16 @@ class ControlLoop:
         self._mailbox.wake()
 
     def refresh(self) -> None:
-        """Queues, users or cordons have changed in the store: read them again."""
-        self._mailbox.refresh()
+        """Queues, users or cordons have changed in the store: returns when they count for what comes next.
+
+        Only the loop's thread changes the picture; this waits for the pass in which it has read them.
+        """
+        done = self._mailbox.refresh()
+        if self._thread is None:  # driven by hand: there is nobody to wait for
+            with self._lock:
+                self._refresh()
+        elif not done.wait(REFRESH):
+            log.warning("a change of queues, users or nodes is on record, but the loop has not read it yet")
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
@@ -217,6 +227,8 @@ class ControlLoop:
             self._picture.hear(status)
         if heard.refresh:
             self._refresh()
+        for done in heard.refresh:
+            done.set()
         for key in self._picture.timers.due(now):
             self._come_due(key, now)
 

@@ -17,8 +17,8 @@ class Heard:
 
     jobs: list[Job] = field(default_factory=list)
     workers: list[WorkerStatus] = field(default_factory=list)
-    refresh: bool = False
-    """Queues, users or cordons changed: read them again."""
+    refresh: list[threading.Event] = field(default_factory=list)
+    """Queues, users or cordons changed: read them again, and then tell those who wait for that."""
 
 
 class Mailbox:
@@ -42,11 +42,15 @@ class Mailbox:
             self._heard.workers.append(status)
             self._wake()
 
-    def refresh(self) -> None:
-        """Ask for the queues, users and cordons to be read again."""
+    def refresh(self) -> threading.Event:
+        """Ask for the queues, users and cordons to be read again; the event is set when that is done."""
+        done = threading.Event()
         with self._changed:
-            self._heard.refresh = True
+            self._heard.refresh.append(done)
             self._wake()
+            if self._closed:
+                done.set()
+        return done
 
     def wake(self) -> None:
         """Ask for a pass, whatever was heard."""
@@ -56,6 +60,8 @@ class Mailbox:
     def close(self) -> None:
         with self._changed:
             self._closed = True
+            for done in self._heard.refresh:
+                done.set()
             self._changed.notify_all()
 
     @property
