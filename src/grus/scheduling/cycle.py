@@ -21,6 +21,7 @@ from grus.scheduling.preemption import (
     PATIENCE,
     Asking,
     Piece,
+    finds_victim,
     inside,
     make_room,
     may_take,
@@ -195,9 +196,9 @@ class Cycle:
     def _hopeless(self, leaf: QueueNode) -> bool:
         """Whether nothing that the queue waits for has a place, and it may take nothing from anybody."""
         least = min(shape.minimum for shape in leaf.line.shapes)
-        if self._own_to_take(leaf) or self._late_backfill() or may_take(self, leaf, least):
+        if self._own_to_take(leaf) or self._late_backfill() or self.over_leaves()[2]:
             return False
-        if self.over_leaves()[2]:
+        if may_take(self, leaf, least) and finds_victim(self, leaf, least):
             return False
         return all(self._known_placeless(shape) for shape in leaf.line.shapes)
 
@@ -324,9 +325,10 @@ class Cycle:
 
     def _has_place(self, asking: Asking) -> bool:
         """Whether it is not blocked at all: its turn comes at a later stage."""
-        mark = self.transaction.mark()
+        mark, freed = self.transaction.mark(), self.transaction.freed
         found = place(self.transaction, asking.shape, asking.counts, SOON, PLANNED)
         self.transaction.undo(mark)
+        self.transaction.freed = freed  # Nothing was freed that was not free before.
         return found is not None
 
     def _all_behind(self, leaf: QueueNode) -> bool:
@@ -365,7 +367,7 @@ class Cycle:
         if broken:
             return broken
         held = self.reservation
-        if self._known_placeless(asking.shape) and held is None:
+        if self._known_placeless(asking.shape) and (held is None or not passes(self, asking, held.due)):
             return self._no_place[asking.shape][1]
         for horizon, born in ((NOW, entry.generation + 1 if entry.running else 1), (SOON, PLANNED)):
             if horizon == NOW and queue.breaks(asking.amount, self.capacity, NOW):

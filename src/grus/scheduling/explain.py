@@ -119,7 +119,7 @@ def _sentence(snapshot: Snapshot, entry: Entry, code: str) -> str:
     held, quota = gpus(queue.held[SOON]), gpus(queue.quota)
     pool = snapshot.pool
     if code == "limit":
-        node = next(n for n in queue.path if n.held[SOON] + entry.shape.minimum > n.limit)
+        node = min(queue.path[1:], key=lambda n: n.limit - n.held[SOON])
         return f"needs {need}; {node.name} holds {gpus(node.held[SOON])} and its limit is {gpus(node.limit)}"
     if code == "reserved":
         idle = sum(max(0, leaf.reserved - leaf.held[SOON]) for leaf in snapshot.tree.leaves)

@@ -230,6 +230,21 @@ def may_take(cycle: "Cycle", queue: QueueNode, amount: int) -> bool:
     return False
 
 
+def finds_victim(cycle: "Cycle", queue: QueueNode, amount: int) -> bool:
+    """Whether anybody has a piece that the queue might take to hold that much more: a cheap bound."""
+    for leaf in cycle.over_leaves()[0]:
+        if leaf is queue:
+            continue
+        level = parting(queue, leaf)
+        mine = queue.path[level]
+        if mine.held[SOON] + amount <= mine.quota:
+            return True
+        most = _fair_bound(mine, leaf.path[level], amount)
+        if most > 0 and (leaf.surplus or any(e.held <= most for e in cached_over_minima(leaf))):
+            return True
+    return False
+
+
 def reclaim_pieces(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
     """Pieces of other queues that the asking one has a right to: over fair share first, then by ratio."""
     # What was taken inside a branch may open the right to take from outside it: so once more in a tree.
