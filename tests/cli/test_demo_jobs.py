@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from grus.cli.demo_story import ENOUGH, JOBS, RESUMED
+from grus.cli.demo_story import ENOUGH, JOBS, RESUMED, Seen
+from tests.cli.fake import a_job
 
 SOON = 20.0
 
@@ -91,6 +92,12 @@ def test_workers_of_an_elastic_run_share_units_and_give_back_what_they_had(tmp_p
     (tmp_path / ENOUGH).touch()
     rest(first)
     assert (first.returncode, second.returncode) == (0, 0)
+
+
+def test_a_short_wait_is_told_in_milliseconds() -> None:
+    times = {"submitted_at": "2026-11-15T12:00:00.000Z", "first_started_at": "2026-11-15T12:00:00.038Z"}
+    assert Seen(a_job(**times)).wait == "38 ms"
+    assert Seen(a_job(first_started_at=None)).wait == "never"
 
 
 def wait_for_claim_of(pid: int, folder: Path) -> Path:

@@ -52,8 +52,9 @@ class Seen:
 
     @property
     def wait(self) -> str:
+        """From submit to start, as the job records them: mostly the time in which others leave."""
         begin, start = moment(self.job.submitted_at), moment(self.job.first_started_at)
-        return f"{(start - begin).total_seconds():.1f} s" if begin and start else "never"
+        return f"{(start - begin).total_seconds() * 1000:,.0f} ms" if begin and start else "never"
 
     def said(self, kind: str) -> str:
         """What the last event of that kind said."""
