@@ -200,7 +200,8 @@ class Cycle:
             return False
         if may_take(self, leaf, least) and finds_victim(self, leaf, least):
             return False
-        return all(self._known_placeless(shape) for shape in leaf.line.shapes)
+        free = self.pool.free[SOON]
+        return all(shape.minimum > free or self._known_placeless(shape) for shape in leaf.line.shapes)
 
     def _known_placeless(self, shape: Shape) -> bool:
         known = self._no_place.get(shape)
