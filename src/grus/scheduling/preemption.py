@@ -24,7 +24,7 @@ MINIMUM_RUN = 60.0
 """Seconds for which a job's minimum is guarded against requests that are not inside quota."""
 PATIENCE = 600.0
 """Seconds after which a minimum that crosses its queue's fair share may take surplus above quota."""
-NODES_TRIED = 8
+NODES_TRIED = 4
 """For requests that need one node: so many nodes are tried by themselves before the whole pool is."""
 
 
@@ -362,8 +362,9 @@ def make_room(cycle: "Cycle", asking: Asking) -> bool:
 def _make_room(cycle: "Cycle", asking: Asking) -> bool:
     if not _enough_to_take(cycle, asking):
         return False
+    places = _focus(cycle, asking)
     for source in SOURCES:
-        for nodes in _focus(cycle.pool, asking.shape):
+        for nodes in places:
             if _take_and_seat(cycle, asking, source(cycle, asking, nodes)):
                 return True
     if asking.minimum and asking.amount > GPU:
@@ -381,7 +382,7 @@ def _enough_to_take(cycle: "Cycle", asking: Asking) -> bool:
     queue = asking.queue
     taken = 0
     victims = _victims(cycle, asking)
-    if asking.minimum and (queue.surplus or any(level < asking.entry.priority for level in queue.priorities)):
+    if asking.minimum and _has_own(asking):
         # With its own lower priorities gone the queue may have any right.
         room += queue.held[SOON]
         victims = ((leaf, leaf.held[SOON]) for leaf in cycle.over_leaves()[0] if leaf is not queue)
@@ -392,20 +393,41 @@ def _enough_to_take(cycle: "Cycle", asking: Asking) -> bool:
     return room + taken >= asking.amount and room + taken > cycle.pool.free[SOON]
 
 
-def _focus(pool: Pool, shape: Shape) -> list[int]:
-    """Where to look for pieces: for what needs one node, the roomiest nodes by themselves first."""
+def _focus(cycle: "Cycle", asking: Asking) -> list[int]:
+    """Where to look for pieces: for what needs one node, by themselves the nodes where enough might be had,
+    the roomiest first; nowhere if there is none."""
+    shape = asking.shape
     if not shape.one_node or shape.parts[0].gpus == 0 or shape.minimum <= GPU:
         return [shape.nodes]
-    kinds = shape.parts[0].kinds
-    found: list[NodeState] = []
-    for kind in kinds:
-        index = pool.whole[SOON][kind]
-        for free in range(len(index) - 1, -1, -1):
-            for node in pool.each(index[free] & shape.nodes & pool.kind_nodes[kind]):
-                found.append(node)
-                if len(found) >= NODES_TRIED:
-                    return [*(n.bit for n in found), shape.nodes]
-    return [*(n.bit for n in found), shape.nodes]
+    takeable: dict[NodeState, int] = {}
+    for entry in _perhaps(cycle, asking):
+        for seat in entry.places:
+            takeable[seat.node] = takeable.get(seat.node, 0) + seat.held
+    found = []
+    for node, amount in takeable.items():
+        free = sum(node.counts[SOON].get(kind, 0) for kind in shape.kinds) * GPU
+        if node.bit & shape.nodes and free + amount >= asking.amount:
+            found.append((-free, node.index, node.bit))
+    found.sort()
+    nodes = [bit for _, _, bit in found[:NODES_TRIED]]
+    return [*nodes, shape.nodes & sum(bit for _, _, bit in found)] if nodes else []
+
+
+def _perhaps(cycle: "Cycle", asking: Asking) -> Iterator[Entry]:
+    """Everybody of whom something might be taken, whatever the order and the amount."""
+    own = asking.minimum and _has_own(asking)
+    leaves = cycle.over_leaves()[0] if own else [leaf for leaf, _ in _victims(cycle, asking)]
+    for leaf in leaves:
+        yield from cached_over_minima(leaf)
+        yield from (entry for entry in leaf.elastic.values() if entry.surplus)
+    if own:
+        yield from asking.queue.running.values()
+
+
+def _has_own(asking: Asking) -> bool:
+    """Whether the queue itself has surplus or lower priorities to give."""
+    queue, priority = asking.queue, asking.entry.priority
+    return queue.surplus > 0 or any(level < priority for level in queue.priorities)
 
 
 def _take_and_seat(cycle: "Cycle", asking: Asking, pieces: Iterator[Piece]) -> bool:
