@@ -69,8 +69,8 @@ class Acknowledged:
 
     workers: dict[str, int] = field(default_factory=dict)
     """Number of workers by token."""
-    different: int = 0
-    """Repeated posts that were answered with another job than the first."""
+    different: set[str] = field(default_factory=set)
+    """Tokens of repeated posts that were answered with another job than the first."""
     ahead: int = 0
     """Acknowledged and not run yet, as counted at the last kill, and all acknowledged since."""
     stop: threading.Event = field(default_factory=threading.Event)
@@ -92,7 +92,8 @@ def submit_until_told(client: Client, ran: Path, name: str, shared: Acknowledged
         shared.ahead += 1
         if number % REPEAT_EVERY == 0:
             again = client.submit(_short_job(token, workers, ran), key=token).job
-            shared.different += again.id != job.id
+            if again.id != job.id:
+                shared.different.add(token)
 
 
 def _short_job(token: str, workers: int, ran: Path) -> dict[str, object]:
@@ -309,10 +310,10 @@ def _count(shared: Acknowledged, ran: Path, jobs: list[JobOut]) -> tuple[int, in
         if not all(starts) or token not in succeeded:
             lost += 1
             _say(f"lost: {token}, started in attempts {starts}")
-        if made[token] > 1 or any(len(attempts) > 1 for attempts in starts):
+        if made[token] > 1 or token in shared.different or any(len(attempts) > 1 for attempts in starts):
             twice += 1
             _say(f"twice: {token}, {made[token]} jobs, started in attempts {starts}")
-    return lost, twice + shared.different
+    return lost, twice
 
 
 def _p99(times: list[float]) -> float:
