@@ -7,7 +7,7 @@ never changes anything outside.
 
 from collections.abc import Iterable
 
-from grus.controlplane import pool
+from grus.controlplane import access, pool
 from grus.controlplane.dependencies import Dependencies
 from grus.controlplane.launching import Surroundings
 from grus.controlplane.lifecycle import Limits, ending
@@ -20,6 +20,8 @@ from grus.model.ports import Store, User, WorkerState, WorkerStatus
 from grus.model.queues import Queue
 from grus.scheduling.snapshot import Snapshot
 
+OF_THE_SERVER = frozenset({"HOME", "USER", "LOGNAME"})
+"""Variables that jobs of other Unix users do not take from the server; the engine knows theirs."""
 ORDER = {WorkerState.STARTING: 0, WorkerState.RUNNING: 1, WorkerState.ENDED: 2}
 """A worker only goes forward: what says otherwise is late."""
 
@@ -47,7 +49,7 @@ class Picture:
         self.undecided = True
         """Something happened since the last decision that could change it."""
         self._device_memory: dict[DeviceId, int] = {}
-        self._unix_users: dict[UserName, str] = {}
+        self._users: dict[UserName, User] = {}
 
     # ------------------------------------------------------------------------------------ taking in
 
@@ -68,7 +70,7 @@ class Picture:
         return True
 
     def set_users(self, users: Iterable[User]) -> None:
-        self._unix_users = {user.name: user.unix_user for user in users}
+        self._users = {user.name: user for user in users}
 
     def echo(self, job: Job, now: float) -> None:
         """Take in what the store has told of a write, which may be one of ours and known already."""
@@ -130,9 +132,19 @@ class Picture:
         )
 
     def surroundings(self, job: Job) -> Surroundings:
-        return Surroundings(
-            self._settings.environment, self._device_memory, self._unix_users.get(job.user, "")
-        )
+        unix_user = self._unix_user(job.user)
+        environment = self._settings.environment
+        if unix_user and self._settings.as_submitters:
+            environment = tuple(pair for pair in environment if pair[0] not in OF_THE_SERVER)
+        return Surroundings(environment, self._device_memory, unix_user)
+
+    def _unix_user(self, name: UserName) -> str:
+        """Whom a job of this user runs as; empty for the server's own user."""
+        user = self._users.get(name)
+        if user is not None and (user.unix_user or access.is_admin(user)):
+            return user.unix_user
+        # Nobody is root by being forgotten: this is no Unix user's name, and the start fails saying so.
+        return f"of {name}" if self._settings.as_submitters else ""
 
     def deadline(self, job: Job, now: float) -> float | None:
         """When time alone may change something about this job."""

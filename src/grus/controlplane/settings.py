@@ -14,6 +14,8 @@ class Settings:
     """Folder of this server's state; code copies live in its `code` folder."""
     environment: tuple[tuple[str, str], ...] = ()
     """What every job sees unless its own `env` says otherwise (PATH, HOME, USER, LANG of the server)."""
+    as_submitters: bool = False
+    """Jobs run as their submitters' Unix users (the server is root), else as the server's own."""
     safety_tick: float = 30.0
     """How often usage is recomputed from the store and everything is decided anew."""
     node_interval: float = 5.0

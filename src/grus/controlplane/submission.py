@@ -13,7 +13,7 @@ from grus.api.wire import with_launch
 from grus.controlplane import access, code_snapshot
 from grus.controlplane.picture import Picture
 from grus.controlplane.settings import Settings
-from grus.model.errors import BadInput, DoesNotFit, Mistake, NotFound
+from grus.model.errors import BadInput, DoesNotFit, Mistake, NotAllowed, NotFound
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Launch, Spec
 from grus.model.ports import Store, User
@@ -61,6 +61,7 @@ class Submission:
     def complete(self, user: User, spec: Spec, *, launch_given: bool) -> Spec:
         """The spec as it will be stored. Raises NotAllowed, BadInput or DoesNotFit."""
         access.require_member(user, "submit jobs")
+        self._require_unix_user(user, spec)
         queues = {queue.name: queue for queue in self._picture.queues}
         if spec.queue in queues:
             access.require_queue(user, spec.queue, queues)
@@ -73,6 +74,19 @@ class Submission:
         if sentence := self.never_fits(complete):
             raise DoesNotFit(sentence)
         return complete
+
+    def _require_unix_user(self, user: User, spec: Spec) -> None:
+        """A server that is root runs nobody's job as root but an administrator's."""
+        if not self._settings.as_submitters:
+            return
+        if not user.unix_user and not access.is_admin(user):
+            raise NotAllowed(
+                f"the server runs as root, and nobody has said whom the jobs of {user.name} run as; an "
+                f"administrator does so with `grus user set {user.name} --unix-user NAME`"
+            )
+        if user.unix_user and spec.snapshot:
+            rule = "must be false here: the server is root and would copy what you may not read"
+            raise BadInput([Mistake("snapshot", rule, "true")])
 
     def never_fits(self, spec: Spec) -> str:
         return self._fitting.never(spec)

@@ -7,10 +7,12 @@ told last, when everything answers; on the way out everything is let go in the r
 import json
 import logging
 import os
+import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from grus.api.wire import to_queue
 from grus.controlplane.loop import ControlLoop
@@ -19,7 +21,7 @@ from grus.controlplane.services import Services
 from grus.controlplane.settings import Settings
 from grus.engines.local.engine import LocalEngine
 from grus.model.errors import BadInput
-from grus.model.ports import Store
+from grus.model.ports import Store, User
 from grus.model.queues import DEFAULT_QUEUE, check_tree
 from grus.model.resources import GPU
 from grus.scheduling.cycle import decide
@@ -64,7 +66,7 @@ def serve(settings: ServerSettings) -> int:
         address = listen.address(sock, settings)
         sock.listen(listen.BACKLOG)  # from here on nobody who reads the address is refused
         stack.enter_context(_announced(settings, address))
-        _say(settings, address, pool.notice, secret, len(store.users()))
+        _say(settings, address, pool.notice, secret, store.users())
         listen.run(app, sock, settings, brake)
         log.info("stopping; jobs go on")
     if brake.why:
@@ -74,9 +76,11 @@ def serve(settings: ServerSettings) -> int:
 
 def _take_state(settings: ServerSettings, stack: ExitStack) -> None:
     state = settings.places.state
-    # Jobs that run as another Unix user must reach their control files: passage for them, nothing more.
+    new = [folder for folder in state.parents if not folder.exists()]
     state.mkdir(parents=True, exist_ok=True)
-    state.chmod(0o711 if os.geteuid() == 0 else 0o700)
+    # Jobs that run as another Unix user must reach their control files: passage for them, nothing more.
+    for folder in (state, *new):
+        folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
     lock = StateLock(settings.places.lock_file)
     lock.take()
     stack.callback(lock.release)
@@ -109,6 +113,7 @@ def _start_loop(
     """The engine, the control loop on its thread, and the services in front of them."""
     control = Settings(
         state=settings.places.state,
+        as_submitters=os.geteuid() == 0,
         environment=tuple((name, os.environ[name]) for name in INHERITED if name in os.environ),
         event_retention=settings.events_kept,
         job_retention=settings.jobs_kept,
@@ -140,7 +145,9 @@ def _announced(settings: ServerSettings, address: str) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
-def _say(settings: ServerSettings, address: str, notice: str, secret: str | None, users: int) -> None:
+def _say(
+    settings: ServerSettings, address: str, notice: str, secret: str | None, users: Sequence[User]
+) -> None:
     """What the operator should know at each start."""
     _tell(f"Grus answers at {address}; its state is in {settings.places.state}.")
     if notice:
@@ -149,13 +156,33 @@ def _say(settings: ServerSettings, address: str, notice: str, secret: str | None
         _tell(f"Administrator's token (shown once, kept in {settings.places.token_file}):")
         # Printed, never logged: the log outlives the moment.
         print(f"  {secret}", file=sys.stderr, flush=True)  # noqa: T201
+    for text in _warnings(settings, users):
+        _tell(f"WARNING: {text}")
+
+
+def _warnings(settings: ServerSettings, users: Sequence[User]) -> Iterator[str]:
     if settings.insecure_http and not settings.tls and not is_loopback(settings.host):
-        _tell("WARNING: --insecure-http: tokens and jobs travel in the clear on the network.")
-    if users > 1 and os.geteuid() != 0:
-        _tell(
-            f"WARNING: {users} people use this server, and it does not run as root: all jobs run as the same "
+        yield "--insecure-http: tokens and jobs travel in the clear on the network."
+    if len(users) > 1 and os.geteuid() != 0:
+        yield (
+            f"{len(users)} people use this server, and it does not run as root: all jobs run as the same "
             f"Unix user (uid {os.geteuid()}) and can read each other's files. Trust them, or run it as root."
         )
+    if os.geteuid() != 0 or not any(user.unix_user for user in users):
+        return
+    if (closed := _closed_folder(settings.places.state)) is not None:
+        yield (
+            f"jobs of other Unix users cannot pass {closed}, and so neither hear that they shall pause nor "
+            "report how far they are. Give GRUS_HOME a place that they can pass."
+        )
+
+
+def _closed_folder(state: Path) -> Path | None:
+    """The outermost folder on the way to the state that others than its owner cannot pass."""
+    for folder in reversed((state, *state.parents)):
+        if not folder.stat().st_mode & stat.S_IXOTH:
+            return folder
+    return None
 
 
 def _tell(text: str) -> None:

@@ -86,7 +86,8 @@ class LocalEngine:
         for folder in (self._state, *(self._state / name for name in layout.FOLDERS)):
             # A job of another user must be able to reach its control file, and nothing else.
             passage = folder in (self._state, self._state / layout.WORKERS)
-            folder.mkdir(mode=0o711 if passage else 0o700, parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o711 if passage else 0o700)  # whatever the umask is
 
     def _watcher(self) -> Watcher:
         if self._running is None:
@@ -258,7 +259,8 @@ class LocalEngine:
                 )
         if not worker.argv or not worker.argv[0]:
             raise CannotStart("there is no command to run")
-        identity = _identity(worker.unix_user)
+        account = _account(worker.unix_user)
+        identity = None if account is None else _identity(account)
         binding = bind(worker, self._devices(), virtual=self._pool.virtual, mps=self._mps)
         record.gpu_memory = binding.gpu_memory
         record.readable = identity is not None
@@ -267,7 +269,7 @@ class LocalEngine:
                 "job": worker.job,
                 "attempt": worker.attempt,
                 "argv": worker.argv,
-                "env": self._environment(worker, record, binding),
+                "env": {**_home(account), **self._environment(worker, record, binding)},
                 "workdir": worker.workdir or "/",
                 "grace": worker.grace,
                 "identity": identity,
@@ -325,13 +327,23 @@ class LocalEngine:
                     watcher.deliver(record, ExitCause.MEMORY, text)
 
 
-def _identity(unix_user: str) -> dict[str, object] | None:
+def _account(unix_user: str) -> pwd.struct_passwd | None:
     """Whom to become, where the engine may; None for the engine's own user."""
     if not unix_user or os.geteuid() != 0:
         return None
     try:
-        user = pwd.getpwnam(unix_user)
+        return pwd.getpwnam(unix_user)
     except KeyError:
         raise CannotStart(f"there is no Unix user {unix_user} on this machine") from None
-    groups = os.getgrouplist(unix_user, user.pw_gid)
-    return {"uid": user.pw_uid, "gid": user.pw_gid, "groups": groups}
+
+
+def _identity(account: pwd.struct_passwd) -> dict[str, object]:
+    groups = os.getgrouplist(account.pw_name, account.pw_gid)
+    return {"uid": account.pw_uid, "gid": account.pw_gid, "groups": groups}
+
+
+def _home(account: pwd.struct_passwd | None) -> dict[str, str]:
+    """What a login would tell this user of itself; the job's own variables go before it."""
+    if account is None:
+        return {}
+    return {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name}
