@@ -169,7 +169,7 @@ def _biggest(snapshot: Snapshot, queue: QueueNode) -> list[Entry]:
 
 
 def _cheapest(snapshot: Snapshot, entry: Entry, now: float) -> Change | None:
-    """Tried in the order of what it costs people: ask for less, raise a rule, stop others' work."""
+    """Tried in the order of what it costs people: ask for less, or more urgently, raise a rule, stop jobs."""
     tried = 0
     for candidate in _candidates(snapshot, entry):
         if tried >= MOST_TRIED:
@@ -184,19 +184,18 @@ def _cheapest(snapshot: Snapshot, entry: Entry, now: float) -> Change | None:
 
 def _candidates(snapshot: Snapshot, entry: Entry) -> Iterator[Change]:
     yield from (Change(request=request) for request in _smaller(snapshot, entry.job))
-    amount = entry.shape.minimum
+    amount, queue = entry.shape.minimum, entry.queue
+    top = max([*queue.priorities, *queue.line.levels])
+    if entry.priority <= top < NEVER_PREEMPTED - 1:
+        yield Change(priority=top + 1)
     for node in entry.queue.path[1:]:
         if node.held[SOON] + amount > node.limit:
             yield Change(limit=(node.name, node.held[SOON] + amount))
-    queue = entry.queue
     wanted = max(queue.held[SOON], queue.quota) + amount
     if entry.never:
         wanted = queue.never_held + amount
     if wanted > queue.quota and _acceptable(snapshot, queue, wanted):
         yield Change(quota=(queue.name, wanted))
-    top = max([*queue.priorities, *queue.line.levels])
-    if entry.priority <= top < NEVER_PREEMPTED - 1:
-        yield Change(priority=top + 1)
     yield from (Change(stop=jobs) for jobs in _stops(snapshot, entry))
 
 
