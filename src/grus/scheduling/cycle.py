@@ -11,28 +11,21 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from grus.model.resources import GPU
-from grus.scheduling.decisions import Decision, Decisions, Pause, Requeue, Resize, Start
+from grus.scheduling.decisions import Decisions
 from grus.scheduling.defragment import defragment
+from grus.scheduling.difference import difference
 from grus.scheduling.elastic import grow
-from grus.scheduling.gang import PLANNED, Place, Shape, place, to_seat
+from grus.scheduling.gang import PLANNED, Place, place
 from grus.scheduling.ordering import Group, Key, RequestClass, Turn, giving_key
-from grus.scheduling.preemption import (
-    MINIMUM_RUN,
-    PATIENCE,
-    Asking,
-    Piece,
-    finds_victim,
-    inside,
-    make_room,
-    may_take,
-    shrink_step,
-)
+from grus.scheduling.preemption import make_room
 from grus.scheduling.quota import UNLIMITED, QueueNode
-from grus.scheduling.reasons import paused_reason, resized_reason, started_reason
 from grus.scheduling.reservation import Reservation, due_at, passes
+from grus.scheduling.rights import MINIMUM_RUN, PATIENCE, Asking, Piece, inside, may_take
+from grus.scheduling.shapes import Shape
 from grus.scheduling.snapshot import Entry, Snapshot
 from grus.scheduling.topology import NOW, SOON
-from grus.scheduling.transaction import Before, Transaction
+from grus.scheduling.transaction import Transaction
+from grus.scheduling.victims import finds_victim, shrink_step
 
 
 def decide(snapshot: Snapshot, now: float) -> Decisions:
@@ -41,7 +34,7 @@ def decide(snapshot: Snapshot, now: float) -> Decisions:
     requeued = cycle.requeue_broken()  # 1. health: unhealthy devices take no work
     cycle.obey_sizes()
     cycle.share()
-    decisions = cycle.difference(requeued)  # 7. with the reason of each
+    decisions = difference(cycle, requeued)  # 7. with the reason of each
     cycle.close()
     return decisions
 
@@ -453,58 +446,9 @@ class Cycle:
         for piece in taken:
             self.victims[piece.entry] = Victim(preemptor, moved)
 
-    # -------------------------------------------------------------------------------- what came of it
-
-    def difference(self, requeued: list[Entry]) -> Decisions:
-        """The net change, those who give first."""
-        giving: list[Decision] = [
-            Requeue(entry.id, f"its GPU {entry.broken} is not healthy any more") for entry in requeued
-        ]
-        taking: list[Decision] = []
-        gone = set(requeued)
-        for entry, before in self.transaction.touched.items():
-            if entry in gone:
-                continue
-            decision = self._change(entry, before)
-            if isinstance(decision, Pause) or (
-                isinstance(decision, Resize)
-                and len(decision.seats) <= len(before.places) + len(before.leaving)
-            ):
-                giving.append(decision)
-            elif decision is not None:
-                taking.append(decision)
-        return Decisions(tuple(giving + taking), self.wake_at)
-
     def close(self) -> None:
         """Leave the snapshot as it was."""
         self.transaction.undo(0)
         for node, last_start in reversed(self._last_starts):
             node.last_start = last_start
         self._last_starts.clear()
-
-    def _change(self, entry: Entry, before: Before) -> Decision | None:
-        settled = tuple(place for place in entry.places if place.born != PLANNED)
-        if not before.running:
-            if not entry.places or len(settled) < len(entry.places):
-                return None
-            seats = tuple(to_seat(entry.shape, place) for place in sorted(settled, key=_seat_order))
-            return Start(entry.id, seats, started_reason(entry), self.backfills.get(entry))
-        victim = self.victims.get(entry)
-        preemptor = None if victim is None else victim.preemptor.id
-        kept = [place for place in before.places if place in set(settled)]
-        if not kept:
-            return Pause(entry.id, paused_reason(entry, victim), preemptor)
-        added = [place for place in settled if place not in set(before.places)]
-        if len(kept) == len(before.places) and not added:
-            return None
-        given = [place for place in before.places if place not in set(kept)]
-        seats = tuple(
-            [to_seat(entry.shape, place) for place in sorted(kept + added, key=_seat_order)]
-            + [to_seat(entry.shape, place, leaving=True) for place in (*before.leaving, *given)]
-        )
-        reason = resized_reason(entry, len(added), len(given), victim)
-        return Resize(entry.id, seats, reason, preemptor if given else None)
-
-
-def _seat_order(place: Place) -> tuple[int, int]:
-    return (place.part, place.number)

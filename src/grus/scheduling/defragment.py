@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from grus.model.resources import GPU
 from grus.scheduling.gang import PLANNED, place
-from grus.scheduling.preemption import NODES_TRIED, Asking, Piece
+from grus.scheduling.preemption import NODES_TRIED
+from grus.scheduling.rights import Asking, Piece
 from grus.scheduling.topology import SOON, NodeState
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from grus.model.jobs import Phase
 from grus.model.resources import GPU
 from grus.scheduling.gang import PLANNED, place
 from grus.scheduling.ordering import giving_key
-from grus.scheduling.preemption import Asking, inside, make_room
+from grus.scheduling.preemption import make_room
+from grus.scheduling.rights import Asking, inside
 from grus.scheduling.topology import NOW, SOON
 
 if TYPE_CHECKING:

@@ -1,15 +1,15 @@
-"""A gang's request, compiled once for a pool, and the search for its place: all of it or nothing.
+"""The search for a gang's place: all of it or nothing.
 
-Fewest nodes first, then one NVLink island, then the node that is left fullest. `train` tries the fastest
-type first, `dev` the smallest; a gang is put on unlike types only when no single type has room.
+Fewest nodes first, then one NVLink island, then the node that is left fullest. `train` tries the fastest type
+first, `dev` the smallest; a gang is put on unlike types only when no single type has room.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from grus.model.identifiers import DeviceId, NodeId
-from grus.model.jobs import Job, JobType, Seat, Spec
-from grus.model.resources import GPU, Range, Role
+from grus.model.identifiers import DeviceId
+from grus.model.jobs import Seat
+from grus.model.resources import GPU
+from grus.scheduling.shapes import Part, Shape
 from grus.scheduling.sharing import best_device
 from grus.scheduling.topology import DeviceState, NodeState, Pool, pick_devices
 
@@ -34,148 +34,6 @@ class Place(NamedTuple):
     @property
     def held(self) -> int:
         return self.share * len(self.devices)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One role of a gang, compiled."""
-
-    role: str
-    low: int
-    high: int
-    gpus: int
-    """Whole GPUs of a replica."""
-    share: int
-    memory_slice: int
-    """Bytes of GPU memory, for a slice by memory."""
-    kinds: tuple[int, ...]
-    """Kinds of device that will do, the preferred first."""
-    unit: int
-    """Micro-GPUs of one replica; a slice by memory counts as its share of the largest device allowed."""
-    cpu: int
-    memory: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Shape:
-    """What a class of jobs asks for. Jobs with the same shape are interchangeable to the scheduler."""
-
-    key: int
-    parts: tuple[Part, ...]
-    elastic: int
-    """Which part has a range; -1 for none."""
-    sizes: tuple[int, ...]
-    """Allowed numbers of replicas of the elastic part, ascending."""
-    one_node: bool
-    nodes: int
-    """Nodes that it may use, as bits."""
-    preferred: int
-    """Those of them that it would rather use."""
-    kinds: frozenset[int]
-    """All kinds of device that any of its parts may use."""
-    possible: bool
-    """Whether the pool as it is, without anybody on it, has as many devices as its minimum needs."""
-    minimum: int
-    maximum: int
-    """Micro-GPUs at the smallest and the largest size."""
-
-    def competes(self, other: "Shape") -> bool:
-        """Whether both could want the same device."""
-        return bool(self.nodes & other.nodes) and not self.kinds.isdisjoint(other.kinds)
-
-    def counts(self) -> list[int]:
-        """Replicas of each part at the smallest size."""
-        return [part.low for part in self.parts]
-
-    def next_size(self, size: int) -> int | None:
-        """The next larger allowed size."""
-        return next((n for n in self.sizes if n > size), None)
-
-    def lower_size(self, size: int) -> int | None:
-        """The next smaller allowed size; None at the minimum."""
-        return next((n for n in reversed(self.sizes) if n < size), None)
-
-
-class Compiler:
-    """Makes shapes for one pool, one for each distinct request."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        self._shapes: dict[object, Shape] = {}
-
-    def shape(self, job: Job, queue_nodes: int) -> Shape:
-        return self.compile(job.spec, job.size, queue_nodes)
-
-    def compile(self, spec: Spec, size: Range | None, queue_nodes: int) -> Shape:
-        dev = spec.type is JobType.DEV
-        name = (spec.request, size, spec.node_selector, spec.affinity, dev, queue_nodes)
-        found = self._shapes.get(name)
-        if found is None:
-            found = self._shapes[name] = self._make(spec, size, queue_nodes, dev)
-        return found
-
-    def _make(self, spec: Spec, size: Range | None, queue_nodes: int, dev: bool) -> Shape:
-        request, pool = spec.request, self._pool
-        nodes = pool.open_nodes & queue_nodes
-        if spec.node_selector:
-            nodes &= pool.matching(spec.node_selector)
-        for avoided in spec.affinity.avoid_nodes:
-            state = pool.node_by_id.get(NodeId(avoided))
-            if state is not None:
-                nodes &= ~state.bit
-        preferred = nodes & pool.matching(spec.affinity.prefer) if spec.affinity.prefer else nodes
-        elastic = next((i for i, role in enumerate(request.roles) if not role.replicas.rigid), -1)
-        sizes = request.allowed
-        if elastic >= 0 and size is not None:
-            chosen = range(size.low, size.high + 1)
-            sizes = tuple(n for n in request.sizes if n in chosen) if request.sizes else tuple(chosen)
-        parts = tuple(
-            self._part(role, dev, sizes if i == elastic else ()) for i, role in enumerate(request.roles)
-        )
-        kinds = frozenset(kind for part in parts for kind in part.kinds)
-        minimum = sum(part.low * part.unit for part in parts)
-        return Shape(
-            key=len(self._shapes),
-            parts=parts,
-            elastic=elastic,
-            sizes=sizes,
-            one_node=request.one_node,
-            nodes=nodes,
-            preferred=preferred,
-            kinds=kinds,
-            possible=self._possible(nodes, kinds, minimum, request.one_node),
-            minimum=minimum,
-            maximum=sum(part.high * part.unit for part in parts),
-        )
-
-    def _possible(self, nodes: int, kinds: frozenset[int], minimum: int, one_node: bool) -> bool:
-        found = [
-            sum(GPU for device in node.devices if device.open and device.kind in kinds)
-            for node in self._pool.each(nodes)
-        ]
-        return (max(found, default=0) if one_node else sum(found)) >= minimum
-
-    def _part(self, role: Role, dev: bool, sizes: tuple[int, ...]) -> Part:
-        replica, pool = role.replica, self._pool
-        kinds = [i for i, (name, _) in enumerate(pool.kinds) if not replica.types or name in replica.types]
-        kinds = [i for i in kinds if replica.share_of(pool.kinds[i][1]) <= GPU]
-        kinds.sort(key=lambda i: (pool.kinds[i][1], pool.speeds[i], i) if dev else (-pool.speeds[i], i))
-        unit = replica.gpus * GPU or replica.share
-        if replica.gpu_memory:
-            largest = max((pool.kinds[i][1] for i in kinds), default=0)
-            unit = replica.share_of(largest) if largest else GPU
-        return Part(
-            role=role.name,
-            low=sizes[0] if sizes else role.replicas.low,
-            high=sizes[-1] if sizes else role.replicas.high,
-            gpus=replica.gpus,
-            share=replica.share,
-            memory_slice=replica.gpu_memory,
-            kinds=tuple(kinds),
-            unit=unit,
-            cpu=replica.cpu,
-            memory=replica.memory,
-        )
 
 
 def place(

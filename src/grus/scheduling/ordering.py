@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from grus.model.identifiers import UserName
 
 if TYPE_CHECKING:
-    from grus.scheduling.gang import Shape
     from grus.scheduling.quota import QueueNode
+    from grus.scheduling.shapes import Shape
     from grus.scheduling.snapshot import Entry
 
 Alike = tuple[int, float | None]

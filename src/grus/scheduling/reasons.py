@@ -40,14 +40,18 @@ def resized_reason(entry: "Entry", added: int, given: int, victim: "Victim | Non
     """Why it grew or shrank."""
     if given and victim is not None:
         by = victim.preemptor
-        return f"gave back {given} seats above its minimum, which {_named(by)} of {by.queue.name} needs"
+        return f"gave back {_seats(given)} above its minimum, for {_named(by)} of {by.queue.name}"
     if given:
-        return f"gave back {given} seats, as its size was set"
+        return f"gave back {_seats(given)}, as its size was set"
     return f"grew by {added}: GPUs were idle and {entry.queue.name} was next"
 
 
 def _named(entry: "Entry") -> str:
     return f"{entry.job.spec.name} ({entry.id})"
+
+
+def _seats(number: int) -> str:
+    return f"{number} seat{'' if number == 1 else 's'}"
 
 
 def _count(amount: int) -> str:

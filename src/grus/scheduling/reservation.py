@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from grus.model.resources import GPU
 from grus.scheduling.gang import Place, place
-from grus.scheduling.preemption import PATIENCE, Asking
+from grus.scheduling.rights import PATIENCE, Asking
 from grus.scheduling.topology import SOON, DeviceState
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from grus.model.resources import GPU
 from grus.scheduling.topology import DeviceState, Pool
 
 if TYPE_CHECKING:
-    from grus.scheduling.gang import Part
+    from grus.scheduling.shapes import Part
 
 
 def slice_share(part: "Part", device_memory: int) -> int:

@@ -12,9 +12,10 @@ from grus.model.cluster import Health, Node
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import HOLDING, Desired, Job, PauseCause, Phase
 from grus.model.queues import DEFAULT_QUEUE, Queue
-from grus.scheduling.gang import Compiler, Place, Shape
+from grus.scheduling.gang import Place
 from grus.scheduling.ordering import Age, Alike
 from grus.scheduling.quota import QueueNode, Tree, covers
+from grus.scheduling.shapes import Compiler, Shape
 from grus.scheduling.topology import NOW, SOON, Pool
 
 

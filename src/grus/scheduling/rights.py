@@ -1,0 +1,173 @@
+"""Who may take what from whom.
+
+Between queues by fairness: a request inside its quota takes from any queue over quota; a queue below its fair
+share takes from those above theirs, as long as it does not end up better off than they. In a tree this is
+judged where the two branches part. Growth has fewer rights than a waiting minimum.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from grus.scheduling.gang import Place
+from grus.scheduling.quota import QueueNode
+from grus.scheduling.shapes import Shape
+from grus.scheduling.snapshot import Entry
+from grus.scheduling.topology import SOON, Pool
+
+if TYPE_CHECKING:
+    from grus.scheduling.cycle import Cycle
+
+MINIMUM_RUN = 60.0
+"""Seconds for which a job's minimum is guarded against requests that are not inside quota."""
+PATIENCE = 600.0
+"""Seconds after which a minimum that crosses its queue's fair share may take surplus above quota."""
+
+
+class Piece(NamedTuple):
+    """Something that can be taken: seats of an elastic job above its minimum, or all that a job has."""
+
+    entry: Entry
+    places: tuple[Place, ...]
+    surplus: bool
+
+    @property
+    def amount(self) -> int:
+        return sum(place.held for place in self.places)
+
+
+class Asking(NamedTuple):
+    """Who asks for room: a waiting minimum, or a running job that would grow."""
+
+    entry: Entry
+    shape: Shape
+    counts: list[int]
+    """Replicas of each part that it asks for."""
+    amount: int
+    minimum: bool
+    """Whether a waiting job's minimum is at stake; growth has fewer rights."""
+    entitled: bool = False
+    """Whether it is inside its queue's quota, if need be at the cost of that queue's own lower priorities."""
+    owed: bool = True
+    """Whether what is inside quota may be claimed as such; growth may only when no minimum waits."""
+
+    @property
+    def queue(self) -> QueueNode:
+        return self.entry.queue
+
+    def on_largest(self, pool: Pool) -> "Asking":
+        """The same with the devices that have most memory first, where a memory slice counts for least."""
+        parts = tuple(
+            replace(part, kinds=tuple(sorted(part.kinds, key=lambda kind: (-pool.kinds[kind][1], kind))))
+            for part in self.shape.parts
+        )
+        return self._replace(shape=replace(self.shape, parts=parts))
+
+    def inside_types(self, branch: QueueNode, pool: Pool) -> "Asking":
+        """The same limited to the types of which the branch has quota left, where its quota is by type."""
+        if branch.by_type is None:
+            return self
+        kinds = kinds_inside(branch, self.shape, self.amount, pool)
+        parts = tuple(replace(p, kinds=tuple(k for k in p.kinds if k in kinds)) for p in self.shape.parts)
+        return self._replace(shape=replace(self.shape, parts=parts))
+
+
+def parting(one: QueueNode, other: QueueNode) -> int:
+    """The level at which the paths of two queues part: the first at which they differ."""
+    level = 1
+    while one.path[level] is other.path[level]:
+        level += 1
+    return level
+
+
+def inside(branch: QueueNode, asking: Asking, pool: Pool) -> bool:
+    """Whether the branch would hold at most its quota with what is asked."""
+    if branch.held[SOON] + asking.amount > branch.quota:
+        return False
+    return branch.by_type is None or bool(kinds_inside(branch, asking.shape, asking.amount, pool))
+
+
+def kinds_inside(branch: QueueNode, shape: Shape, amount: int, pool: Pool) -> set[int]:
+    """Kinds of device of which the branch may hold that much more inside its quota by type."""
+    assert branch.by_type is not None
+    found = set()
+    for kind in shape.kinds:
+        name = pool.kinds[kind][0]
+        key = name if name in branch.by_type else "any"
+        if branch.held_by_type.get(key, 0) + amount <= branch.typed_quota(key):
+            found.add(kind)
+    return found
+
+
+def may_reclaim(cycle: "Cycle", asking: Asking, piece: Piece) -> bool:
+    """Whether the asking queue has a right to this piece of another queue."""
+    queue, victim = asking.queue, piece.entry.queue
+    level = parting(queue, victim)
+    if not all(node.over() for node in victim.path[level:]):
+        return False
+    mine, theirs = queue.path[level], victim.path[level]
+    if asking.owed and inside(mine, asking, cycle.pool):
+        return True
+    if not piece.surplus and cycle.guarded(piece.entry):
+        return False
+    if piece.surplus and asking.minimum and cycle.impatient(asking.entry):
+        return True
+    return _fair(asking, piece, mine, theirs)
+
+
+def _fair(asking: Asking, piece: Piece, mine: QueueNode, theirs: QueueNode) -> bool:
+    """Below its share, from one above its own rounded up, and afterwards not better off than the victim."""
+    if not asking.minimum and not piece.surplus:
+        return False
+    if mine.held[SOON] >= mine.share or mine.exact <= 0:
+        return False
+    if theirs.held[SOON] <= theirs.share_rounded_up():
+        return False
+    after = (theirs.held[SOON] - piece.amount) * mine.exact
+    return (mine.held[SOON] + asking.amount) * theirs.exact <= after + 1.0
+
+
+def may_take(cycle: "Cycle", queue: QueueNode, amount: int) -> bool:
+    """A cheap look at every level: whether that much more would be inside quota, or the branch is below its
+    share and would still be poorer than the richest."""
+    _, ratio, _ = cycle.over_leaves()
+    for node in queue.path[1:]:
+        held = node.held[SOON]
+        if held + amount <= node.quota or (held < node.share and held + amount <= ratio * node.exact):
+            return True
+    return False
+
+
+def victims_of(cycle: "Cycle", asking: Asking) -> Iterator[tuple[QueueNode, int]]:
+    """Queues that the asking one might take from, and at most how much by the rules between them."""
+    queue = asking.queue
+    leaves, _, surplus = cycle.over_leaves()
+    impatient = asking.minimum and surplus and cycle.impatient(asking.entry)
+    if not impatient and not may_take(cycle, queue, asking.amount):
+        return
+    for leaf in leaves:
+        if leaf is queue:
+            continue
+        level = parting(queue, leaf)
+        mine, theirs = queue.path[level], leaf.path[level]
+        if asking.owed and inside(mine, asking, cycle.pool):
+            yield leaf, leaf.held[SOON]
+            continue
+        fair = fair_bound(mine, theirs, asking.amount)
+        if impatient:
+            fair = max(fair, leaf.surplus)
+        if fair > 0:
+            yield leaf, fair
+
+
+def fair_bound(mine: QueueNode, theirs: QueueNode, amount: int) -> int:
+    """How much a branch above its fair share can give before the taker would be better off."""
+    if mine.held[SOON] >= mine.share or mine.exact <= 0 or theirs.held[SOON] <= theirs.exact:
+        return 0
+    return int(theirs.held[SOON] - (mine.held[SOON] + amount) * theirs.exact / mine.exact) + 1
+
+
+def has_own(asking: Asking) -> bool:
+    """Whether the queue itself has surplus or lower priorities to give."""
+    queue, priority = asking.queue, asking.entry.priority
+    return queue.surplus > 0 or any(level < priority for level in queue.priorities)

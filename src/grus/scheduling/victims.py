@@ -1,0 +1,180 @@
+"""What can be taken, piece by piece, in the order in which it is taken.
+
+Generators yield against the tentative state: every piece taken changes who may be asked next. Inside a victim
+queue surplus of elastic jobs goes first, then the lowest priority, then the least lost work.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from grus.scheduling.gang import Place
+from grus.scheduling.quota import QueueNode
+from grus.scheduling.rights import Asking, Piece, fair_bound, may_reclaim, parting, victims_of
+from grus.scheduling.snapshot import Entry
+from grus.scheduling.topology import SOON
+
+if TYPE_CHECKING:
+    from grus.scheduling.cycle import Cycle
+
+
+def surplus_pieces(entries: Iterable[Entry], nodes: int) -> Iterator[Piece]:
+    """What elastic jobs hold above their minima, step by step: lowest priority, then the largest first."""
+    elastic = [entry for entry in entries if entry.surplus > 0]
+    while elastic:
+        elastic.sort(key=lambda entry: (entry.priority, -entry.held, -entry.age[0], entry.id))
+        progress = False
+        for entry in elastic:
+            step = shrink_step(entry)
+            if step and any(place.node.bit & nodes for place in step):
+                before = entry.size
+                yield Piece(entry, step, True)
+                if entry.size < before:
+                    progress = True
+                    break
+        if not progress:
+            return
+        elastic = [entry for entry in elastic if entry.surplus > 0]
+
+
+def shrink_step(entry: Entry) -> tuple[Place, ...]:
+    """The seats that a job gives back on its way to the next smaller size: the last to come go first."""
+    lower = entry.shape.lower_size(entry.size)
+    if lower is None:
+        return ()
+    mine = [place for place in entry.places if place.part == entry.shape.elastic]
+    mine.sort(key=lambda place: place.number)
+    return tuple(mine[lower:])
+
+
+def minima_pieces(entries: Iterable[Entry], nodes: int) -> Iterator[Piece]:
+    """Whole jobs: lowest priority, then least lost work, then the youngest; never-preempted ones never."""
+    order = sorted(
+        (entry for entry in entries if not entry.never and entry.running),
+        key=lambda entry: (entry.priority, -entry.saved_at, -entry.age[0], entry.id),
+    )
+    for entry in order:
+        if entry.running and any(place.node.bit & nodes for place in entry.places):
+            yield Piece(entry, entry.places, False)
+
+
+def over_minima(queue: QueueNode) -> list[Entry]:
+    """Running jobs whose minimum is over the queue's quota: jobs fill it by priority, then in turn between
+    users, then by age; one that does not fit is over and the walk goes on."""
+    room = queue.quota
+    found = []
+    for entry in _quota_order(queue):
+        if entry.held_minimum <= room and not _breaks_types(queue, entry):
+            room -= entry.held_minimum
+        else:
+            found.append(entry)
+    return found
+
+
+def cached_over_minima(queue: QueueNode) -> list[Entry]:
+    """`over_minima`, worked out once for the jobs that the queue has and what they hold at the moment."""
+    name = (queue.changes, queue.quota)
+    if queue.over_cache is None or queue.over_cache[0] != name:
+        queue.over_cache = (name, over_minima(queue))
+    return queue.over_cache[1]
+
+
+def _quota_order(queue: QueueNode) -> list[Entry]:
+    by_user: dict[tuple[int, str], int] = {}
+    order = []
+    for entry in sorted(
+        (entry for entry in queue.running.values() if entry.running), key=lambda e: (-e.priority, e.age)
+    ):
+        filled = by_user.get((entry.priority, entry.user), 0)
+        order.append((-entry.priority, filled, entry.age, entry))
+        by_user[(entry.priority, entry.user)] = filled + entry.held_minimum
+    order.sort(key=lambda item: item[:3])
+    return [item[3] for item in order]
+
+
+def _breaks_types(queue: QueueNode, entry: Entry) -> bool:
+    """Whether a type that this job holds is beyond its number in a quota by type."""
+    if queue.by_type is None:
+        return False
+    kinds = {d.type if d.type in queue.by_type else "any" for place in entry.places for d in place.devices}
+    return any(queue.held_by_type.get(kind, 0) > queue.typed_quota(kind) for kind in kinds)
+
+
+def finds_victim(cycle: "Cycle", queue: QueueNode, amount: int) -> bool:
+    """Whether anybody has a piece that the queue might take to hold that much more: a cheap bound."""
+    for leaf in cycle.over_leaves()[0]:
+        if leaf is queue:
+            continue
+        level = parting(queue, leaf)
+        mine = queue.path[level]
+        if mine.held[SOON] + amount <= mine.quota:
+            return True
+        most = fair_bound(mine, leaf.path[level], amount)
+        if most > 0 and (leaf.surplus or any(e.held <= most for e in cached_over_minima(leaf))):
+            return True
+    return False
+
+
+def reclaim_pieces(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
+    """Pieces of other queues that the asking one has a right to: over fair share first, then by ratio."""
+    # What was taken inside a branch may open the right to take from outside it: so once more in a tree.
+    for _ in range(len(asking.queue.path) - 1):
+        branches = _victim_branches(cycle, asking)
+        for branch in sorted(branches, key=_taking_key):
+            yield from _branch_pieces(cycle, asking, branches[branch], nodes)
+
+
+def _victim_branches(cycle: "Cycle", asking: Asking) -> dict[QueueNode, list[QueueNode]]:
+    """Queues over quota that the asking one might take from, by the branch where their ways part."""
+    found: dict[QueueNode, list[QueueNode]] = {}
+    for leaf, _ in victims_of(cycle, asking):
+        found.setdefault(leaf.path[parting(asking.queue, leaf)], []).append(leaf)
+    return found
+
+
+def _branch_pieces(cycle: "Cycle", asking: Asking, leaves: list[QueueNode], nodes: int) -> Iterator[Piece]:
+    """What one branch may have to give, whichever of its queues it is in."""
+    for piece in surplus_pieces([entry for leaf in leaves for entry in leaf.elastic.values()], nodes):
+        if may_reclaim(cycle, asking, piece):
+            yield piece
+    minima = [entry for leaf in leaves for entry in cached_over_minima(leaf)]
+    for piece in minima_pieces(minima, nodes):
+        if may_reclaim(cycle, asking, piece):
+            yield piece
+
+
+def _taking_key(queue: QueueNode) -> tuple[bool, float, str]:
+    ratio = queue.held[SOON] / queue.exact if queue.exact > 0 else float("inf")
+    return (queue.held[SOON] <= queue.share, -ratio, queue.name)
+
+
+def own_pieces(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
+    """Pieces of the asking queue: surplus of equal or lower priority, then minima of lower priority."""
+    queue, priority = asking.queue, asking.entry.priority
+    if not asking.minimum:
+        return
+    if queue.surplus:
+        elastic = [e for e in queue.elastic.values() if e.priority <= priority and e is not asking.entry]
+        yield from surplus_pieces(elastic, nodes)
+    if not any(level < priority for level in queue.priorities):
+        return
+    entitled = asking.entitled or asking.entry.never
+    # What is inside quota would come back at once: a request over quota leaves it alone.
+    running = queue.running.values() if entitled else cached_over_minima(queue)
+    for piece in minima_pieces([entry for entry in running if entry.priority < priority], nodes):
+        if entitled or not cycle.guarded(piece.entry):
+            yield piece
+
+
+def late_backfills(cycle: "Cycle", nodes: int) -> Iterator[Piece]:
+    """Jobs that were let past a reservation which is due now."""
+    late = [e for e in cycle.snapshot.backfilled.values() if (e.backfill_until or 0.0) <= cycle.now]
+    yield from minima_pieces(late, nodes)
+
+
+def reclaim_then_own(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
+    return chain(reclaim_pieces(cycle, asking, nodes), own_pieces(cycle, asking, nodes))
+
+
+def own_then_reclaim(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
+    return chain(own_pieces(cycle, asking, nodes), reclaim_pieces(cycle, asking, nodes))
