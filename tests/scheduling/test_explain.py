@@ -145,3 +145,9 @@ def test_one_node_is_part_of_what_fits() -> None:
 
 def test_a_slice_larger_than_any_gpu_never_fits() -> None:
     assert never_fits(World("1x4").snapshot, a_job("x", gpus="20GB").spec)
+
+
+def test_a_request_for_what_is_reserved_for_others_is_refused_with_their_names() -> None:
+    world = World("1x4", a_queue("A", quota=2, reserved=2), a_queue("B", quota=2, reserved=2), a_queue("C"))
+    refusal = never_fits(world.snapshot, a_job("x", queue="C").spec)
+    assert "reserved for others (2 for A, 2 for B)" in refusal

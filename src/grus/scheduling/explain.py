@@ -343,8 +343,14 @@ def _judge(empty: Snapshot, spec: Spec) -> str:
     wanted = sorted({name for role in spec.request.roles for name in role.replica.types} - set(kinds))
     if wanted:
         return f"no GPU of type {', '.join(wanted)} in the pool; there are {', '.join(kinds) or 'none'}"
+    queue = empty.queue_of(spec.queue)
+    if queue.breaks(least, empty.pool.capacity, SOON) == "reserved":
+        others = [leaf for leaf in empty.tree.leaves if leaf.reserved and leaf is not queue]
+        names = ", ".join(f"{gpus(leaf.reserved)} for {leaf.name}" for leaf in others)
+        return _refuse(empty, spec, f"asks for {gpus(least)} GPUs that are reserved for others ({names})")
     most = max((len(node.devices) for node in empty.pool.nodes), default=0)
-    size = f"{len(empty.pool.devices)} GPUs on {len(empty.pool.nodes)} nodes, at most {most} on one"
+    nodes = len(empty.pool.nodes)
+    size = f"{len(empty.pool.devices)} GPUs on {nodes} node{'' if nodes == 1 else 's'}, at most {most} on one"
     return _refuse(empty, spec, f"asks for more than the pool could ever give it ({size})")
 
 
