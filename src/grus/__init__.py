@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from grus.sdk.worker import params as params
     from grus.sdk.worker import report as report
     from grus.sdk.worker import resuming as resuming
+    from grus.sdk.worker import saved as saved
     from grus.sdk.worker import should_pause as should_pause
 
 __version__ = "0.1.0"
@@ -26,10 +27,21 @@ _HOMES = {
     "params": "grus.sdk.worker",
     "report": "grus.sdk.worker",
     "resuming": "grus.sdk.worker",
+    "saved": "grus.sdk.worker",
     "should_pause": "grus.sdk.worker",
 }
 
-__all__ = ["Client", "Handle", "Job", "checkpoint_path", "params", "report", "resuming", "should_pause"]
+__all__ = [
+    "Client",
+    "Handle",
+    "Job",
+    "checkpoint_path",
+    "params",
+    "report",
+    "resuming",
+    "saved",
+    "should_pause",
+]
 
 
 def __getattr__(name: str) -> object:

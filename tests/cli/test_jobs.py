@@ -27,9 +27,7 @@ def job_file(tmp_path: Path) -> str:
     return str(file)
 
 
-def test_stages_are_submitted_in_order(
-    grus: Grus, client: FakeClient, job_file: str, tmp_path: Path
-) -> None:
+def test_stages_are_submitted_in_order(grus: Grus, client: FakeClient, job_file: str, tmp_path: Path) -> None:
     result = grus("submit", job_file)
     assert result.exit_code == 0
     first, second = (job for job, _ in client.submitted)
@@ -46,6 +44,19 @@ def test_the_name_of_a_submission_goes_along(grus: Grus, client: FakeClient, job
 def test_what_the_job_shall_see_is_given_as_pairs(grus: Grus, client: FakeClient) -> None:
     grus("run", "-d", "-e", "CONDA_PREFIX=/mine", "-e", "A=b=c", "--", "true")
     assert client.submitted[0][0].env == {"CONDA_PREFIX": "/mine", "A": "b=c"}
+
+
+def test_what_a_job_reports_is_shown_in_words_and_its_column_only_where_somebody_reports(
+    grus: Grus, client: FakeClient
+) -> None:
+    client.known = [a_job()]
+    assert "PROGRESS" not in grus("ps").stdout
+    figures = {"loss": 0.12345, "step": 120.0, "total": 5000.0, "rate": 2e-7, "epoch": 1.0}
+    client.known = [a_job(progress=figures), a_job("j0000000002")]
+    assert "PROGRESS" in grus("ps").stdout
+    assert "step 120/5000 (2%), epoch 1, loss 0.1235 " in grus("ps").stdout
+    whole = "progress   step 120/5000 (2%), epoch 1, loss 0.1235, rate 2e-07"
+    assert whole in grus("describe", "j0000000001").stdout
 
 
 def test_a_plan_is_printed_and_nothing_is_submitted(grus: Grus, client: FakeClient, job_file: str) -> None:

@@ -88,6 +88,25 @@ class EngineContract(ABC):
         engine.start(spec)
         return spec.id
 
+    # ---------------------------------------------------------------------------------- reports
+
+    def test_the_last_whole_line_of_a_report_is_told_until_the_worker_is_forgotten(
+        self, engine: Engine
+    ) -> None:
+        line = 'echo one >>"$GRUS_REPORT"; echo two >>"$GRUS_REPORT"; printf half >>"$GRUS_REPORT"'
+        worker = self.start(engine, "j1", line)
+        end_of(engine, worker)
+        assert engine.report(worker) == "two"
+        engine.forget(worker)
+        assert engine.report(worker) == ""
+
+    def test_who_reports_nothing_or_nothing_whole_says_nothing(self, engine: Engine) -> None:
+        silent = self.start(engine, "j1", "true")
+        endless = self.start(engine, "j2", 'head -c 1000000 /dev/zero | tr "\\0" x >>"$GRUS_REPORT"')
+        for worker in (silent, endless):
+            end_of(engine, worker)
+            assert engine.report(worker) == ""
+
     # ------------------------------------------------------------------------------------- ends
 
     def test_a_worker_that_exits_with_0_is_done(self, engine: Engine) -> None:

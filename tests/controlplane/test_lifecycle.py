@@ -86,7 +86,7 @@ def test_states_of_two_workers(phase: Phase, states: tuple[str, str], after: Pha
     job = running_job(phase)
     found = advance(job, statuses(job, *states), NOW, LIMITS)
     assert (found and found.job.phase) == after
-    assert (found.event.kind if found else "") == kind
+    assert (found.event.kind if found and found.event else "") == kind
 
 
 def test_the_first_failure_is_the_one_that_is_told() -> None:
@@ -132,6 +132,7 @@ def test_running_too_long_fails_whatever_the_retries() -> None:
     assert advance(job, statuses(job, "running"), 1009.9, limits) is None
     found = advance(job, statuses(job, "running"), 1010.0, limits)
     assert found is not None
+    assert found.event is not None
     assert found.event.kind == "ending"
     assert found.job.held == GPU
     over = advance(found.job, statuses(found.job, "stopped"), 1011.0, limits)
@@ -169,6 +170,7 @@ def _check(job: Job, own: dict[WorkerId, WorkerStatus]) -> None:
             _check_effects(job, own)
             return
         assert found.job.phase is job.phase or found.job.phase in NEXT[job.phase]
+        assert found.event is not None
         assert found.event.text
         assert found.job.version == job.version
         living = any(status.state is not WorkerState.ENDED for status in own.values())

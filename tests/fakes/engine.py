@@ -26,6 +26,7 @@ class Living:
     status: WorkerStatus
     kill_at: float | None = None
     control: str = ""
+    report: str = ""
 
 
 @dataclass
@@ -76,6 +77,10 @@ class SimulatedEngine:
         found = [id_ for id_, one in self.workers_alive.known.items() if words in id_ and _alive(one)]
         assert len(found) == 1, f"{len(found)} living workers match {words}: {found}"
         return found[0]
+
+    def reports(self, words: str, line: str) -> None:
+        """The one living worker that matches has written this line."""
+        self.workers_alive.known[self.find(words)].report = line
 
     def alive(self, words: str = "") -> list[WorkerId]:
         return [id_ for id_, one in self.workers_alive.known.items() if words in id_ and _alive(one)]
@@ -191,6 +196,10 @@ class SimulatedEngine:
 
     def usage(self) -> tuple[Usage, ...]:
         return tuple(Usage(worker=id_, at=self.now, cpu_seconds=1.0, memory=1) for id_ in self.alive())
+
+    def report(self, worker: WorkerId) -> str:
+        one = self.workers_alive.known.get(worker)
+        return one.report if one is not None else ""
 
     def log(self, worker: WorkerId, offset: int = 0, limit: int = 65536) -> tuple[bytes, int]:
         if worker not in self.workers_alive.logs:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from grus.sdk import worker
 def _outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("GRUS_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setattr(worker, "_figures", {})
+    monkeypatch.setattr(worker, "_saved_at", [])
 
 
 def test_outside_grus_everything_answers_and_nothing_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,7 +46,30 @@ def test_reports_are_lines_of_json_appended_to_the_file(
     worker.report(step=1, loss=0.5)
     worker.report(step=2)
     lines = [json.loads(line) for line in (tmp_path / "report").read_text().splitlines()]
-    assert [line["figures"] for line in lines] == [{"step": 1.0, "loss": 0.5}, {"step": 2.0}]
+    assert [line["figures"] for line in lines] == [{"step": 1.0, "loss": 0.5}, {"step": 2.0, "loss": 0.5}]
+    assert "saved_at" not in lines[-1]
+
+
+@pytest.mark.parametrize(
+    "save", [worker.saved, lambda: worker.report(saved=True), lambda: worker.report(checkpoint=1)]
+)
+def test_that_a_checkpoint_is_whole_stays_in_every_later_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, save: Callable[[], None]
+) -> None:
+    monkeypatch.setenv("GRUS_REPORT", str(tmp_path / "report"))
+    save()
+    worker.report(step=2, saved=False)
+    first, last = (json.loads(line) for line in (tmp_path / "report").read_text().splitlines())
+    assert first["at"] >= first["saved_at"] == last["saved_at"]
+    assert last["figures"] == {"step": 2.0}
+
+
+def test_a_report_never_fills_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "report"
+    path.write_bytes(b"x" * (2 << 20))
+    monkeypatch.setenv("GRUS_REPORT", str(path))
+    worker.report(step=2)
+    assert json.loads(path.read_text())["figures"] == {"step": 2.0}
 
 
 def test_a_figure_that_is_no_number_is_named() -> None:

@@ -3,6 +3,7 @@
 import os
 import signal
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -48,6 +49,15 @@ def test_a_job_runs_to_its_end_and_its_output_can_be_followed(server: ServerProc
         ended = handle.wait(30)
         assert (ended.phase, ended.exit and ended.exit.code) == ("failed", 3)
         assert handle.events()[0].kind == "submitted"
+
+
+def test_what_a_script_reports_is_on_its_job(server: ServerProcess) -> None:
+    script = "import grus; grus.report(step=3, total=4, loss=float('nan')); grus.saved()"
+    with server.client() as client:
+        ended = client.submit({"run": [sys.executable, "-c", script], "workdir": "/"}).wait(30)
+        assert ended.progress == {"step": 3, "total": 4}
+        assert ended.saved_at is not None
+        assert str(ended.submitted_at) < ended.saved_at < str(ended.ended_at)
 
 
 def test_after_kill_9_everything_acknowledged_is_there_and_what_ran_runs_on(server: ServerProcess) -> None:

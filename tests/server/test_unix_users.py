@@ -21,6 +21,7 @@ TELLS = """
 echo "uid $(id -u), home $HOME, user $USER"
 test -w "$GRUS_CONTROL" && echo "may write the control file"
 ls "$(dirname "$GRUS_CONTROL")" >/dev/null 2>&1 && echo "may list the folder"
+echo '{"figures": {"step": 7}}' >>"$GRUS_REPORT"
 trap 'cat "$GRUS_CONTROL"; exit 0' TERM
 echo ready
 while :; do sleep 0.02; done
@@ -69,6 +70,7 @@ def test_a_job_of_nobody_runs_as_nobody_is_heard_and_can_be_paused(server: Serve
         assert f"uid {nobody.pw_uid}, home {nobody.pw_dir}, user nobody" in said
         assert '"pause": true' in said
         assert "may" not in said
+        assert handle.job.progress == {"step": 7}
 
 
 def test_who_has_no_unix_user_may_not_submit_and_an_administrator_runs_as_the_server(

@@ -13,6 +13,7 @@ from grus.cli.output import (
     local,
     number,
     plain,
+    progress,
     say,
     size,
     table,
@@ -70,7 +71,7 @@ def _show_job(job: "JobOut") -> None:
             ("attempt", f"{job.attempt} (failures charged: {job.failures} of {job.retries} allowed)"),
             ("checkpoint", local(job.saved_at)),
             ("not before", local(job.not_before)),
-            ("progress", ", ".join(f"{name} {value:g}" for name, value in job.progress.items())),
+            ("progress", ", ".join(progress(job.progress))),
             ("exit", _exit_words(job)),
         )
     )

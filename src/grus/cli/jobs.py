@@ -19,6 +19,7 @@ from grus.cli.output import (
     for_people,
     hint,
     number,
+    progress,
     say,
     table,
 )
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from grus.sdk.client import Client
 
 PANEL = "Jobs"
+SHOWN_FIGURES = 3
+"""Of what a job reports, in `ps`; `describe` shows all."""
 LIVE = [phase.value for phase in Phase if phase not in TERMINAL]
 Queue = Annotated[
     str, typer.Option("--queue", "-q", help="Name of the queue.", autocompletion=complete_queue)
@@ -208,8 +211,11 @@ def ps(
 
 def _list_jobs(jobs: "list[JobOut]", everything: bool) -> None:
     empty = "No jobs." if everything else "No live jobs. `grus ps -a` lists ended ones too."
-    headings = ("ID", "NAME", "QUEUE", "USER", "PHASE", "GPUS", "AGE", "RAN", "REASON")
-    table(headings, [_row(job) for job in jobs], empty=empty)
+    told = any(job.progress for job in jobs)
+    headings = ("ID", "NAME", "QUEUE", "USER", "PHASE", "GPUS", "AGE", "RAN", "PROGRESS", "REASON")
+    rows = [_row(job) for job in jobs]
+    keep = [at for at, heading in enumerate(headings) if told or heading != "PROGRESS"]
+    table([headings[at] for at in keep], [[row[at] for at in keep] for row in rows], empty=empty)
 
 
 def _row(job: "JobOut") -> tuple[object, ...]:
@@ -222,6 +228,7 @@ def _row(job: "JobOut") -> tuple[object, ...]:
         f"{number(job.gpus)} of {job.request}",
         between(job.submitted_at, None),
         between(job.first_started_at, job.ended_at),
+        ", ".join(progress(job.progress)[:SHOWN_FIGURES]),
         job.reason,
     )
 

@@ -7,7 +7,7 @@ local here; in JSON they are what the API sent (RFC 3339, UTC).
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -213,6 +213,23 @@ def between(start: str | None, end: str | None) -> str:
 def number(value: float | None) -> str:
     """A number as people write it: 2, 0.5; a dash for none."""
     return "–" if value is None else f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def progress(figures: Mapping[str, float]) -> list[str]:
+    """What a job reported, in words: `step 120/5000 (2%)`, `loss 0.31`; how far it is comes first."""
+    left = dict(figures)
+    total = left.pop("total", 0.0)
+    words = []
+    for name in ("step", "epoch"):
+        if (value := left.pop(name, None)) is not None:
+            share = f"/{_figure(total)} ({value / total:.0%})" if total > 0 else ""
+            words.append(f"{name} {_figure(value)}{share}")
+            total = 0.0  # of what is named first
+    return words + [f"{name} {_figure(value)}" for name, value in left.items()]
+
+
+def _figure(value: float) -> str:
+    return f"{value:.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.4g}"
 
 
 def size(amount: float | None) -> str:

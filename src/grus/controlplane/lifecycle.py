@@ -23,10 +23,10 @@ Statuses = Mapping[WorkerId, WorkerStatus]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A job as it shall be written, with the event that says why."""
+    """A job as it shall be written, with the event that says why; None for figures that it reported."""
 
     job: Job
-    event: Event
+    event: Event | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from grus.controlplane import lifecycle, record, rulings
+from grus.controlplane import lifecycle, progress, record, rulings
 from grus.controlplane.audit import Audit
 from grus.controlplane.effects import Effect, Forget, Hand, Launch, wanted
-from grus.controlplane.launching import Surroundings
+from grus.controlplane.launching import Surroundings, members
 from grus.controlplane.lifecycle import Change
 from grus.controlplane.observe import Heard, Mailbox
 from grus.controlplane.picture import Picture
@@ -26,7 +26,7 @@ from grus.controlplane.pool import with_cordons
 from grus.controlplane.settings import Settings
 from grus.model.errors import Fenced, GrusError, NotFound
 from grus.model.identifiers import JobId
-from grus.model.jobs import HOLDING, TERMINAL, Phase
+from grus.model.jobs import HOLDING, TERMINAL, Job, Phase
 from grus.model.ports import Engine, Store, WorkerState, WorkerStatus
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decision, Decisions, Resize
@@ -88,6 +88,7 @@ class ControlLoop:
         self._hand = Hand(engine)
         self._retry: set[JobId] = set()
         self._refusals = 0
+        self._reports_due = False
         self._listening: list[Callable[[], None]] = []
         self._thread: threading.Thread | None = None
         self.pulse = Pulse()
@@ -203,7 +204,9 @@ class ControlLoop:
         with self._lock:
             self._observe(self._mailbox.take(), now)  # 1. what has changed, and whose time has come
             observed = self._advance(now)  # 2. what that means for the jobs
+            reported = self._read_reports(now, but={change.job.id for change in observed})
         again = self._record(observed, now)
+        self._record(reported, now)
         with self._lock:
             decided = self._decide(now)  # 3. what to do next
         self._record(decided, now)  # 4. on record first,
@@ -236,6 +239,7 @@ class ControlLoop:
         timers = self._picture.timers
         if key == NODES:
             self._refresh()
+            self._reports_due = True
             timers.set(NODES, now + self._settings.node_interval)
         elif key == TICK:
             self._look_at_everything(now)
@@ -280,10 +284,31 @@ class ControlLoop:
             job = picture.snapshot.job(id_)
             if job is None:
                 continue
-            found = lifecycle.advance(job, picture.statuses(id_), now, picture.limits(job))
+            statuses = picture.statuses(id_)
+            if any(status.state is WorkerState.ENDED for status in statuses.values()):
+                job = self._with_report(job, now)  # its last words, before it is forgotten
+            found = lifecycle.advance(job, statuses, now, picture.limits(job))
             if found is not None:
                 changes.append(found)
         return changes
+
+    def _read_reports(self, now: float, but: set[JobId]) -> list[Change]:
+        """What running jobs have newly said of themselves, as often as the nodes are looked at."""
+        if not self._reports_due:
+            return []
+        self._reports_due = False
+        changes = []
+        for id_ in sorted(self._picture.holding - but):
+            job = self._picture.snapshot.job(id_)
+            if job is not None and job.phase is Phase.RUNNING:
+                said = self._with_report(job, now)
+                changes += [Change(said, None)] if said is not job else []
+        return changes
+
+    def _with_report(self, job: Job, now: float) -> Job:
+        """The job with the last report of its first worker."""
+        team = members(job)
+        return progress.taken(job, self._engine.report(team[0].id), now) if team else job
 
     def _decide(self, now: float) -> list[Change]:
         if not self._picture.undecided:

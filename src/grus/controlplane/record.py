@@ -41,6 +41,7 @@ def write(store: Store, changes: Iterable[Change], epoch: int) -> Written:
         except Fenced:
             raise
         except (GrusError, OSError) as error:
-            log.error("the store could not write %s of job %s: %s", change.event.kind, change.job.id, error)
+            what = "its figures" if change.event is None else change.event.kind
+            log.error("the store could not write %s of job %s: %s", what, change.job.id, error)
             written.failed.append(change.job.id)
     return written

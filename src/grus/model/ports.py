@@ -284,6 +284,13 @@ class Engine(Protocol):
         """What the running workers use."""
         ...
 
+    def report(self, worker: WorkerId) -> str:
+        """The last whole line that the worker wrote to the file that its GRUS_REPORT names; "" if none.
+
+        There until the worker is forgotten. It is the job's word, and may be anything.
+        """
+        ...
+
     def log(self, worker: WorkerId, offset: int = 0, limit: int = 65536) -> tuple[bytes, int]:
         """Bytes of its log from `offset` (counted from the first byte ever written), and the next offset.
 

@@ -18,6 +18,10 @@ from types import FrameType
 
 _CONTROL = "GRUS_CONTROL"
 _REPORT = "GRUS_REPORT"
+_LONGEST = 1 << 20
+"""Bytes after which the report begins anew: only its last line is read."""
+_SAVED = ("saved", "checkpoint")
+"""Figures that say that a checkpoint is whole now."""
 
 
 class _Asked:
@@ -40,6 +44,10 @@ class _Asked:
 
 
 _asked = _Asked()
+_figures: dict[str, float] = {}
+"""What was reported last under each name: each line holds all of it, for only the last one is read."""
+_saved_at: list[float] = []
+"""When a checkpoint was last reported; nothing or one time."""
 
 
 def should_pause() -> bool:
@@ -76,21 +84,32 @@ def params() -> dict[str, object]:
 
 
 def report(**figures: float) -> None:
-    """Tell how far the run is: `report(step=120, loss=0.31)`. Outside Grus it does nothing.
+    """Tell how far the run is: `report(step=120, total=5000, loss=0.31)`. Outside Grus it does nothing.
 
-    Every figure must be a number (or turn into one by `float`). One call is one line, written at once.
+    Every figure must be a number (or turn into one by `float`). What the first worker of a job says is shown
+    by `grus ps` and `grus describe`, some seconds later. `report(saved=True)` is `saved()`.
     """
     numbers = {name: _number(name, value) for name, value in figures.items()}
     path = os.environ.get(_REPORT)
     if not path or not numbers:
         return
-    line = json.dumps({"at": time.time(), "figures": numbers}) + "\n"
+    if any(numbers.get(name) for name in _SAVED):
+        _saved_at[:] = [time.time()]
+    _figures.update({name: number for name, number in numbers.items() if name not in _SAVED})
+    told = {"at": time.time(), "figures": _figures, **({"saved_at": _saved_at[0]} if _saved_at else {})}
     try:
         # One write to a file opened for appending: lines of several processes never mix.
         with open(path, "ab", buffering=0) as file:
-            file.write(line.encode())
+            if file.tell() > _LONGEST:
+                file.truncate(0)
+            file.write(json.dumps(told).encode() + b"\n")
     except OSError as error:
         warnings.warn(f"the report could not be written: {error}", RuntimeWarning, stacklevel=2)
+
+
+def saved() -> None:
+    """Tell that a checkpoint is whole now: from here on, less is lost if this job must make room."""
+    report(saved=True)
 
 
 def _number(name: str, value: object) -> float:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grus.engines.local import epochs, layout, logfiles, lost, measuring, records
+from grus.engines.local import epochs, layout, logfiles, lost, measuring, records, reports
 from grus.engines.local.binding import Binding, CannotStart, bind, find_mps
 from grus.engines.local.records import Record
 from grus.engines.local.watcher import Watcher
@@ -218,6 +218,12 @@ class LocalEngine:
                 if record.id in trees
             )
 
+    def report(self, worker: WorkerId) -> str:
+        watcher = self._watcher()
+        with watcher.lock:
+            record = watcher.records.get(worker)
+        return reports.last_line(record.folder) if record is not None else ""
+
     def log(self, worker: WorkerId, offset: int = 0, limit: int = 65536) -> tuple[bytes, int]:
         return logfiles.read(self._log_folder(worker), offset, limit)
 
@@ -296,6 +302,7 @@ class LocalEngine:
             **dict(worker.env),
             **binding.env,
             "GRUS_CONTROL": f"{record.folder}/{layout.CONTROL}",
+            "GRUS_REPORT": f"{record.folder}/{layout.REPORT}",
             lost.TOKEN: record.token,
         }
 

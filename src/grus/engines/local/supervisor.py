@@ -16,7 +16,7 @@ import time
 import traceback
 from contextlib import suppress
 
-from grus.engines.local import killing, layout, processes, spawning
+from grus.engines.local import killing, layout, processes, reports, spawning
 from grus.engines.local.logfiles import LogWriter
 from grus.engines.local.memory import MemoryWatch
 from grus.engines.local.spawning import Identity
@@ -119,6 +119,8 @@ class Supervisor:
             fcntl.fcntl(output, _F_SETPIPE_SZ, _PIPE_SIZE)
         os.set_blocking(self._output, False)
         identity = Identity(**self._spec["identity"]) if self._spec["identity"] else None
+        with suppress(OSError):  # a full disk: the job matters more than what it says of itself
+            reports.create(self._folder, (identity.uid, identity.gid) if identity is not None else None)
         self._main, self._told = spawning.spawn(
             self._argv, self._spec["env"], self._workdir, identity, output
         )

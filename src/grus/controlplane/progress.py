@@ -1,0 +1,56 @@
+"""What jobs report of themselves, taken into their records. Pure; a line is a job's word and may be anything.
+
+    {"at": 1763248440.5, "figures": {"step": 120, "total": 5000, "loss": 0.31}, "saved_at": 1763248431.0}
+
+Decisions use `saved_at` alone: what would be lost if the job had to make room.
+"""
+
+import json
+import math
+from dataclasses import replace
+
+from grus.model.jobs import Job
+
+MOST_FIGURES = 32
+LONGEST_NAME = 64
+
+
+def taken(job: Job, line: str, now: float) -> Job:
+    """The job with what the line says; the very same job if that is nothing new, or nothing at all."""
+    said = _object(line)
+    figures = tuple(_figures(said.get("figures"))[:MOST_FIGURES]) or job.progress
+    saved_at = _number(said.get("saved_at"))
+    if saved_at is None or not 0 < saved_at <= now or saved_at <= (job.saved_at or 0.0):
+        saved_at = job.saved_at
+    if (figures, saved_at) == (job.progress, job.saved_at):
+        return job
+    return replace(job, progress=figures, saved_at=saved_at)
+
+
+def _object(line: str) -> dict[str, object]:
+    try:
+        found = json.loads(line) if line else None
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _figures(said: object) -> list[tuple[str, float]]:
+    if not isinstance(said, dict):
+        return []
+    numbers = ((name, _number(value)) for name, value in said.items() if _is_name(name))
+    return [(name, number) for name, number in numbers if number is not None]
+
+
+def _is_name(name: str) -> bool:
+    return 0 < len(name) <= LONGEST_NAME and name.isprintable()
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None

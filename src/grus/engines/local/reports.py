@@ -1,0 +1,42 @@
+"""What a worker says of itself: a file that it may append to, of which the last whole line counts. Light.
+
+The file is the worker's own, its folder is not: it can be filled, but not turned into something else.
+"""
+
+import os
+import stat
+
+from grus.engines.local import layout
+
+_REACH = 16 << 10
+"""Bytes that are read from the end: a line longer than that is none."""
+
+
+def create(folder: str, owner: tuple[int, int] | None) -> None:
+    """Make the empty file, for this (uid, gid) if it is not the engine's own user."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    file = os.open(os.path.join(folder, layout.REPORT), flags, 0o600)
+    try:
+        if owner is not None:
+            os.fchown(file, *owner)
+    finally:
+        os.close(file)
+
+
+def last_line(folder: str) -> str:
+    """The last whole line; "" if there is none, or no such file any more."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        file = os.open(os.path.join(folder, layout.REPORT), flags)
+    except OSError:
+        return ""
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            return ""
+        begin = max(0, status.st_size - _REACH)
+        lines = os.pread(file, _REACH, begin).split(b"\n")[:-1]
+    finally:
+        os.close(file)
+    whole = lines[1:] if begin else lines
+    return whole[-1].decode(errors="replace") if whole else ""
