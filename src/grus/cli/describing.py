@@ -4,6 +4,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from grus.cli import following
+from grus.cli.merged import Merged
 from grus.cli.output import (
     Format,
     between,
@@ -150,6 +151,18 @@ def print_log(
         following.follow(client, job, worker=worker, offset=offset)
     elif tail is None:
         _print_all(client, job, worker, output)
+
+
+def print_all_logs(client: "Client", job: "JobOut", *, follow: bool, output: Format) -> None:
+    """The logs of all workers, merged."""
+    if follow:
+        following.follow(client, job, every=True)
+    elif output is Format.JSON:
+        _write(job, "".join(Merged(client, job.id).so_far()), output)
+    else:
+        for line in Merged(client, job.id).so_far():
+            sys.stdout.write(line)
+        sys.stdout.flush()
 
 
 def _write(job: "JobOut", text: str, output: Format) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from grus.cli.access import connected
+from grus.cli.merged import Merged
 from grus.cli.output import hint
 from grus.model.jobs import TERMINAL
 
@@ -51,13 +52,25 @@ def exit_code(job: "JobOut") -> int:
 
 
 def follow(
-    client: "Client", job: "JobOut", *, worker: int | None = None, offset: int = 0, told: int | None = None
+    client: "Client",
+    job: "JobOut",
+    *,
+    worker: int | None = None,
+    every: bool = False,
+    offset: int = 0,
+    told: int | None = None,
 ) -> None:
-    """Print the job's log until it has ended; with `told`, also say its events after that one."""
+    """Print the job's log until it has ended; with `told`, also say its events after that one.
+
+    The log is that of one worker, or (`every`) those of all of them merged.
+    """
     teller = threading.Thread(target=_tell, args=(client, job.id, told), daemon=True)
     if told is not None:
         teller.start()
-    for text in client.follow_log(job.id, worker=worker, offset=offset):
+    pieces = (
+        Merged(client, job.id).follow() if every else client.follow_log(job.id, worker=worker, offset=offset)
+    )
+    for text in pieces:
         sys.stdout.write(text)
         sys.stdout.flush()
     if told is not None:
@@ -77,12 +90,18 @@ def _tell(client: "Client", job: str, after: int | None) -> None:
 
 
 def to_the_end(
-    client: "Client", job: "JobOut", *, quiet: bool, told: int = 0, stop_on_interrupt: bool = False
+    client: "Client",
+    job: "JobOut",
+    *,
+    quiet: bool,
+    every: bool = False,
+    told: int = 0,
+    stop_on_interrupt: bool = False,
 ) -> int:
     """Follow the job and return its code; an interrupt leaves it running unless people say otherwise."""
     with _interrupts(Interrupted(job, stop_on_interrupt)):
         try:
-            follow(client, job, told=None if quiet else told)
+            follow(client, job, every=every, told=None if quiet else told)
         except Detached:
             hint(f"{job.id} goes on without us; `grus attach {job.id}` shows it, `grus stop` ends it.")
             return INTERRUPTED

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 PANEL = "Jobs"
 SHOWN_FIGURES = 3
 """Of what a job reports, in `ps`; `describe` shows all."""
+All = Annotated[bool, typer.Option("--all", help="The output of all workers, each line behind its number.")]
 LIVE = [phase.value for phase in Phase if phase not in TERMINAL]
 Queue = Annotated[
     str, typer.Option("--queue", "-q", help="Name of the queue.", autocompletion=complete_queue)
@@ -50,7 +51,12 @@ EXAMPLES = {
     "ps": examples("grus ps", "grus ps -a --mine", "grus ps --phase pending -q vision -o json"),
     "describe": examples("grus describe resnet", "grus describe j4k -o json"),
     "why": examples("grus why resnet"),
-    "logs": examples("grus logs resnet", "grus logs resnet -f --worker 2", "grus logs j4k --tail 20"),
+    "logs": examples(
+        "grus logs resnet",
+        "grus logs resnet -f --worker 2",
+        "grus logs gang --all",
+        "grus logs j4k --tail 20",
+    ),
     "attach": examples("grus attach resnet"),
     "stop": examples("grus stop resnet", "grus stop j4k j9x --wait"),
     "pause": examples("grus pause resnet"),
@@ -141,6 +147,7 @@ def run(
     stop_on_interrupt: Annotated[
         bool, typer.Option("--stop-on-interrupt", help="Ctrl-C stops the job without asking.")
     ] = False,
+    every: All = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Only the job's own output.")] = False,
     output: Output = Format.TABLE,
 ) -> None:
@@ -176,7 +183,9 @@ def run(
             return
         if not quiet:
             hint(f"[grus] {job.id} ({job.name}) submitted to {job.queue}")
-        code = following.to_the_end(client, job, quiet=quiet, stop_on_interrupt=stop_on_interrupt)
+        code = following.to_the_end(
+            client, job, quiet=quiet, every=every, stop_on_interrupt=stop_on_interrupt
+        )
         if output is Format.JSON:
             emit_json(client.job(job.id))
         raise typer.Exit(code)
@@ -254,15 +263,21 @@ def why(job: JobArgument, output: Output = Format.TABLE) -> None:
 def logs(
     job: JobArgument,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job ends.")] = False,
-    worker: Annotated[int | None, typer.Option(help="Number of the worker; all by default.")] = None,
+    worker: Annotated[int | None, typer.Option(help="Number of the worker; 0 by default.", min=0)] = None,
+    every: All = False,
     tail: Annotated[int | None, typer.Option(help="Only the last so many lines.", min=0)] = None,
     output: Output = Format.TABLE,
 ) -> None:
     """Print what a job wrote."""
-    from grus.cli.describing import print_log
+    from grus.cli.describing import print_all_logs, print_log
 
+    if every and (worker is not None or tail is not None):
+        raise BadInput([Mistake("--all", "is for whole logs of all workers: leave out --worker and --tail")])
     with connected() as client:
         found = find_job(client, job)
+        if every:
+            print_all_logs(client, found, follow=follow, output=output)
+            return
         print_log(client, found, worker=worker, tail=tail, follow=follow, output=output)
 
 
@@ -271,6 +286,7 @@ def attach(
     stop_on_interrupt: Annotated[
         bool, typer.Option("--stop-on-interrupt", help="Ctrl-C stops the job without asking.")
     ] = False,
+    every: All = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Only the job's own output.")] = False,
     output: Output = Format.TABLE,
 ) -> None:
@@ -279,7 +295,7 @@ def attach(
         found = find_job(client, job)
         known = max((event.seq for event in client.events(job=found.id)), default=0)
         code = following.to_the_end(
-            client, found, quiet=quiet, told=known, stop_on_interrupt=stop_on_interrupt
+            client, found, quiet=quiet, every=every, told=known, stop_on_interrupt=stop_on_interrupt
         )
         if output is Format.JSON:
             emit_json(client.job(found.id))

@@ -1,0 +1,88 @@
+"""The logs of all workers of a job as one, each line behind `[worker N]`, in rounds from worker to worker.
+
+Lines are whole; between workers their order is that of the rounds, not of the clock. Numbers are ranks: in a
+job that changes its size they may move to other workers.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from grus.model.errors import NotFound
+from grus.model.jobs import TERMINAL
+
+if TYPE_CHECKING:
+    from grus.sdk.client import Client
+
+LONGEST_LINE = 65536
+"""Bytes after which a line is cut."""
+EVERY = 0.3
+"""Seconds between two rounds in which nobody wrote."""
+
+
+class Merged:
+    """How far each worker's log was read."""
+
+    def __init__(self, client: "Client", job: str) -> None:
+        self._client = client
+        self._job = job
+        self._offsets: list[int] = []
+        self._rests: list[bytes] = []
+
+    def so_far(self) -> Iterator[str]:
+        """All that is there, worker by worker."""
+        number = 0
+        while (data := self._read(number)) is not None:
+            while data:
+                yield from self._lines(number, data)
+                data = self._read(number)
+            number += 1
+        yield from self._unfinished()
+
+    def follow(self, pause: Callable[[float], object] = time.sleep) -> Iterator[str]:
+        """The same, and then what is still to come until the job has ended."""
+        attempt = None
+        while True:
+            job = self._client.job(self._job)
+            if job.attempt != attempt:  # it has logs of its own, from their beginning
+                yield from self._unfinished()
+                attempt, self._offsets, self._rests = job.attempt, [], []
+            wrote = False
+            number = 0
+            while (data := self._read(number)) is not None:
+                wrote = wrote or bool(data)
+                yield from self._lines(number, data)
+                number += 1
+            if not wrote and job.phase in TERMINAL:
+                yield from self._unfinished()
+                return
+            if not wrote:
+                pause(EVERY)
+
+    def _read(self, number: int) -> bytes | None:
+        """The next bytes of this worker; None if there is no such worker."""
+        if number == len(self._offsets):
+            self._offsets.append(0)
+            self._rests.append(b"")
+        try:
+            data, after = self._client.log(self._job, worker=number, offset=self._offsets[number])
+        except NotFound:
+            if number == 0:
+                raise
+            return None
+        self._offsets[number] = after
+        return data
+
+    def _lines(self, number: int, data: bytes) -> Iterator[str]:
+        *whole, rest = (self._rests[number] + data).split(b"\n")
+        if len(rest) > LONGEST_LINE:
+            whole, rest = [*whole, rest], b""
+        self._rests[number] = rest
+        for line in whole:
+            yield f"[worker {number}] {line.decode(errors='replace')}\n"
+
+    def _unfinished(self) -> Iterator[str]:
+        """What ended without the end of a line."""
+        for number, rest in enumerate(self._rests):
+            if rest:
+                yield f"[worker {number}] {rest.decode(errors='replace')}\n"

@@ -1,0 +1,67 @@
+"""The logs of a gang's workers as one."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from grus.api.wire import JobOut
+from grus.cli import merged
+from grus.cli.merged import Merged
+from grus.model.errors import NotFound
+from tests.cli.fake import a_job
+
+
+@dataclass
+class Gang:
+    """Workers whose logs grow by the next piece at each pause; None ends the job, a number is an attempt."""
+
+    logs: list[bytes]
+    coming: list[tuple[int, bytes] | int | None] = field(default_factory=list)
+    attempt: int = 1
+    phase: str = "running"
+
+    def job(self, id: str) -> JobOut:
+        return a_job(id, phase=self.phase, attempt=self.attempt)
+
+    def log(self, id: str, *, worker: int, offset: int = 0, limit: int = 4) -> tuple[bytes, int]:
+        if worker >= len(self.logs):
+            raise NotFound(f"no worker {worker}")
+        data = self.logs[worker][offset : offset + limit]
+        return data, offset + len(data)
+
+    def next(self, _: float) -> None:
+        match self.coming.pop(0):
+            case None:
+                self.phase = "succeeded"
+            case int(attempt):
+                self.attempt, self.logs = attempt, [b"again\n"]
+            case (worker, text):
+                self.logs[worker] += text
+
+
+def so_far(gang: Gang) -> str:
+    return "".join(Merged(gang, "j1").so_far())  # type: ignore[arg-type]
+
+
+def followed(gang: Gang) -> list[str]:
+    return list(Merged(gang, "j1").follow(gang.next))  # type: ignore[arg-type]
+
+
+def test_what_is_there_is_told_worker_by_worker_in_whole_lines() -> None:
+    gang = Gang([b"one\ntwo\n", b"", b"\xff unfinished"])
+    assert so_far(gang) == "[worker 0] one\n[worker 0] two\n[worker 2] \ufffd unfinished\n"
+
+
+def test_following_goes_round_until_the_job_has_ended_and_never_mixes_lines() -> None:
+    gang = Gang([b"a", b"b"], [(0, b"A\n"), (1, b"B\nrest"), None])
+    assert followed(gang) == ["[worker 0] aA\n", "[worker 1] bB\n", "[worker 1] rest\n"]
+
+
+def test_a_new_attempt_is_told_from_its_beginning() -> None:
+    gang = Gang([b"first"], [2, None])
+    assert followed(gang) == ["[worker 0] first\n", "[worker 0] again\n"]
+
+
+def test_a_line_without_an_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merged, "LONGEST_LINE", 6)
+    assert so_far(Gang([b"x" * 10])) == "[worker 0] xxxxxxxx\n[worker 0] xx\n"
