@@ -75,15 +75,25 @@ def machine() -> str:
     return ", ".join(facts)
 
 
+SIDES = {"grus_": "Grus", "slurm_": "Slurm, tuned", "slurm_default_": "Slurm, default"}
+
+
 def table(record: Mapping[str, object], figures: Mapping[str, object]) -> str:
-    head = [
-        f"{record['date']} · {record['machine']} · `{record['command']}`",
-        "",
-        "| figure | value |",
-        "| --- | --- |",
-    ]
+    """All plain figures; those that begin with the name of a system stand side by side."""
     plain = {key: value for key, value in figures.items() if not isinstance(value, dict | list)}
-    return "\n".join(head + [f"| `{key}` | {shown(value)} |" for key, value in plain.items()])
+    prefixes = ("grus_", "slurm_default_")
+    names = sorted({key.removeprefix(side) for side in prefixes for key in plain if key.startswith(side)})
+    beside = {side + name for side in SIDES for name in names}
+    lines = [f"{record['date']} · {record['machine']} · `{record['command']}`", ""]
+    lines += ["| figure | value |", "| --- | --- |"]
+    lines += [f"| `{key}` | {shown(value)} |" for key, value in plain.items() if key not in beside]
+    if names:
+        lines += ["", f"| figure | {' | '.join(SIDES.values())} |", "| --- |" + " --- |" * len(SIDES)]
+        lines += [
+            f"| `{name}` | {' | '.join(shown(plain.get(side + name, '')) for side in SIDES)} |"
+            for name in names
+        ]
+    return "\n".join(lines)
 
 
 def shown(value: object) -> str:
