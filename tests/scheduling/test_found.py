@@ -276,3 +276,12 @@ def test_asking_for_less_is_named_only_if_it_starts_the_job() -> None:
     world.submit(*jobs_of("P.A", 2, gpus=5), a_job("wide", queue="Q", gpus="2..7")).advance(700)
     for name in sorted(world.waiting()):
         change_is_true(world, name)
+
+
+def test_work_inside_its_branchs_quota_is_not_paused_for_an_urgent_gang_over_it() -> None:
+    """The singles are over their queue's quota of 0 but inside the branch's 4: a gang of 5 waits for them."""
+    world = World("2x3", a_queue("P", quota=4), a_queue("P.A", parent="P")).lose("n1-1")
+    world.submit(a_job("gang", queue="P.A", gpus=5), *jobs_of("P.A", 5)).advance(61.0)
+    world.submit(a_job("timed", queue="P.A", max_runtime=100.0)).settle()
+    for name in sorted(world.waiting()):
+        change_is_true(world, name)

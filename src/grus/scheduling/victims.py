@@ -159,10 +159,10 @@ def own_pieces(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
     if not any(level < priority for level in queue.priorities):
         return
     entitled = asking.entitled or asking.entry.never
-    # What is inside quota would come back at once: a request over quota leaves it alone.
+    # What is inside quota, here or in a branch above, would come back at once: left alone if over quota.
     running = queue.running.values() if entitled else cached_over_minima(queue)
     for piece in minima_pieces([entry for entry in running if entry.priority < priority], nodes):
-        if entitled or not cycle.guarded(piece.entry):
+        if entitled or (all(node.over() for node in queue.path[1:]) and not cycle.guarded(piece.entry)):
             yield piece
 
 
