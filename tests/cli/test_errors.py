@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from grus.cli.serving import _end_jobs
 from grus.model.errors import (
     BadInput,
     Conflict,
@@ -103,6 +104,49 @@ def test_a_job_that_nobody_knows_is_not_found(grus: Grus) -> None:
     result = grus("why", "resnet")
     assert result.exit_code == 4
     assert "'resnet'" in result.stderr
+
+
+def test_a_queue_that_nobody_knows_is_not_an_empty_list(grus: Grus) -> None:
+    assert grus("ps", "-q", "default").exit_code == 0
+    result = grus("ps", "-q", "nobody")
+    assert result.exit_code == 4
+    assert "'nobody'; there are default" in result.stderr
+
+
+def test_the_state_of_jobs_that_may_run_is_not_purged(grus: Grus, tmp_path: Path) -> None:
+    worker = tmp_path / "home" / "state" / "engine" / "workers" / "j1.1.main.0.1"
+    worker.mkdir(parents=True)
+    (worker / "claim").touch()
+    result = grus("down", "--purge", "--yes")
+    assert result.exit_code == 1
+    assert "grus up" in result.stderr
+    (worker / "exit.json").touch()
+    assert grus("down", "--purge", "--yes").exit_code == 0
+    assert not worker.exists()
+
+
+def test_a_job_that_ends_while_all_are_stopped_is_no_error(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.known = [a_job()]
+
+    def too_late(id: str) -> None:
+        client.known = [a_job(phase="succeeded")]
+        raise Conflict(f"job {id} has already succeeded")
+
+    monkeypatch.setattr(client, "stop", too_late)
+    assert _end_jobs(stop=True) == []
+
+
+def test_a_log_whose_beginning_is_gone_says_so(
+    grus: Grus, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.known = [a_job()]
+    pieces = iter([(b"rest\n", 5_000_005), (b"", 5_000_005)])
+    monkeypatch.setattr(client, "log", lambda *_, **__: next(pieces))
+    result = grus("logs", "resnet")
+    assert result.stdout == "rest\n"
+    assert "5MB that it wrote before this are no longer kept" in result.stderr
 
 
 def test_a_name_of_two_live_jobs_is_refused_with_both(grus: Grus, client: FakeClient) -> None:

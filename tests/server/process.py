@@ -6,9 +6,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from grus.model.errors import GrusError
+from grus.model.errors import Conflict, GrusError
 from grus.model.jobs import TERMINAL, Phase
 from grus.sdk.client import Client
 from grus.sdk.places import places, running
@@ -102,5 +103,6 @@ class ServerProcess:
         left = [phase.value for phase in Phase if phase not in TERMINAL]
         with self.client() as client:
             for job in client.jobs(phases=left, limit=1000):
-                client.stop(job.id)
+                with suppress(Conflict):  # it has ended meanwhile
+                    client.stop(job.id)
             eventually(lambda: not client.jobs(phases=left), f"all jobs have ended; {self.said.read_text()}")

@@ -10,14 +10,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from grus.cli.output import Format, Output, emit, examples, for_people, hint
-from grus.model.errors import GrusError
+from grus.model.errors import Conflict, GrusError
 
 if TYPE_CHECKING:
     from grus.cli.demo_story import Scene, Stage, Verdict
@@ -164,7 +164,8 @@ def _stop_jobs(client: "Client") -> None:
     from grus.cli.jobs import LIVE
 
     for job in client.jobs(phases=LIVE, limit=1000):
-        client.stop(job.id)
+        with suppress(Conflict):  # it has ended meanwhile
+            client.stop(job.id)
     deadline, pause = time.monotonic() + ENDING, threading.Event()
     while client.jobs(phases=LIVE, limit=1) and time.monotonic() < deadline:
         pause.wait(POLL)

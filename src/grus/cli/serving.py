@@ -1,5 +1,6 @@
 """The verbs for the server itself: start it, end it, ask how it is, check the installation."""
 
+import contextlib
 import shutil
 import sys
 from pathlib import Path
@@ -180,6 +181,8 @@ def down(
     server = background.is_running(at)
     if server is None and not purge:
         raise Unreachable(f"No server is running on {at.state}.")
+    if purge and server is None:
+        _refuse_with_workers(at.state)
     if purge:
         _ask_to_purge(at.state, yes)
     left = _end_jobs(stop=jobs or purge) if server is not None else []
@@ -207,6 +210,13 @@ def _ask_to_purge(state: Path, yes: bool) -> None:
         raise Conflict("Nothing was removed.")
 
 
+def _refuse_with_workers(state: Path) -> None:
+    """Without a server nobody can end what still runs; without its state nobody could ever again."""
+    folders = (state / "engine" / "workers").glob("*")
+    if any((folder / "claim").exists() and not (folder / "exit.json").exists() for folder in folders):
+        raise Conflict("Jobs of an earlier server may still run. Start it with `grus up`, then purge.")
+
+
 def _end_jobs(*, stop: bool) -> list[str]:
     """Ids of the jobs that go on; with `stop`, all of them are ended first."""
     from grus.cli.access import connected
@@ -219,7 +229,8 @@ def _end_jobs(*, stop: bool) -> list[str]:
             return [job.id for job in live if job.phase in HOLDING]
         while live:
             for job in live:
-                client.stop(job.id)
+                with contextlib.suppress(Conflict):  # it has ended meanwhile
+                    client.stop(job.id)
             for job in live:
                 wait_for(client, job.id, set(TERMINAL))
             live = client.jobs(phases=LIVE, limit=1000)
