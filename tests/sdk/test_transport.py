@@ -41,6 +41,12 @@ def an_error(status: int, code: str, **more: object) -> httpx2.Response:
     return httpx2.Response(status, json={"error": {"code": code, "message": "because", **more}})
 
 
+@pytest.mark.parametrize("address", ["foo", "127.0.0.1:7600", "ftp://x", "http://"])
+def test_an_address_that_is_none_is_told_at_once(address: str) -> None:
+    with pytest.raises(BadInput, match="http://127"):
+        Transport(address, "secret", timeout=1.0, patience=0.0, env={})
+
+
 @pytest.mark.parametrize(
     ("status", "code", "kind"),
     [

@@ -84,6 +84,11 @@ def test_who_has_no_unix_user_may_not_submit_and_an_administrator_runs_as_the_se
         assert "".join(handle.logs()) == "0\n"
 
 
+def test_a_unix_user_that_is_not_there_is_refused_when_it_is_named(server: ServerProcess) -> None:
+    with server.client() as admin, pytest.raises(BadInput, match="no Unix user"):
+        admin.put_user("ada", {"unix_user": "no-such-user"})
+
+
 def test_a_job_whose_owner_is_gone_does_not_start_as_root(server: ServerProcess) -> None:
     with client_of(server, "ada", unix_user="nobody") as ada, server.client() as admin:
         first = admin.submit({"run": "sleep 600", "workdir": "/", "resources": {"gpu": 4}})

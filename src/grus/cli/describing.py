@@ -11,6 +11,7 @@ from grus.cli.output import (
     emit_json,
     fields,
     for_people,
+    hint,
     local,
     number,
     plain,
@@ -179,6 +180,8 @@ def _print_all(client: "Client", job: "JobOut", worker: int | None, output: Form
         data, after = client.log(job.id, worker=worker, offset=offset, limit=CHUNK)
         if not data or after == offset:
             break
+        if (dropped := after - len(data) - offset) > 0:
+            hint(f"[grus] {size(dropped)} that it wrote before this are no longer kept")
         offset = after
         if output is Format.JSON:
             parts.append(data)

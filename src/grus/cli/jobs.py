@@ -23,7 +23,7 @@ from grus.cli.output import (
     say,
     table,
 )
-from grus.model.errors import BadInput, Mistake
+from grus.model.errors import BadInput, Mistake, NotFound
 from grus.model.jobs import TERMINAL, Phase
 
 if TYPE_CHECKING:
@@ -214,6 +214,8 @@ def ps(
     wanted = [one.value for one in phase] if phase else [] if everything else LIVE
     with connected() as client:
         found = client.jobs(phases=wanted, queue=queue or None, mine=mine, limit=limit)
+        if queue and not found and queue not in (known := [one.name for one in client.queues()]):
+            raise NotFound(f"There is no queue {queue!r}; there are {', '.join(known)}.")
     jobs = [job for job in found if not user or job.user == user]
     emit(jobs, output, lambda: _list_jobs(jobs, everything))
 

@@ -5,6 +5,7 @@ only digests are compared. Looking up reads no store; changes of users and token
 """
 
 import hashlib
+import pwd
 import secrets
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,7 +16,9 @@ from grus.model.identifiers import UserName
 from grus.model.ports import AccessRole, Store, Token, User
 
 PREFIX = "grus_"
-UNKNOWN = "This token is not known. Log in again, or ask an administrator for a new one."
+UNKNOWN = (
+    "This token is not known here (GRUS_TOKEN, else the token file). Ask an administrator for a new one."
+)
 
 
 class Known(NamedTuple):
@@ -25,6 +28,14 @@ class Known(NamedTuple):
 
 def digest_of(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def check_unix_user(name: str) -> None:
+    """Raises BadInput if no job can run as that user; the empty name is the server's own."""
+    try:
+        pwd.getpwnam(name or "root")
+    except KeyError:
+        raise BadInput([Mistake("unix_user", "is no Unix user of the server's machine", name)]) from None
 
 
 class Accounts:
@@ -51,7 +62,7 @@ class Accounts:
         if known is None:
             raise NotLoggedIn(UNKNOWN)
         if known.expires_at is not None and self._clock() >= known.expires_at:
-            raise NotLoggedIn("This token has expired. Log in again, or ask an administrator for a new one.")
+            raise NotLoggedIn("This token has expired. Ask an administrator for a new one.")
         return known.user
 
     # ------------------------------------------------------------------------------------ users

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from grus.controlplane import access, logs, pool, wishes
 from grus.controlplane.access import Owner
-from grus.controlplane.accounts import Accounts
+from grus.controlplane.accounts import Accounts, check_unix_user
 from grus.controlplane.lifecycle import Change
 from grus.controlplane.loop import ControlLoop
 from grus.controlplane.planning import NEVER, Plan, plan
@@ -73,6 +73,7 @@ class Services:
         self._store = store
         self._engine = engine
         self._loop = loop
+        self._settings = settings
         self._clock = clock
         self._entropy = entropy
         self._started_at = clock()
@@ -347,6 +348,8 @@ class Services:
         return self._accounts.users(user)
 
     def put_user(self, user: User, changed: User) -> User:
+        if self._settings.as_submitters:
+            check_unix_user(changed.unix_user)
         made = self._accounts.put_user(user, changed)
         self._loop.refresh()
         return made

@@ -143,5 +143,9 @@ class Submission:
 def new_job(id_: JobId, user: User, spec: Spec, now: float) -> Job:
     """A job as it is first stored."""
     return Job(
-        id=id_, spec=spec, user=user.name, submitted_at=now, reason="submitted; nobody has looked at it yet"
+        id=id_,
+        spec=spec,
+        user=user.name,
+        submitted_at=now,
+        reason="waits for its turn; `grus why` says for what",
     )

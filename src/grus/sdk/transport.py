@@ -52,7 +52,7 @@ class Transport:
         self._env = os.environ if env is None else env
         self._places: Places = places(self._env)
         self._given = address
-        self._address = (address or find_address(self._env, self._places)).rstrip("/")
+        self._address = _checked((address or find_address(self._env, self._places)).rstrip("/"))
         self._token = token if token is not None else find_token(self._env, self._places)
         self._timeout = timeout
         self._patience = patience
@@ -176,10 +176,17 @@ class Transport:
     def _unreachable(self, error: Exception, in_doubt: bool) -> Unreachable:
         what = str(error) or type(error).__name__
         known = "; whether the last request was carried out is not known" if in_doubt else ""
-        hint = "Is it running (`grus status`)?"
+        hint = "Is it running? `grus up` starts it on its own machine; jobs are not affected."
         if "CERTIFICATE_VERIFY_FAILED" in what:
             hint = "Name the file with its certificate, or with the authority's, in GRUS_CA."
         return Unreachable(f"The server at {self._address} does not answer ({what}){known}. {hint}")
+
+
+def _checked(address: str) -> str:
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise BadInput([Mistake("server", "must be an address such as http://127.0.0.1:7600", address)])
+    return address
 
 
 def _retry_after(response: httpx2.Response) -> float | None:

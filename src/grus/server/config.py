@@ -145,7 +145,9 @@ def posture_mistakes(settings: ServerSettings) -> list[Mistake]:
         )
         found.append(Mistake("server.host", rule, settings.host))
     if is_wildcard(settings.host) and not settings.allowed_hosts:
-        rule = "must name the host names under which clients ask, when the address is every address"
+        rule = (
+            "must name (in config.toml) the hosts under which clients ask, when the address is every address"
+        )
         found.append(Mistake("server.allowed_hosts", rule))
     return found
 
