@@ -1,0 +1,282 @@
+"""What decisions and the passing of time do to jobs: the simulated stand-in for control plane and engine.
+
+A rigid job is told to be running as soon as it is started: no decision on it depends on the difference, and
+it saves an event. Nothing here decides.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from grus.model.cluster import Health, Node
+from grus.model.identifiers import DeviceId, JobId, NodeId
+from grus.model.jobs import PauseCause, Phase, Seat
+from grus.scheduling.decisions import Decision, Pause, Requeue, Resize, Start
+from grus.scheduling.snapshot import Snapshot
+from grus.simulation.agenda import Agenda, Due, Kind
+from grus.simulation.records import Ran
+from grus.simulation.run import Run, gpus_of
+from grus.simulation.work import Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """What changes cost, in seconds, and how fast the types of GPU are."""
+
+    start: float = 10.0
+    """From the start, the resume, or the gift of more GPUs, until these do work."""
+    pause: float = 5.0
+    """To save and to leave. Beyond the job's grace it is killed and loses what it did since it last saved."""
+    resize: float = 1.0
+    """Stall of those who stay when others join or leave."""
+    leave: float = 1.0
+    """Until a worker that was given back is proven gone."""
+    speeds: Mapping[str, float] = field(default_factory=dict)
+    """Speed by GPU type, relative to that of the trace; 1 for types that are not named. A gang is as fast as
+    its slowest GPU."""
+
+
+class Effects:
+    """Carries out what is decided and what is due, job by job."""
+
+    def __init__(self, snapshot: Snapshot, nodes: Iterable[Node], costs: Costs, *, spans: bool) -> None:
+        self.snapshot = snapshot
+        self.costs = costs
+        self.agenda = Agenda()
+        self.runs: dict[JobId, Run] = {}
+        """Jobs that have come and not ended."""
+        self.ended: list[Ran] = []
+        self.waiting = 0
+        """How many jobs wait for GPUs."""
+        self._nodes = {node.id: node for node in nodes}
+        self._broken: dict[NodeId, int] = {}
+        """By how many faults each node is down."""
+        self._spans = spans
+        self._speed_of = self._slow_devices()
+
+    def _slow_devices(self) -> dict[DeviceId, float]:
+        speeds = self.costs.speeds
+        return {
+            device.id: speeds[device.type]
+            for node in self._nodes.values()
+            for device in node.devices
+            if speeds.get(device.type, 1.0) != 1.0
+        }
+
+    # --------------------------------------------------------------------------------------- beginnings
+
+    def arrive(self, work: Work, now: float) -> None:
+        self._enter(Run(work, work.job()), now)
+
+    def _enter(self, run: Run, now: float) -> None:
+        self.runs[run.job.id] = run
+        if self._spans:
+            run.spans = []
+        run.wait(now)
+        self.waiting += 1
+        self.snapshot.put(run.job)
+
+    def take_over(self, run: Run, now: float) -> None:
+        """A job that was there before the simulation: it goes on from the phase that it is in."""
+        job = run.job
+        if not job.seats:
+            return self._enter(run, now)
+        self.runs[job.id] = run
+        if self._spans:
+            run.spans = []
+        self.snapshot.put(job)
+        run.hold(gpus_of(job.seats), now)
+        if job.phase is Phase.PAUSING:
+            self.agenda.push(now + self.costs.pause, Kind.PAUSED, run, run.epoch)
+            return None
+        if leaving := tuple(seat for seat in job.seats if seat.leaving):
+            self.agenda.push(now + self.costs.leave, Kind.LEFT, run, (job.attempt, leaving))
+        boot = self.costs.start if job.phase is Phase.STARTING else 0.0
+        if job.phase is Phase.STARTING:
+            self.agenda.push(now + boot, Kind.READY, run, job.attempt)
+        return self._work(run, job.staying, now + boot)
+
+    # ---------------------------------------------------------------------------------------- decisions
+
+    def carry_out(self, action: Decision, now: float) -> None:
+        run = self.runs[action.job]
+        if isinstance(action, Start):
+            self._start(run, action, now)
+        elif isinstance(action, Pause):
+            self._pause(run, action, now)
+        elif isinstance(action, Resize):
+            self._resize(run, action, now)
+        else:
+            self._requeue(run, action, now)
+
+    def _start(self, run: Run, action: Start, now: float) -> None:
+        job, elastic = run.job, run.work.size is not None
+        run.job = replace(
+            job,
+            phase=Phase.STARTING if elastic else Phase.RUNNING,
+            attempt=job.attempt + 1,
+            generation=1,
+            seats=action.seats,
+            started_at=now,
+            first_started_at=now if job.first_started_at is None else job.first_started_at,
+            paused_by=None,
+            made_room_for=None,
+            backfill_until=action.backfill_until,
+        )
+        self.snapshot.put(run.job)
+        run.wait_no_more(now)
+        self.waiting -= 1
+        run.hold(gpus_of(action.seats), now)
+        ready = now + self.costs.start
+        self._work(run, action.seats, ready)
+        if elastic:
+            self.agenda.push(ready, Kind.READY, run, run.job.attempt)
+        if run.work.save_every is not None:
+            self.agenda.push(ready + run.work.save_every, Kind.SAVED, run, run.job.attempt)
+
+    def _work(self, run: Run, seats: tuple[Seat, ...], since: float) -> None:
+        """From `since` on it works on these seats; foresee its end."""
+        run.rate = run.work.rate(gpus_of(seats)) * self._speed(seats)
+        run.since = since
+        run.epoch += 1
+        self.agenda.push(run.ends_at(), Kind.END, run, run.epoch)
+
+    def _speed(self, seats: tuple[Seat, ...]) -> float:
+        if not self._speed_of:
+            return 1.0
+        return min(self._speed_of.get(device, 1.0) for seat in seats for device in seat.devices)
+
+    def _pause(self, run: Run, action: Pause, now: float) -> None:
+        run.catch_up(now)
+        run.epoch += 1
+        run.rate = 0.0
+        run.pauses += 1
+        grace = run.work.grace
+        if self.costs.pause <= grace:
+            run.saved = run.done
+        else:
+            run.fall_back()
+        run.job = replace(
+            run.job,
+            phase=Phase.PAUSING,
+            paused_by=PauseCause.SCHEDULER,
+            made_room_for=action.preemptor,
+        )
+        self.snapshot.put(run.job)
+        self.agenda.push(now + min(self.costs.pause, grace), Kind.PAUSED, run, run.epoch)
+
+    def _resize(self, run: Run, action: Resize, now: float) -> None:
+        before = set(run.job.seats)
+        run.job = replace(
+            run.job,
+            seats=action.seats,
+            generation=run.job.generation + 1,
+            made_room_for=action.preemptor,
+        )
+        self.snapshot.put(run.job)
+        run.resizes += 1
+        run.hold(gpus_of(action.seats), now)
+        leaving = tuple(seat for seat in action.seats if seat.leaving)
+        if leaving:
+            self.agenda.push(now + self.costs.leave, Kind.LEFT, run, (run.job.attempt, leaving))
+        staying = run.job.staying
+        kept = tuple(seat for seat in staying if seat in before)
+        run.catch_up(now)
+        stalled = leaving or not kept
+        self._work(run, kept or staying, max(run.since, now + (self.costs.resize if stalled else 0.0)))
+        if len(kept) < len(staying):
+            self.agenda.push(now + self.costs.start, Kind.JOINED, run, run.epoch)
+
+    def _requeue(self, run: Run, action: Requeue, now: float) -> None:  # noqa: ARG002 - its reason is not needed
+        run.catch_up(now)
+        run.fall_back()
+        run.epoch += 1
+        run.rate = 0.0
+        run.faults += 1
+        run.job = replace(run.job, phase=Phase.PENDING, seats=(), backfill_until=None)
+        self.snapshot.put(run.job)
+        self._wait_again(run, now)
+
+    def _wait_again(self, run: Run, now: float) -> None:
+        run.hold(0.0, now)
+        run.wait(now)
+        self.waiting += 1
+
+    # ------------------------------------------------------------------------------- what is due by itself
+
+    def happen(self, due: Due, now: float) -> bool:
+        """Let it happen, if it still does; whether the scheduler should be asked."""
+        run = due.run
+        if run is None:
+            assert isinstance(due.token, str)
+            return self._set_health(NodeId(due.token), 1 if due.kind is Kind.BREAK else -1)
+        if due.kind in (Kind.END, Kind.PAUSED, Kind.JOINED):
+            if due.token != run.epoch:
+                return False
+            if due.kind is Kind.END:
+                return self._end(run, now)
+            return self._paused(run, now) if due.kind is Kind.PAUSED else self._joined(run, now)
+        if run.job.terminal:
+            return False
+        if due.kind is Kind.LEFT:
+            return self._left(run, due.token, now)
+        if due.token != run.job.attempt or run.rate == 0.0:
+            return False
+        return self._ready(run) if due.kind is Kind.READY else self._saved(run, now)
+
+    def _end(self, run: Run, now: float) -> bool:
+        run.job = replace(run.job, phase=Phase.SUCCEEDED, seats=(), ended_at=now)
+        self.snapshot.put(run.job)
+        del self.runs[run.job.id]
+        self.ended.append(run.record(now))
+        return True
+
+    def _paused(self, run: Run, now: float) -> bool:
+        run.job = replace(run.job, phase=Phase.PAUSED, seats=(), saved_at=now, backfill_until=None)
+        self.snapshot.put(run.job)
+        self._wait_again(run, now)
+        return True
+
+    def _left(self, run: Run, token: object, now: float) -> bool:
+        assert isinstance(token, tuple)
+        attempt, gone = token
+        if run.job.attempt != attempt or not run.job.seats:
+            return False
+        run.job = replace(run.job, seats=tuple(seat for seat in run.job.seats if seat not in gone))
+        self.snapshot.put(run.job)
+        run.hold(gpus_of(run.job.seats), now)
+        return True
+
+    def _ready(self, run: Run) -> bool:
+        if run.job.phase is not Phase.STARTING:
+            return False
+        run.job = replace(run.job, phase=Phase.RUNNING)
+        self.snapshot.put(run.job)
+        return True
+
+    def _joined(self, run: Run, now: float) -> bool:
+        """Those who were given to it have booted: a stall, then it is faster."""
+        run.catch_up(now)
+        self._work(run, run.job.staying, max(run.since, now + self.costs.resize))
+        return False
+
+    def _saved(self, run: Run, now: float) -> bool:
+        """A checkpoint by itself; it changes what a kill would cost, but is no reason to decide anew."""
+        run.catch_up(now)
+        run.saved = run.done
+        run.job = replace(run.job, saved_at=now)
+        self.snapshot.put(run.job)
+        assert run.work.save_every is not None
+        self.agenda.push(now + run.work.save_every, Kind.SAVED, run, run.job.attempt)
+        return False
+
+    def _set_health(self, name: NodeId, step: int) -> bool:
+        before = self._broken.get(name, 0)
+        self._broken[name] = before + step
+        if bool(before) == bool(before + step):
+            return False
+        health = Health.QUARANTINED if before + step else Health.HEALTHY
+        node = self._nodes[name]
+        devices = tuple(replace(device, health=health) for device in node.devices)
+        self._nodes[name] = replace(node, devices=devices)
+        self.snapshot.set_nodes(self._nodes.values())
+        return True

@@ -1,0 +1,75 @@
+"""What a simulation leaves behind: of every job what became of it, and of the pool what it was used for.
+
+Facts only; what they mean is worked out in `outcomes`.
+"""
+
+from dataclasses import dataclass, field
+
+from grus.simulation.work import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A job held so many GPUs from one moment to another."""
+
+    begin: float
+    end: float
+    gpus: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What became of one job. Times are moments of the trace; amounts are GPU-seconds."""
+
+    work: Work
+    started: float | None
+    """First start; None if it never did."""
+    ended: float | None
+    """None if it was not done when nothing more could happen."""
+    waited: float
+    """Seconds without GPUs, the pauses by the scheduler included."""
+    held: float
+    useful: float
+    """What it would have held had nothing disturbed it: the part of `held` in which lasting work was done."""
+    lost: float
+    """Work done and lost again, since the last checkpoint before a kill or a fault."""
+    pauses: int
+    resizes: int
+    faults: int
+    spans: tuple[Span, ...] = ()
+
+    @property
+    def completion(self) -> float | None:
+        """Job completion time: from submission to the end."""
+        return None if self.ended is None else self.ended - self.work.submit
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The pool between two events: GPUs held, jobs waiting, from this time on."""
+
+    at: float
+    held: float
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One simulation, complete. The same trace, pool, queues, costs and seed give an equal one."""
+
+    jobs: tuple[Ran, ...]
+    begin: float
+    end: float
+    gpus: float
+    """Of the pool at the beginning."""
+    offered: float
+    """GPU-seconds that the healthy pool had to give from `begin` to `end`."""
+    idle: float
+    """GPU-seconds in which whole GPUs stood free."""
+    scattered: float
+    """The part of `idle` on nodes that others partly used."""
+    longest_queue: int
+    decides: int
+    violations: tuple[str, ...] = ()
+    """Sentences about hard rules that were broken; there must be none."""
+    moments: tuple[Moment, ...] = field(default=(), repr=False)

@@ -1,0 +1,108 @@
+"""One job while it is simulated: how much is done, how fast it goes, what it has cost so far."""
+
+from grus.model.jobs import Job, Seat
+from grus.simulation.records import Ran, Span
+from grus.simulation.work import Work
+
+NO_WAIT = -1.0
+
+
+class Run:
+    """The life of one job. Work is counted in seconds at the size that its duration was measured at."""
+
+    __slots__ = (
+        "done",
+        "epoch",
+        "faults",
+        "gpus",
+        "gpus_since",
+        "held",
+        "job",
+        "lost",
+        "pauses",
+        "rate",
+        "resizes",
+        "saved",
+        "since",
+        "spans",
+        "waited",
+        "waiting_since",
+        "work",
+    )
+
+    def __init__(self, work: Work, job: Job, done: float = 0.0) -> None:
+        self.work = work
+        self.job = job
+        self.done = done
+        """Seconds of its work that are done, as of `since`."""
+        self.saved = done
+        """How much of it would survive a kill."""
+        self.rate = 0.0
+        self.since = 0.0
+        """From when on it works at `rate`; in the future while it boots or stalls."""
+        self.epoch = 0
+        """Counts changes of speed: what was foreseen before the last one will not happen."""
+        self.gpus = 0.0
+        self.gpus_since = 0.0
+        self.held = 0.0
+        self.waited = 0.0
+        self.waiting_since = NO_WAIT
+        self.lost = 0.0
+        self.pauses = 0
+        self.resizes = 0
+        self.faults = 0
+        self.spans: list[Span] | None = None
+
+    def catch_up(self, now: float) -> None:
+        """Count what it did up to now."""
+        if now > self.since:
+            self.done = min(self.work.duration, self.done + (now - self.since) * self.rate)
+            self.since = now
+
+    def fall_back(self) -> None:
+        """Lose what was not saved."""
+        self.lost += (self.done - self.saved) * self.work.gpus
+        self.done = self.saved
+
+    def ends_at(self) -> float:
+        return self.since + (self.work.duration - self.done) / self.rate
+
+    def hold(self, gpus: float, now: float) -> None:
+        """From now on it holds so many GPUs; the last span of time is closed and counted."""
+        if self.gpus and now > self.gpus_since:
+            self.held += (now - self.gpus_since) * self.gpus
+            if self.spans is not None:
+                self.spans.append(Span(self.gpus_since, now, self.gpus))
+        self.gpus, self.gpus_since = gpus, now
+
+    def wait(self, now: float) -> None:
+        self.waiting_since = now
+
+    def wait_no_more(self, now: float) -> None:
+        if self.waiting_since != NO_WAIT:
+            self.waited += now - self.waiting_since
+            self.waiting_since = NO_WAIT
+
+    def record(self, now: float) -> Ran:
+        """What is known of it when it has ended, or when nothing more can happen."""
+        self.hold(0.0, now)
+        self.wait_no_more(now)
+        done = self.job.terminal
+        return Ran(
+            work=self.work,
+            started=self.job.first_started_at,
+            ended=now if done else None,
+            waited=self.waited,
+            held=self.held,
+            useful=(self.work.duration if done else self.saved) * self.work.gpus,
+            lost=self.lost,
+            pauses=self.pauses,
+            resizes=self.resizes,
+            faults=self.faults,
+            spans=tuple(self.spans or ()),
+        )
+
+
+def gpus_of(seats: tuple[Seat, ...]) -> float:
+    """GPUs of these seats; whole numbers are exact."""
+    return sum(seat.held for seat in seats) / 1_000_000

@@ -1,0 +1,212 @@
+"""Discrete events in virtual time around the production scheduler.
+
+Jobs arrive and end, nodes fail and come back; at every moment at which something happened
+`grus.scheduling.cycle.decide` is asked once, on a snapshot that is kept up to date as the control plane keeps
+its own, and its answer is carried out with the costs of the real thing. Nothing here decides anything.
+
+    arrival → waiting → (start cost) → working → done
+                 ↑                        │ pause: saves inside its grace, then gives its GPUs back
+                 └────────────────────────┘ fault: back to its last checkpoint; what it did since is lost
+
+Same input, same result to the byte: no clock, no chance.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from grus.model.cluster import Node
+from grus.model.errors import BadInput, Mistake
+from grus.model.identifiers import NodeId
+from grus.model.jobs import Job
+from grus.model.queues import Queue
+from grus.model.resources import GPU
+from grus.scheduling import cycle
+from grus.scheduling.decisions import Decisions
+from grus.scheduling.explain import never_fits
+from grus.scheduling.snapshot import Snapshot
+from grus.simulation.agenda import Kind
+from grus.simulation.effects import Costs, Effects
+from grus.simulation.ledger import Ledger
+from grus.simulation.records import Result
+from grus.simulation.run import Run
+from grus.simulation.work import Work
+
+Decide = Callable[[Snapshot, float], Decisions]
+Progress = Callable[[int, int], None]
+"""Told how many jobs have ended, out of how many."""
+Watch = Callable[["Simulation", Decisions], None]
+"""Called after every decision that was carried out."""
+
+MOST_IDLE_WAKES = 10_000
+"""So many wishes to be asked again, with nothing happening between them, are a defect of the scheduler."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A node fails at a moment, and is repaired at another (None: never)."""
+
+    at: float
+    node: NodeId
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Underway:
+    """A job that is there already when the simulation begins, and how much of its work is done and saved."""
+
+    job: Job
+    work: Work
+    done: float = 0.0
+
+
+class Simulation:
+    """One run through a trace. `run` may be called once."""
+
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        queues: Iterable[Queue],
+        works: Iterable[Work],
+        *,
+        costs: Costs | None = None,
+        faults: Sequence[Fault] = (),
+        underway: Sequence[Underway] = (),
+        begin: float | None = None,
+        decide: Decide = cycle.decide,
+        history: bool = False,
+        watch: Watch | None = None,
+    ) -> None:
+        nodes = tuple(nodes)
+        self.arrivals = sorted(works, key=lambda work: (work.submit, work.id))
+        self.total = len(self.arrivals) + len(underway)
+        self.begin = begin if begin is not None else next((work.submit for work in self.arrivals), 0.0)
+        self.now = self.begin
+        self.snapshot = Snapshot(nodes, queues)
+        check_fits(self.snapshot, self.arrivals)
+        self.effects = Effects(self.snapshot, nodes, costs or Costs(), spans=history)
+        self.ledger = Ledger(self.snapshot, self.begin, history)
+        self.decides = 0
+        self._gpus = self.snapshot.pool.capacity / GPU
+        self._decide_with = decide
+        self._watch = watch
+        self._arrived = 0
+        self._wake_at: float | None = None
+        self._put_in(faults, underway)
+
+    def _put_in(self, faults: Sequence[Fault], underway: Sequence[Underway]) -> None:
+        agenda = self.effects.agenda
+        for fault in sorted(faults, key=lambda fault: (fault.at, fault.node)):
+            agenda.push(fault.at, Kind.BREAK, None, fault.node)
+            if fault.until is not None:
+                agenda.push(fault.until, Kind.REPAIR, None, fault.node)
+        for one in underway:
+            self.effects.take_over(Run(one.work, one.job, one.done), self.begin)
+
+    def run(self, progress: Progress | None = None, every: int = 1000) -> Result:
+        """Go on until nothing more can happen; `progress` is told after each `every` ended jobs."""
+        told = idle_wakes = 0
+        ask = bool(self.effects.runs)
+        ended = self.effects.ended
+        while True:
+            if ask:
+                idle_wakes = 0 if self._decide() else idle_wakes + 1
+                assert idle_wakes < MOST_IDLE_WAKES + 2 * self.total, "the scheduler asks for ever"
+            moment = self._next()
+            if moment is None:
+                break
+            self.ledger.pass_to(moment, self.effects.waiting)
+            self.now = moment
+            ask = self._happen(moment)
+            if progress is not None and len(ended) - told >= every:
+                told = len(ended)
+                progress(told, self.total)
+        if progress is not None:
+            progress(len(ended), self.total)
+        return self._result()
+
+    def _next(self) -> float | None:
+        """The next moment at which something happens; None when all is done or nothing more can happen."""
+        arrival = self.arrivals[self._arrived].submit if self._arrived < len(self.arrivals) else None
+        if arrival is None and not self.effects.runs:
+            return None  # Faults may be left; they concern nobody.
+        times = [at for at in (arrival, self.effects.agenda.next_at(), self._wake_at) if at is not None]
+        return max(self.now, min(times)) if times else None
+
+    def _happen(self, now: float) -> bool:
+        """Let everything of this moment happen; whether the scheduler should be asked."""
+        ask = False
+        effects, arrivals = self.effects, self.arrivals
+        while (due := effects.agenda.pop_due(now)) is not None:
+            ask |= effects.happen(due, now)
+        while self._arrived < len(arrivals) and arrivals[self._arrived].submit <= now:
+            effects.arrive(arrivals[self._arrived], now)
+            self._arrived += 1
+            ask = True
+        if self._wake_at is not None and self._wake_at <= now:
+            self._wake_at = None
+            ask = True
+        return ask
+
+    def _decide(self) -> bool:
+        self.decides += 1
+        decisions = self._decide_with(self.snapshot, self.now)
+        for action in decisions.actions:
+            self.effects.carry_out(action, self.now)
+        self._wake_at = decisions.wake_at
+        self.ledger.judge(decisions)
+        if self._watch is not None:
+            self._watch(self, decisions)
+        return bool(decisions.actions)
+
+    def _result(self) -> Result:
+        left = [run.record(self.now) for run in self.effects.runs.values()]
+        jobs = sorted([*self.effects.ended, *left], key=lambda ran: (ran.work.submit, ran.work.id))
+        ledger = self.ledger
+        return Result(
+            jobs=tuple(jobs),
+            begin=self.begin,
+            end=self.now,
+            gpus=self._gpus,
+            offered=ledger.offered,
+            idle=ledger.idle,
+            scattered=ledger.scattered,
+            longest_queue=ledger.longest_queue,
+            decides=self.decides,
+            violations=tuple(ledger.violations),
+            moments=tuple(ledger.moments),
+        )
+
+
+def check_fits(snapshot: Snapshot, works: Iterable[Work]) -> None:
+    """Raise BadInput with every job that no state of the pool could run: it would wait for ever."""
+    mistakes = []
+    judged: dict[tuple[object, ...], str] = {}
+    for work in works:
+        name = (work.queue, work.gpus, work.size, work.priority, work.type, work.one_node)
+        if name not in judged:
+            judged[name] = _wrong(snapshot, work)
+        if judged[name]:
+            asked = str(work.size) if work.size else f"{work.gpus:g}"
+            mistakes.append(Mistake("gpus", judged[name], asked, work.line))
+    if mistakes:
+        raise BadInput(mistakes)
+
+
+def _wrong(snapshot: Snapshot, work: Work) -> str:
+    if work.queue not in snapshot.tree.by_name:
+        return f"its queue {work.queue} is not configured"
+    return never_fits(snapshot, work.job().spec)
+
+
+def simulate(
+    nodes: Iterable[Node],
+    queues: Iterable[Queue],
+    works: Iterable[Work],
+    *,
+    costs: Costs | None = None,
+    faults: Sequence[Fault] = (),
+    progress: Progress | None = None,
+    history: bool = False,
+) -> Result:
+    """Run a trace through the production scheduler on this pool and these queues."""
+    return Simulation(nodes, queues, works, costs=costs, faults=faults, history=history).run(progress)
