@@ -4,6 +4,7 @@ Fewest nodes first, then one NVLink island, then the node that is left fullest. 
 first, `dev` the smallest; a gang is put on unlike types only when no single type has room.
 """
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from grus.model.identifiers import DeviceId
@@ -11,11 +12,10 @@ from grus.model.jobs import Seat
 from grus.model.resources import GPU
 from grus.scheduling.shapes import Part, Shape
 from grus.scheduling.sharing import best_device
-from grus.scheduling.topology import DeviceState, NodeState, Pool, pick_devices
+from grus.scheduling.topology import DeviceState, NodeState, pick_devices
 
 if TYPE_CHECKING:
     from grus.scheduling.transaction import Transaction
-
 
 PLANNED = -1
 
@@ -48,258 +48,13 @@ def place(
 
     `taken` are the seats that the gang has already: new ones get the free numbers and stay near.
     """
-    mark = transaction.mark()
-    for nodes in (shape.preferred, shape.nodes) if shape.preferred != shape.nodes else (shape.nodes,):
-        if shape.one_node and taken:
-            nodes &= taken[0].node.bit
-        places = _place_parts(transaction, shape, counts, nodes, horizon, born, taken)
-        if places is not None:
-            return places
-        transaction.undo(mark)
-    return None
-
-
-def _place_parts(
-    transaction: "Transaction",
-    shape: Shape,
-    counts: list[int],
-    nodes: int,
-    horizon: int,
-    born: int,
-    taken: tuple[Place, ...],
-) -> list[Place] | None:
-    if shape.one_node and len(shape.parts) > 1:
-        for node in transaction.pool.each(nodes):
-            mark = transaction.mark()
-            places = _each_part(transaction, shape, counts, node.bit, horizon, born, taken)
-            if places is not None:
-                return places
-            transaction.undo(mark)
-        return None
-    return _each_part(transaction, shape, counts, nodes, horizon, born, taken)
-
-
-def _each_part(
-    transaction: "Transaction",
-    shape: Shape,
-    counts: list[int],
-    nodes: int,
-    horizon: int,
-    born: int,
-    taken: tuple[Place, ...],
-) -> list[Place] | None:
-    # The part with the biggest replicas chooses first; those without a GPU follow the others.
-    order = sorted(range(len(counts)), key=lambda i: -shape.parts[i].unit) if len(counts) > 1 else (0,)
-    places: list[Place] = []
-    for i in order:
-        if counts[i] == 0:
-            continue
-        numbers = _free_numbers(i, counts[i], taken)
-        found = _place_part(transaction, i, shape, numbers, nodes, horizon, born, (*taken, *places))
-        if found is None:
-            return None
-        places += found
-    return places
-
-
-def _free_numbers(part: int, count: int, taken: tuple[Place, ...]) -> list[int]:
-    if not taken:
-        return list(range(count))
-    used = {place.number for place in taken if place.part == part}
-    numbers: list[int] = []
-    at = 0
-    while len(numbers) < count:
-        if at not in used:
-            numbers.append(at)
-        at += 1
-    return numbers
-
-
-def _place_part(
-    transaction: "Transaction",
-    index: int,
-    shape: Shape,
-    numbers: list[int],
-    nodes: int,
-    horizon: int,
-    born: int,
-    near: tuple[Place, ...],
-) -> list[Place] | None:
-    part = shape.parts[index]
-    if part.unit == 0:
-        return _place_hostless(transaction, index, part, numbers, nodes, horizon, born, near)
-    if part.gpus == 0:
-        return _place_slices(transaction, index, part, numbers, nodes, horizon, born)
-    mark = transaction.mark()
-    for kind in _kinds_near(part, near):
-        chosen = _spread(transaction.pool, part, len(numbers), [kind], nodes, horizon, shape.one_node, near)
-        if chosen is not None:
-            return _take(transaction, index, part, numbers, chosen, horizon, born)
-    transaction.undo(mark)
-    if len(part.kinds) > 1 and not shape.one_node:
-        chosen = _spread(transaction.pool, part, len(numbers), list(part.kinds), nodes, horizon, False, near)
-        if chosen is not None:
-            return _take(transaction, index, part, numbers, chosen, horizon, born)
-    return None
-
-
-def _kinds_near(part: Part, near: tuple[Place, ...]) -> tuple[int, ...]:
-    """Kinds in order of preference; a growing gang first tries the kind that it has."""
-    for place in near:
-        if place.devices and place.devices[0].kind in part.kinds:
-            first = place.devices[0].kind
-            return (first, *(kind for kind in part.kinds if kind != first))
-    return part.kinds
-
-
-Chosen = list[tuple[NodeState, int, int]]
-"""(node, kind, replicas there)"""
-
-
-def _spread(
-    pool: Pool,
-    part: Part,
-    count: int,
-    kinds: list[int],
-    nodes: int,
-    horizon: int,
-    one_node: bool,
-    near: tuple[Place, ...],
-) -> Chosen | None:
-    """Nodes for `count` replicas of whole GPUs: one node if any has room for all, else the roomiest first."""
-    per = part.gpus
-    for kind in kinds:
-        for place in near:  # Where the gang is already, if all fit there.
-            node = place.node
-            if (
-                node.bit & nodes
-                and node.counts[horizon].get(kind, 0) >= count * per
-                and node.hosts(part.cpu * count, part.memory * count, horizon)
-            ):
-                return [(node, kind, count)]
-        node_or_none = pool.best_node(
-            kind, count * per, nodes, horizon, part.cpu * count, part.memory * count
-        )
-        if node_or_none is not None:
-            return [(node_or_none, kind, count)]
-    if one_node or count == 1:
-        return None
-    return _over_nodes(pool, part, count, kinds, nodes, horizon)
-
-
-def _over_nodes(
-    pool: Pool, part: Part, count: int, kinds: list[int], nodes: int, horizon: int
-) -> Chosen | None:
-    per = part.gpus
-    if sum(pool.whole_free(kind, nodes, horizon) for kind in kinds) < count * per:
-        return None
-    chosen: Chosen = []
-    for kind in kinds:
-        index = pool.whole[horizon][kind]
-        for free in range(len(index) - 1, per - 1, -1):
-            for node in pool.each(index[free] & nodes):
-                if count * per <= free:
-                    # The rest fits one node: the tightest that still has room.
-                    last = pool.best_node(
-                        kind,
-                        count * per,
-                        nodes & ~_bits(chosen),
-                        horizon,
-                        part.cpu * count,
-                        part.memory * count,
-                    )
-                    if last is not None:
-                        return [*chosen, (last, kind, count)]
-                here = _hostable(node, part, min(count, free // per), horizon)
-                if here:
-                    chosen.append((node, kind, here))
-                    count -= here
-                if count == 0:
-                    return chosen
-    return None
-
-
-def _bits(chosen: Chosen) -> int:
-    return sum({node.bit for node, _, _ in chosen})
-
-
-def _hostable(node: NodeState, part: Part, count: int, horizon: int) -> int:
-    """How many of `count` replicas the node's CPU and memory allow."""
-    while count and not node.hosts(part.cpu * count, part.memory * count, horizon):
-        count -= 1
-    return count
-
-
-def _take(
-    transaction: "Transaction",
-    index: int,
-    part: Part,
-    numbers: list[int],
-    chosen: Chosen,
-    horizon: int,
-    born: int,
-) -> list[Place]:
-    places: list[Place] = []
-    per = part.gpus
-    at = 0
-    for node, kind, replicas in chosen:
-        devices = pick_devices(node, kind, replicas * per, horizon)
-        for first in range(0, replicas * per, per):
-            mine = tuple(devices[first : first + per])
-            for device in mine:
-                transaction.take(device, GPU)
-            if part.cpu or part.memory:
-                transaction.host(node, part.cpu, part.memory)
-            places.append(Place(index, numbers[at], node, mine, GPU, born))
-            at += 1
-    return places
-
-
-def _place_slices(
-    transaction: "Transaction",
-    index: int,
-    part: Part,
-    numbers: list[int],
-    nodes: int,
-    horizon: int,
-    born: int,
-) -> list[Place] | None:
-    places: list[Place] = []
-    for number in numbers:
-        found = best_device(transaction.pool, part, nodes, horizon)
-        if found is None:
-            return None
-        device, share = found
-        transaction.take(device, share)
-        if part.cpu or part.memory:
-            transaction.host(device.node, part.cpu, part.memory)
-        places.append(Place(index, number, device.node, (device,), share, born))
-    return places
-
-
-def _place_hostless(
-    transaction: "Transaction",
-    index: int,
-    part: Part,
-    numbers: list[int],
-    nodes: int,
-    horizon: int,
-    born: int,
-    near: tuple[Place, ...],
-) -> list[Place] | None:
-    """Replicas without a GPU: beside the others if the host has room, else anywhere allowed."""
-    places: list[Place] = []
-    for number in numbers:
-        candidates = [place.node for place in near] or []
-        node = next((n for n in candidates if n.hosts(part.cpu, part.memory, horizon)), None)
-        if node is None:
-            node = next(
-                (n for n in transaction.pool.each(nodes) if n.hosts(part.cpu, part.memory, horizon)), None
-            )
-        if node is None:
-            return None
-        transaction.host(node, part.cpu, part.memory)
-        places.append(Place(index, number, node, (), 0, born))
+    search = _Search(transaction, shape, shape.preferred, horizon, born)
+    if shape.one_node and taken:
+        search = replace(search, nodes=search.nodes & taken[0].node.bit)
+    places = search.gang(counts, taken)
+    if places is None and shape.preferred != shape.nodes:
+        nodes = shape.nodes & taken[0].node.bit if shape.one_node and taken else shape.nodes
+        places = replace(search, nodes=nodes).gang(counts, taken)
     return places
 
 
@@ -313,3 +68,186 @@ def to_seat(shape: Shape, place: Place, leaving: bool = False) -> Seat:
         born=place.born,
         leaving=leaving,
     )
+
+
+class _Choice(NamedTuple):
+    """So many replicas on this node, on devices of this kind."""
+
+    node: NodeState
+    kind: int
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """One search: for what, where, and at which horizon."""
+
+    transaction: "Transaction"
+    shape: Shape
+    nodes: int
+    """Nodes that may be used, as bits."""
+    horizon: int
+    born: int
+
+    def gang(self, counts: list[int], taken: tuple[Place, ...]) -> list[Place] | None:
+        """Places for all parts, taken in the transaction; nothing is taken when None."""
+        mark = self.transaction.mark()
+        searches = [self]
+        if self.shape.one_node and len(self.shape.parts) > 1:
+            searches = [replace(self, nodes=node.bit) for node in self._each()]
+        for search in searches:
+            places = search._parts(counts, taken)
+            if places is not None:
+                return places
+            self.transaction.undo(mark)
+        return None
+
+    def _each(self) -> list[NodeState]:
+        return list(self.transaction.pool.each(self.nodes))
+
+    def _parts(self, counts: list[int], taken: tuple[Place, ...]) -> list[Place] | None:
+        # The part with the biggest replicas chooses first; those without a GPU follow the others.
+        parts = self.shape.parts
+        order = sorted(range(len(counts)), key=lambda i: -parts[i].unit) if len(counts) > 1 else (0,)
+        places: list[Place] = []
+        for i in order:
+            if counts[i]:
+                numbers = _free_numbers(i, counts[i], taken)
+                found = self._part(i, numbers, (*taken, *places))
+                if found is None:
+                    return None
+                places += found
+        return places
+
+    def _part(self, index: int, numbers: list[int], near: tuple[Place, ...]) -> list[Place] | None:
+        part = self.shape.parts[index]
+        if part.unit == 0:
+            return self._without_gpu(index, numbers, near)
+        if part.gpus == 0:
+            return self._slices(index, numbers)
+        for kind in _kinds_near(part, near):
+            chosen = self._spread(part, len(numbers), (kind,), near)
+            if chosen is not None:
+                return self._take(index, numbers, chosen)
+        if len(part.kinds) > 1 and not self.shape.one_node:
+            chosen = self._over_nodes(part, len(numbers), part.kinds)
+            if chosen is not None:
+                return self._take(index, numbers, chosen)
+        return None
+
+    # ------------------------------------------------------------------------------------ whole GPUs
+
+    def _spread(
+        self, part: Part, count: int, kinds: tuple[int, ...], near: tuple[Place, ...]
+    ) -> list[_Choice] | None:
+        """Nodes for `count` replicas: one node if any has room for all (best where the gang is already), else
+        the roomiest first."""
+        (kind,) = kinds
+        cpu, memory = part.cpu * count, part.memory * count
+        for place in near:
+            node = place.node
+            enough = node.counts[self.horizon].get(kind, 0) >= count * part.gpus
+            if enough and node.bit & self.nodes and node.hosts(cpu, memory, self.horizon):
+                return [_Choice(node, kind, count)]
+        best = self.transaction.pool.best_node(kind, count * part.gpus, self.nodes, self.horizon, cpu, memory)
+        if best is not None:
+            return [_Choice(best, kind, count)]
+        if self.shape.one_node or count == 1:
+            return None
+        return self._over_nodes(part, count, kinds)
+
+    def _over_nodes(self, part: Part, count: int, kinds: tuple[int, ...]) -> list[_Choice] | None:
+        pool, per = self.transaction.pool, part.gpus
+        if sum(pool.whole_free(kind, self.nodes, self.horizon) for kind in kinds) < count * per:
+            return None
+        chosen: list[_Choice] = []
+        for kind in kinds:
+            index = pool.whole[self.horizon][kind]
+            for free in range(len(index) - 1, per - 1, -1):
+                for node in pool.each(index[free] & self.nodes):
+                    last = self._last(part, count, kind, chosen) if count * per <= free else None
+                    if last is not None:
+                        return [*chosen, last]
+                    here = self._hostable(node, part, min(count, free // per))
+                    if here:
+                        chosen.append(_Choice(node, kind, here))
+                        count -= here
+                    if count == 0:
+                        return chosen
+        return None
+
+    def _last(self, part: Part, count: int, kind: int, chosen: list[_Choice]) -> _Choice | None:
+        """The rest fits one node: the tightest that still has room."""
+        rest = self.nodes & ~sum({choice.node.bit for choice in chosen})
+        cpu, memory = part.cpu * count, part.memory * count
+        node = self.transaction.pool.best_node(kind, count * part.gpus, rest, self.horizon, cpu, memory)
+        return None if node is None else _Choice(node, kind, count)
+
+    def _hostable(self, node: NodeState, part: Part, count: int) -> int:
+        """How many of `count` replicas the node's CPU and memory allow."""
+        while count and not node.hosts(part.cpu * count, part.memory * count, self.horizon):
+            count -= 1
+        return count
+
+    def _take(self, index: int, numbers: list[int], chosen: list[_Choice]) -> list[Place]:
+        part = self.shape.parts[index]
+        places: list[Place] = []
+        for node, kind, replicas in chosen:
+            devices = pick_devices(node, kind, replicas * part.gpus, self.horizon)
+            for first in range(0, len(devices), part.gpus):
+                mine = tuple(devices[first : first + part.gpus])
+                for device in mine:
+                    self.transaction.take(device, GPU)
+                places.append(self._seat(index, numbers[len(places)], node, mine, GPU))
+        return places
+
+    # --------------------------------------------------------------------------- slices, and no GPU
+
+    def _slices(self, index: int, numbers: list[int]) -> list[Place] | None:
+        part = self.shape.parts[index]
+        places: list[Place] = []
+        for number in numbers:
+            found = best_device(self.transaction.pool, part, self.nodes, self.horizon)
+            if found is None:
+                return None
+            device, share = found
+            self.transaction.take(device, share)
+            places.append(self._seat(index, number, device.node, (device,), share))
+        return places
+
+    def _without_gpu(self, index: int, numbers: list[int], near: tuple[Place, ...]) -> list[Place] | None:
+        """Beside the others if the host has room, else anywhere allowed."""
+        part = self.shape.parts[index]
+        places: list[Place] = []
+        for number in numbers:
+            candidates = [*(place.node for place in near), *self._each()]
+            node = next((n for n in candidates if n.hosts(part.cpu, part.memory, self.horizon)), None)
+            if node is None:
+                return None
+            places.append(self._seat(index, number, node, (), 0))
+        return places
+
+    def _seat(
+        self, index: int, number: int, node: NodeState, devices: tuple[DeviceState, ...], share: int
+    ) -> Place:
+        part = self.shape.parts[index]
+        if part.cpu or part.memory:
+            self.transaction.host(node, part.cpu, part.memory)
+        return Place(index, number, node, devices, share, self.born)
+
+
+def _free_numbers(part: int, count: int, taken: tuple[Place, ...]) -> list[int]:
+    """The lowest numbers that no replica of the part has."""
+    if not taken:
+        return list(range(count))
+    used = {place.number for place in taken if place.part == part}
+    return [number for number in range(count + len(used)) if number not in used][:count]
+
+
+def _kinds_near(part: Part, near: tuple[Place, ...]) -> tuple[int, ...]:
+    """Kinds in order of preference; a growing gang first tries the kind that it has."""
+    for place in near:
+        if place.devices and place.devices[0].kind in part.kinds:
+            first = place.devices[0].kind
+            return (first, *(kind for kind in part.kinds if kind != first))
+    return part.kinds
