@@ -54,6 +54,9 @@ class Batching(Protocol):
     def observe(self, job: Running, step: float, sync: float, grad_sqr: float, grad_var: float) -> None:
         """One measurement at the job's present placement and batch."""
 
+    def finished(self, job: Running) -> None:
+        """The job is done."""
+
 
 class Policy(Protocol):
     """Decides who runs where."""
@@ -72,6 +75,9 @@ class AskedBatch:
 
     def observe(self, job: Running, step: float, sync: float, grad_sqr: float, grad_var: float) -> None:
         """A fixed batch needs no measurements."""
+
+    def finished(self, job: Running) -> None:
+        """Nothing is kept."""
 
 
 @dataclass(slots=True)
@@ -94,6 +100,9 @@ def replay(jobs: Sequence[Running], policy: Policy, batching: Batching) -> Outco
         for job in going:
             advance(job, TICK, batching)
         now += TICK
+        for job in going:
+            if job.done_at is not None:
+                batching.finished(job)
         going = [job for job in going if job.done_at is None]
         active = [job for job in going if job.submission.time <= now]
         if active:

@@ -6,7 +6,8 @@ between nodes: seven parameters, found by least squares in closed form, so that 
 bits. What the formula misses at sizes that were run is remembered and carried to their neighbours, less and
 less with distance; the same distances say how far a prediction may be off.
 
-How much a larger batch is worth follows from gradient noise (`Noise`). Everything here is a function of values.
+How much a larger batch is worth follows from gradient noise (`Noise`). Everything here is a function of
+values.
 """
 
 import math
@@ -38,7 +39,7 @@ SLACK = 1e-8
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One measurement: seconds of a step with `local` examples a GPU, and its part that is waiting for others."""
+    """Measured: seconds of a step with `local` examples a GPU, and its part that is exchange."""
 
     nodes: int
     gpus: int
@@ -49,7 +50,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Squared norm and variance of the gradient, as the job reports them; variance 0: larger batches buy nothing."""
+    """Squared norm and variance of the gradient, as reported; without variance larger batches buy nothing."""
 
     grad_sqr: float
     grad_var: float
@@ -59,8 +60,8 @@ class Noise:
 class Batches:
     """Which batches a job allows: totals from `first` to `largest`, local ones from `smallest_local` up.
 
-    `fixed` is a total that may not change; `noise_needs_two` that one GPU accumulates a batch above the first,
-    as gradient noise cannot be seen in a single micro-batch.
+    `fixed` is a total that may not change; `noise_needs_two` that one GPU accumulates a batch above the
+    first, as gradient noise cannot be seen in a single micro-batch.
     """
 
     first: int
@@ -136,7 +137,8 @@ class StepModel:
         )
         likeness = _likeness(_coordinates(node.ravel(), gpu.ravel(), batch.ravel()), self._points)
         known = np.einsum("ij,jk,ik->i", likeness, self._inverse, likeness)
-        return np.sqrt(np.maximum(RESIDUAL**2 - known, 0.0)).reshape(node.shape)
+        deviation: Floats = np.sqrt(np.maximum(RESIDUAL**2 - known, 0.0)).reshape(node.shape)
+        return deviation
 
     def _formula(self, nodes: Floats, gpus: Floats, local: Floats) -> tuple[Floats, Floats]:
         compute = self.compute[0] + self.compute[1] * local

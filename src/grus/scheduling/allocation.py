@@ -1,0 +1,178 @@
+"""How many GPUs each elastic job should have: the sizes that together buy most.
+
+A job's value at a size is its predicted speed-up times a weight that falls with the work it has left, less
+what changing its size costs. The sizes of all jobs are chosen together: on the concave hull of every job's
+values the steepest step is taken first, which is optimal but for the last step that does not fit. Nothing
+here knows nodes, queues or clocks: sizes in, sizes out. `starved` jobs are seated before anything is
+weighed, so that a low weight delays a job but never stops it.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a speed-up is worth.
+
+    weight = (length + offset) ** -power: with power 0 all jobs count the same, with power 1 the one that is done
+    first on one GPU counts most. A change pays if it does so within `horizon` seconds.
+    """
+
+    offset: float = 3000.0
+    power: float = 0.41
+    horizon: float = 600.0
+    patience: float = 1800.0
+
+
+DEFAULT = Rule()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate(Generic[Key]):
+    """A job that may be resized; `speeds[i]` is its predicted progress per second on `sizes[i]` GPUs.
+
+    `length`: seconds its remaining work takes on one GPU; its age if the work is not known. `present`: GPUs
+    now, 0 while it waits. `stall`: seconds it stands still when its size changes. `boot`: seconds before
+    new GPUs do any work. `waited`: seconds it has been waiting without any GPU.
+    """
+
+    key: Key
+    sizes: tuple[int, ...]
+    speeds: tuple[float, ...]
+    length: float
+    present: int = 0
+    stall: float = 30.0
+    boot: float = 0.0
+    waited: float = 0.0
+
+    def __post_init__(self) -> None:
+        if len(self.sizes) != len(self.speeds) or list(self.sizes) != sorted(set(self.sizes)):
+            raise ValueError(f"{self.key}: sizes must ascend and each have a speed")
+        if any(size < 1 for size in self.sizes):
+            raise ValueError(f"{self.key}: sizes are at least 1")
+
+    def speed_at(self, size: int) -> float:
+        """Predicted speed on at most so many GPUs."""
+        at = bisect_right(self.sizes, size) - 1
+        return self.speeds[at] if at >= 0 else 0.0
+
+
+def weight(candidate: Candidate[Key], rule: Rule) -> float:
+    return math.exp(-rule.power * math.log(max(candidate.length, 0.0) + rule.offset))
+
+
+def progress_after_change(candidate: Candidate[Key], size: int, speed: float, rule: Rule) -> float:
+    """Mean speed from now until the change has to pay: it stands still, then new GPUs boot, then it is there.
+
+    A waiting job has nothing to lose: its start is never made dearer, or it might wait for ever.
+    """
+    present = candidate.present
+    if present in (0, size) or speed <= 0:
+        return speed
+    boot = candidate.boot if size > present else 0.0
+    cost = candidate.stall + boot
+    left = candidate.length * candidate.speeds[0] / speed
+    span = min(rule.horizon, cost + left)
+    if span <= cost:
+        return 0.0
+    return (speed * (span - cost) + candidate.speed_at(present) * boot) / span
+
+
+def values(candidate: Candidate[Key], rule: Rule) -> list[float]:
+    """What each of the candidate's sizes is worth; nothing at all is worth 0."""
+    base = candidate.speeds[0] if candidate.speeds and candidate.speeds[0] > 0 else 1.0
+    scale = weight(candidate, rule) / base
+    return [
+        scale * progress_after_change(candidate, size, speed, rule)
+        for size, speed in zip(candidate.sizes, candidate.speeds, strict=True)
+    ]
+
+
+def hull(sizes: Sequence[int], worth: Sequence[float]) -> list[tuple[int, float]]:
+    """Sizes on the upper concave hull over (0, 0), as long as it rises."""
+    kept: list[tuple[int, float]] = [(0, 0.0)]
+    for size, value in zip(sizes, worth, strict=True):
+        if value <= kept[-1][1]:
+            continue
+        while len(kept) > 1 and _slope(kept[-1], (size, value)) >= _slope(kept[-2], kept[-1]):
+            kept.pop()
+        kept.append((size, value))
+    return kept
+
+
+def _slope(low: tuple[int, float], high: tuple[int, float]) -> float:
+    return (high[1] - low[1]) / (high[0] - low[0])
+
+
+def allocate(candidates: Iterable[Candidate[Key]], gpus: int, rule: Rule = DEFAULT) -> dict[Key, int]:
+    """Sizes that buy most with so many GPUs; 0 for a job that has to wait. Ties go to who comes first."""
+    jobs = list(candidates)
+    sizes = {job.key: 0 for job in jobs}
+    left = gpus - _seat_starved(jobs, sizes, gpus, rule)
+    steps = [hull(job.sizes, values(job, rule)) for job in jobs]
+    line: list[tuple[float, int, int]] = []
+    for index, (job, step) in enumerate(zip(jobs, steps, strict=True)):
+        at = _position(step, sizes[job.key])
+        if at + 1 < len(step):
+            line.append((-_slope((sizes[job.key], step[at][1]), step[at + 1]), index, at + 1))
+    heapify(line)
+    while line and left > 0:
+        _, index, at = heappop(line)
+        job, step = jobs[index], steps[index]
+        more = step[at][0] - sizes[job.key]
+        if more > left:
+            left -= _squeeze(job, sizes, left, rule)
+            continue
+        sizes[job.key] = step[at][0]
+        left -= more
+        if at + 1 < len(step):
+            heappush(line, (-_slope(step[at], step[at + 1]), index, at + 1))
+    return sizes
+
+
+def _seat_starved(jobs: Sequence[Candidate[Key]], sizes: dict[Key, int], gpus: int, rule: Rule) -> int:
+    """The smallest size for everyone that has waited longer than patience, longest first; GPUs used."""
+    used = 0
+    for job in sorted(jobs, key=lambda job: -job.waited):
+        if job.waited > rule.patience and job.sizes and used + job.sizes[0] <= gpus:
+            sizes[job.key] = job.sizes[0]
+            used += job.sizes[0]
+    return used
+
+
+def _position(step: Sequence[tuple[int, float]], size: int) -> int:
+    """The last step that is not above a size."""
+    return max(at for at, (hull_size, _) in enumerate(step) if hull_size <= size)
+
+
+def _squeeze(job: Candidate[Key], sizes: dict[Key, int], left: int, rule: Rule) -> int:
+    """A step does not fit: the job's best size that does, if better than what it has; GPUs used."""
+    present = sizes[job.key]
+    worth = dict(zip(job.sizes, values(job, rule), strict=True))
+    best = max(
+        (size for size in job.sizes if present < size <= present + left),
+        key=lambda size: (worth[size], -size),
+        default=present,
+    )
+    if best == present or worth[best] <= worth.get(present, 0.0):
+        return 0
+    sizes[job.key] = best
+    return best - present
+
+
+def within_reach(sizes: Iterable[int], most_run: int, first: int = 1, factor: int = 2) -> tuple[int, ...]:
+    """Sizes that may be tried: up to `first` before any run, then `factor` times the largest one run.
+
+    Predictions far from what was seen are guesses: a job earns large sizes by running smaller ones. The
+    smallest size is always allowed.
+    """
+    allowed = sorted(sizes)
+    most = max(first, factor * most_run)
+    return tuple(size for size in allowed if size <= most) or tuple(allowed[:1])
