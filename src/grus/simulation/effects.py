@@ -127,6 +127,7 @@ class Effects:
         self.waiting -= 1
         run.hold(gpus_of(action.seats), now)
         ready = now + self.costs.start
+        run.boots = {1: ready}
         self._work(run, action.seats, ready)
         if elastic:
             self.agenda.push(ready, Kind.READY, run, run.job.attempt)
@@ -165,7 +166,7 @@ class Effects:
         self.agenda.push(now + min(self.costs.pause, grace), Kind.PAUSED, run, run.epoch)
 
     def _resize(self, run: Run, action: Resize, now: float) -> None:
-        before = set(run.job.seats)
+        run.catch_up(now)
         run.job = replace(
             run.job,
             seats=action.seats,
@@ -178,13 +179,14 @@ class Effects:
         leaving = tuple(seat for seat in action.seats if seat.leaving)
         if leaving:
             self.agenda.push(now + self.costs.leave, Kind.LEFT, run, (run.job.attempt, leaving))
-        staying = run.job.staying
-        kept = tuple(seat for seat in staying if seat in before)
-        run.catch_up(now)
-        stalled = leaving or not kept
-        self._work(run, kept or staying, max(run.since, now + (self.costs.resize if stalled else 0.0)))
-        if len(kept) < len(staying):
-            self.agenda.push(now + self.costs.start, Kind.JOINED, run, run.epoch)
+        staying, generation = run.job.staying, run.job.generation
+        if any(seat.born == generation for seat in staying):
+            run.boots[generation] = now + self.costs.start
+            self.agenda.push(now + self.costs.start, Kind.JOINED, run, run.job.attempt)
+        if working := run.working(now):
+            self._work(run, working, max(run.since, now + (self.costs.resize if leaving else 0.0)))
+        else:  # It was moved, or is still booting.
+            self._work(run, staying, max(run.boots.get(seat.born, now) for seat in staying))
 
     def _requeue(self, run: Run, action: Requeue, now: float) -> None:  # noqa: ARG002 - its reason is not needed
         run.catch_up(now)
@@ -209,21 +211,20 @@ class Effects:
         if run is None:
             assert isinstance(due.token, str)
             return self._set_health(NodeId(due.token), 1 if due.kind is Kind.BREAK else -1)
-        if due.kind in (Kind.END, Kind.PAUSED, Kind.JOINED):
-            if due.token != run.epoch:
-                return False
-            if due.kind is Kind.END:
-                return self._end(run, now)
-            return self._paused(run, now) if due.kind is Kind.PAUSED else self._joined(run, now)
-        if run.job.terminal:
-            return False
+        if due.kind is Kind.END:
+            return due.token == run.epoch and self._end(run, now)
+        if due.kind is Kind.PAUSED:
+            return due.token == run.epoch and self._paused(run, now)
         if due.kind is Kind.LEFT:
             return self._left(run, due.token, now)
         if due.token != run.job.attempt or run.rate == 0.0:
-            return False
-        return self._ready(run) if due.kind is Kind.READY else self._saved(run, now)
+            return False  # Of an attempt that is over or being paused.
+        if due.kind is Kind.READY:
+            return self._ready(run)
+        return self._joined(run, now) if due.kind is Kind.JOINED else self._saved(run, now)
 
     def _end(self, run: Run, now: float) -> bool:
+        run.rate = 0.0
         run.job = replace(run.job, phase=Phase.SUCCEEDED, seats=(), ended_at=now)
         self.snapshot.put(run.job)
         del self.runs[run.job.id]
@@ -256,7 +257,7 @@ class Effects:
     def _joined(self, run: Run, now: float) -> bool:
         """Those who were given to it have booted: a stall, then it is faster."""
         run.catch_up(now)
-        self._work(run, run.job.staying, max(run.since, now + self.costs.resize))
+        self._work(run, run.working(now), max(run.since, now + self.costs.resize))
         return False
 
     def _saved(self, run: Run, now: float) -> bool:

@@ -11,6 +11,7 @@ class Run:
     """The life of one job. Work is counted in seconds at the size that its duration was measured at."""
 
     __slots__ = (
+        "boots",
         "done",
         "epoch",
         "faults",
@@ -42,6 +43,8 @@ class Run:
         """From when on it works at `rate`; in the future while it boots or stalls."""
         self.epoch = 0
         """Counts changes of speed: what was foreseen before the last one will not happen."""
+        self.boots: dict[int, float] = {}
+        """When the seats born in each generation of the present attempt begin to work."""
         self.gpus = 0.0
         self.gpus_since = 0.0
         self.held = 0.0
@@ -66,6 +69,10 @@ class Run:
 
     def ends_at(self) -> float:
         return self.since + (self.work.duration - self.done) / self.rate
+
+    def working(self, now: float) -> tuple[Seat, ...]:
+        """Seats of the present generation that have booted."""
+        return tuple(seat for seat in self.job.staying if self.boots.get(seat.born, 0.0) <= now)
 
     def hold(self, gpus: float, now: float) -> None:
         """From now on it holds so many GPUs; the last span of time is closed and counted."""

@@ -1,0 +1,251 @@
+"""What would be if: another pool, other quotas, more load, and the same jobs on a static split of the pool.
+
+Each seed is one possible world. Seed 0 is the trace as it is; the others keep who comes when, and draw anew
+from the same queue's jobs what they ask for. Present and what-if share the seeds, so that their difference is
+not one of luck.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from grus.model.cluster import Node
+from grus.model.errors import BadInput, Mistake
+from grus.model.identifiers import JobId, QueueName
+from grus.model.queues import Queue, Quota, check_tree
+from grus.model.resources import GPU, Range
+from grus.scheduling.snapshot import Snapshot
+from grus.simulation.effects import Costs
+from grus.simulation.outcomes import Outcome, measure
+from grus.simulation.pools import count_gpus, parse_nodes, shares
+from grus.simulation.simulator import Fault, check_fits, simulate
+from grus.simulation.work import Work
+from grus.simulation.workloads import random_faults
+
+PRESENT, WHAT_IF, STATIC = "present", "what if", "static split"
+JITTER = 3600.0
+"""Seconds by which a job that was added to raise the load may come later than the one it copies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What would be different."""
+
+    add_nodes: str = ""
+    remove: tuple[str, ...] = ()
+    quotas: Mapping[str, float] = field(default_factory=dict)
+    load: float = 1.0
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.add_nodes or self.remove or self.quotas) and self.load == 1.0
+
+    def words(self) -> str:
+        """The change, for people."""
+        parts = [f"with {self.add_nodes} more" if self.add_nodes else ""]
+        parts += [f"without {', '.join(self.remove)}" if self.remove else ""]
+        parts += [f"with quota {name}={gpus:g}" for name, gpus in self.quotas.items()]
+        parts += [f"at {self.load:g} times the load" if self.load != 1.0 else ""]
+        return " and ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A pool, its queues, and what comes: everything that one simulation needs."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    queues: tuple[Queue, ...]
+    works: tuple[Work, ...]
+    costs: Costs = field(default_factory=Costs)
+    faults: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chaos:
+    """How often a node fails, and how long its repair takes, in seconds."""
+
+    between: float
+    repair: float = 4 * 3600.0
+
+
+def run(scenario: Scenario) -> Outcome:
+    """One simulation; a function of values, so that several can run on several cores."""
+    made = simulate(
+        scenario.nodes, scenario.queues, scenario.works, costs=scenario.costs, faults=scenario.faults
+    )
+    return measure(made)
+
+
+def one_by_one(scenarios: Sequence[Scenario]) -> list[Outcome]:
+    return [run(scenario) for scenario in scenarios]
+
+
+Runner = Callable[[Sequence[Scenario]], list[Outcome]]
+"""Runs all of them, on as many cores as it likes, and keeps their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the columns: the outcomes of a scenario, one a seed."""
+
+    name: str
+    outcomes: tuple[Outcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The sides, the present first."""
+
+    change: Change
+    sides: tuple[Side, ...]
+
+    def side(self, name: str) -> Side | None:
+        return next((side for side in self.sides if side.name == name), None)
+
+
+def compare(
+    present: Scenario,
+    change: Change,
+    *,
+    seeds: int = 1,
+    static: bool = True,
+    chaos: Chaos | None = None,
+    runner: Runner = one_by_one,
+) -> Comparison:
+    """The present, what would be, and the same jobs on a static split, for each seed. All input is judged
+    before the first simulation."""
+    made: dict[str, list[Scenario]] = {}
+    for seed in range(seeds):
+        world = replace(present, works=tuple(resample(present.works, seed)))
+        made.setdefault(PRESENT, []).append(with_faults(world, chaos, seed))
+        if not change.nothing:
+            made.setdefault(WHAT_IF, []).append(with_faults(changed(world, change, seed), chaos, seed))
+        if static:
+            made.setdefault(STATIC, []).append(with_faults(static_split(world), chaos, seed))
+    for scenarios in made.values():
+        check_fits(Snapshot(scenarios[0].nodes, scenarios[0].queues), scenarios[0].works)
+    flat = [scenario for scenarios in made.values() for scenario in scenarios]
+    outcomes = iter(runner(flat))
+    sides = tuple(Side(name, tuple(next(outcomes) for _ in scenarios)) for name, scenarios in made.items())
+    return Comparison(change, sides)
+
+
+def with_faults(scenario: Scenario, chaos: Chaos | None, seed: int) -> Scenario:
+    if chaos is None or not scenario.works:
+        return scenario
+    begin = scenario.works[0].submit
+    end = max(work.submit + work.duration for work in scenario.works)
+    found = random_faults(scenario.nodes, begin, end, between=chaos.between, repair=chaos.repair, seed=seed)
+    return replace(scenario, faults=tuple(found))
+
+
+# -------------------------------------------------------------------------------------------- other worlds
+
+
+def resample(works: Iterable[Work], seed: int) -> list[Work]:
+    """The trace as it is for seed 0; else the same arrivals, each with the wishes of one of its queue's."""
+    works = list(works)
+    if seed == 0:
+        return works
+    chance = random.Random(f"resample/{seed}")  # noqa: S311 - seeded on purpose, no secret
+    by_queue: dict[QueueName, list[Work]] = {}
+    for work in works:
+        by_queue.setdefault(work.queue, []).append(work)
+    return [replace(chance.choice(by_queue[work.queue]), id=work.id, submit=work.submit) for work in works]
+
+
+def with_load(works: Iterable[Work], load: float, seed: int) -> list[Work]:
+    """So many times the jobs: each comes again (within the hour), or stays away, at random."""
+    chance = random.Random(f"load/{seed}")  # noqa: S311 - seeded on purpose, no secret
+    found = []
+    for work in works:
+        times = int(load) + (chance.random() < load - int(load))
+        for copy in range(times):
+            later = work.submit + (chance.random() * JITTER if copy else 0.0)
+            found.append(replace(work, id=JobId(f"{work.id}.{copy}" if copy else work.id), submit=later))
+    return found
+
+
+def changed(present: Scenario, change: Change, seed: int) -> Scenario:
+    """The scenario with the change; BadInput with everything that is wrong with it."""
+    mistakes: list[Mistake] = []
+    nodes = list(present.nodes)
+    names = {node.id for node in nodes}
+    for name in change.remove:
+        if name not in names:
+            mistakes.append(Mistake("remove", f"names no node; there are {_some(sorted(names))}", name))
+    nodes = [node for node in nodes if node.id not in change.remove]
+    if change.add_nodes:
+        nodes += parse_nodes(change.add_nodes, field="add-nodes", first=_free_number(present.nodes))
+    if not nodes:
+        mistakes.append(
+            Mistake("remove", "leaves no node at all; keep at least one", ", ".join(change.remove))
+        )
+    queues = _with_quotas(present.queues, change.quotas, count_gpus(nodes), mistakes)
+    if not change.load > 0:
+        mistakes.append(Mistake("load", "must be above zero", f"{change.load:g}"))
+    if mistakes:
+        raise BadInput(mistakes)
+    works = present.works if change.load == 1.0 else with_load(present.works, change.load, seed)
+    return replace(present, name=WHAT_IF, nodes=tuple(nodes), queues=queues, works=tuple(works))
+
+
+def _some(names: Sequence[str], most: int = 8) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _free_number(nodes: Iterable[Node]) -> int:
+    """The first number such that no node-N from there on is taken."""
+    numbers = [int(node.id[5:]) for node in nodes if node.id.startswith("node-") and node.id[5:].isdigit()]
+    return max(numbers, default=-1) + 1
+
+
+def _with_quotas(
+    queues: tuple[Queue, ...], quotas: Mapping[str, float], gpus: int, mistakes: list[Mistake]
+) -> tuple[Queue, ...]:
+    names = {queue.name for queue in queues}
+    for name, number in quotas.items():
+        if name not in names:
+            mistakes.append(Mistake("quota", f"names no queue; there are {_some(sorted(names))}", name))
+        elif not 0 <= number <= gpus:
+            mistakes.append(Mistake("quota", f"of {name} must be from 0 to the pool's {gpus}", f"{number:g}"))
+    found = tuple(
+        replace(queue, quota=Quota.of(quotas[queue.name])) if queue.name in quotas else queue
+        for queue in queues
+    )
+    if quotas and not mistakes:
+        mistakes += check_tree(found, gpus * GPU)
+    return found
+
+
+# -------------------------------------------------------------------------------------------- static split
+
+
+def static_split(present: Scenario) -> Scenario:
+    """Every queue owns its share of the GPUs for itself: nothing is lent, nothing is taken back.
+
+    Shares go by quota, at least one GPU each. A job that is larger than its queue's share runs on all of it,
+    longer in proportion, which is kind to the split: without it the job could not run at all.
+    """
+    used = {work.queue for work in present.works}
+    quotas = {queue.name: float(queue.quota.total) for queue in present.queues if queue.name in used}
+    if not any(quotas.values()):
+        quotas = dict.fromkeys(quotas, 1.0)
+    own = shares(quotas, count_gpus(present.nodes), least=1)
+    queues = tuple(
+        Queue(name=name, quota=Quota.of(share), reserved=share * GPU, limit=share * GPU)
+        for name, share in sorted(own.items())
+    )
+    works = tuple(_cut(work, own[work.queue]) for work in present.works)
+    return replace(present, name=STATIC, queues=queues, works=works)
+
+
+def _cut(work: Work, share: int) -> Work:
+    if work.high <= share:
+        return work
+    size = Range(min(work.size.low, share), min(work.size.high, share)) if work.size else None
+    size = None if size is None or size.rigid else size
+    if work.gpus <= share:
+        return replace(work, size=size)
+    return replace(work, size=size, gpus=share, duration=work.duration * work.gpus / share)
