@@ -285,3 +285,12 @@ def test_work_inside_its_branchs_quota_is_not_paused_for_an_urgent_gang_over_it(
     world.submit(a_job("timed", queue="P.A", max_runtime=100.0)).settle()
     for name in sorted(world.waiting()):
         change_is_true(world, name)
+
+
+def test_what_does_not_compete_with_a_blocked_gang_is_no_backfill() -> None:
+    """The gang waits for A100s; a job on the RTX3060 passes nobody and is not paused for a third."""
+    world = World("2x1:RTX3060+1x2:A100", a_queue("A", quota=1), a_queue("B", quota=2)).lose("n1-0")
+    world.submit(a_job("gang", queue="B", gpus="A100:2"), a_job("one", queue="B")).advance(700.0)
+    world.run(a_job("small", queue="B", gpus="RTX3060:1"), a_job("pair", queue="A", gpus=2)).advance(700)
+    if "small" in world.running():
+        assert world["small"].backfill_until is None

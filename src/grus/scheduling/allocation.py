@@ -3,8 +3,8 @@
 A job's value at a size is its predicted speed-up times a weight that falls with the work it has left, less
 what changing its size costs. The sizes of all jobs are chosen together: on the concave hull of every job's
 values the steepest step is taken first, which is optimal but for the last step that does not fit. Nothing
-here knows nodes, queues or clocks: sizes in, sizes out. `starved` jobs are seated before anything is
-weighed, so that a low weight delays a job but never stops it.
+here knows nodes, queues or clocks: sizes in, sizes out. Who has waited too long is seated before
+anything is weighed: a low weight delays a job but never stops it.
 """
 
 import math
@@ -19,16 +19,18 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a speed-up is worth.
+    """What a speed-up is worth, and how long a job may be kept waiting.
 
-    weight = (length + offset) ** -power: with power 0 all jobs count the same, with power 1 the one that is done
-    first on one GPU counts most. A change pays if it does so within `horizon` seconds.
+    The weight is (length + offset) ** -power: with power 0 all jobs count the same, with power 1 the one that
+    is done first on one GPU counts most. A change has to pay within `horizon` seconds. Who has waited for
+    `patience` seconds starts before anything is weighed, and keeps its smallest size for a `turn`.
     """
 
     offset: float = 3000.0
     power: float = 0.41
     horizon: float = 600.0
     patience: float = 1800.0
+    turn: float = 60.0
 
 
 DEFAULT = Rule()
@@ -40,7 +42,8 @@ class Candidate(Generic[Key]):
 
     `length`: seconds its remaining work takes on one GPU; its age if the work is not known. `present`: GPUs
     now, 0 while it waits. `stall`: seconds it stands still when its size changes. `boot`: seconds before
-    new GPUs do any work. `waited`: seconds it has been waiting without any GPU.
+    new GPUs do any work. `waited`: seconds it has been waiting without any GPU. `ran`: seconds since it was
+    last started.
     """
 
     key: Key
@@ -51,6 +54,7 @@ class Candidate(Generic[Key]):
     stall: float = 30.0
     boot: float = 0.0
     waited: float = 0.0
+    ran: float = math.inf
 
     def __post_init__(self) -> None:
         if len(self.sizes) != len(self.speeds) or list(self.sizes) != sorted(set(self.sizes)):
@@ -112,15 +116,22 @@ def _slope(low: tuple[int, float], high: tuple[int, float]) -> float:
 
 
 def allocate(candidates: Iterable[Candidate[Key]], gpus: int, rule: Rule = DEFAULT) -> dict[Key, int]:
-    """Sizes that buy most with so many GPUs; 0 for a job that has to wait. Ties go to who comes first."""
+    """Sizes that buy most with so many GPUs; 0 for a job that has to wait. Ties go to who comes first.
+
+    No job waits for ever. Let the pool hold every job's smallest size, and decisions come at least every d
+    seconds. The job that has waited longest starts at the latest `patience + turn + d` after it began to
+    wait: from its patience on no other waiting job starts before it, and nobody that runs is kept longer
+    than a turn. The k-th in line starts at the latest k turns after its patience ends.
+    """
     jobs = list(candidates)
     sizes = {job.key: 0 for job in jobs}
-    left = gpus - _seat_starved(jobs, sizes, gpus, rule)
+    closed = _seat_first(jobs, sizes, gpus, rule)
+    left = gpus - sum(sizes.values())
     steps = [hull(job.sizes, values(job, rule)) for job in jobs]
     line: list[tuple[float, int, int]] = []
     for index, (job, step) in enumerate(zip(jobs, steps, strict=True)):
         at = _position(step, sizes[job.key])
-        if at + 1 < len(step):
+        if at + 1 < len(step) and not (closed and job.present == 0 and sizes[job.key] == 0):
             line.append((-_slope((sizes[job.key], step[at][1]), step[at + 1]), index, at + 1))
     heapify(line)
     while line and left > 0:
@@ -137,14 +148,21 @@ def allocate(candidates: Iterable[Candidate[Key]], gpus: int, rule: Rule = DEFAU
     return sizes
 
 
-def _seat_starved(jobs: Sequence[Candidate[Key]], sizes: dict[Key, int], gpus: int, rule: Rule) -> int:
-    """The smallest size for everyone that has waited longer than patience, longest first; GPUs used."""
-    used = 0
-    for job in sorted(jobs, key=lambda job: -job.waited):
-        if job.waited > rule.patience and job.sizes and used + job.sizes[0] <= gpus:
-            sizes[job.key] = job.sizes[0]
-            used += job.sizes[0]
-    return used
+def _seat_first(jobs: Sequence[Candidate[Key]], sizes: dict[Key, int], gpus: int, rule: Rule) -> bool:
+    """Smallest sizes for those whose turn is not over, then for the starved, longest wait first.
+
+    True if a starved job found no room: then nobody else that waits may start, or it might be overtaken for
+    ever.
+    """
+    left = gpus
+    unfinished = [job for job in jobs if job.present and job.ran < rule.turn]
+    starved = sorted((job for job in jobs if job.waited > rule.patience), key=lambda job: -job.waited)
+    for job in unfinished + starved:
+        if job.sizes[0] > left:
+            return True
+        sizes[job.key] = job.sizes[0]
+        left -= job.sizes[0]
+    return False
 
 
 def _position(step: Sequence[tuple[int, float]], size: int) -> int:

@@ -308,6 +308,10 @@ class Cycle:
             return False
         return (preemptor.queue.line, preemptor.priority, preemptor.alike) not in self.blocked
 
+    def has_reservation(self, asking: Asking) -> bool:
+        """Whether, as a gang, it may claim what was lent past it; asked only when somebody was let past."""
+        return bool(self.snapshot.backfilled) and due_at(self, asking) is not None
+
     def _bar(self, asking: Asking) -> None:
         """A blocked gang that fits its quota is passed in its queue only by what ends before it is due."""
         queue = asking.queue
@@ -331,11 +335,14 @@ class Cycle:
         return not leaf.line.limited and all(gang.shape.competes(shape) for shape in leaf.line.shapes)
 
     def _barred(self, asking: Asking) -> bool:
+        return self._passes_gang(asking) and not passes(self, asking, self._barriers[asking.queue][1])
+
+    def _passes_gang(self, asking: Asking) -> bool:
+        """Whether a blocked gang of its queue could use what it asks for."""
         barrier = self._barriers.get(asking.queue)
         if barrier is None or barrier[0].entry is asking.entry:
             return False
-        gang, due = barrier
-        return gang.shape.competes(asking.shape) and not passes(self, asking, due)
+        return barrier[0].shape.competes(asking.shape)
 
     def _inside_request(self, asking: Asking) -> Asking | None:
         """The request if it is inside its queue's quota (with a quota by type: limited to types that are)."""
@@ -379,9 +386,8 @@ class Cycle:
                 return code
             transaction.seat(entry, tuple(places), now=horizon == NOW)
             self.newcomers.append(entry)
-            barrier = self._barriers.get(queue)
-            if barrier is not None and barrier[0].entry is not entry and horizon == NOW:
-                self.backfills.setdefault(entry, barrier[1])
+            if horizon == NOW and self._passes_gang(asking):
+                self.backfills.setdefault(entry, self._barriers[queue][1])
             return ""
         code = self._why_no_place(asking)
         self._no_place[asking.shape] = (transaction.freed, code)

@@ -344,8 +344,8 @@ def _judge(empty: Snapshot, spec: Spec) -> str:
     if wanted:
         return f"no GPU of type {', '.join(wanted)} in the pool; there are {', '.join(kinds) or 'none'}"
     queue = empty.queue_of(spec.queue)
-    if queue.breaks(least, empty.pool.capacity, SOON) == "reserved":
-        others = [leaf for leaf in empty.tree.leaves if leaf.reserved and leaf is not queue]
+    others = [leaf for leaf in empty.tree.leaves if leaf.reserved and leaf is not queue]
+    if others and queue.breaks(least, empty.pool.capacity, SOON) == "reserved":
         names = ", ".join(f"{gpus(leaf.reserved)} for {leaf.name}" for leaf in others)
         return _refuse(empty, spec, f"asks for {gpus(least)} GPUs that are reserved for others ({names})")
     most = max((len(node.devices) for node in empty.pool.nodes), default=0)

@@ -50,7 +50,7 @@ def _make_room(cycle: "Cycle", asking: Asking) -> bool:
         for nodes in places:
             if _take_and_seat(cycle, asking, source(cycle, asking, nodes)):
                 return True
-    if asking.minimum and asking.amount > GPU:
+    if asking.minimum and asking.amount > GPU and cycle.has_reservation(asking):
         return _take_and_seat(cycle, asking, late_backfills(cycle, asking.shape.nodes))
     return False
 
