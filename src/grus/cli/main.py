@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from grus.cli import demo, jobs, people, pool, serving
+from grus.cli import demo, jobs, people, pool, serving, simulate
 from grus.cli.output import FORMAT, Format, hint, say, show_error
 from grus.model.errors import GrusError
 
@@ -83,6 +83,7 @@ serving.add_to(app)
 jobs.add_to(app)
 pool.add_to(app)
 people.add_to(app)
+simulate.add_to(app)
 demo.add_to(app)
 
 

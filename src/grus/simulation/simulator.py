@@ -182,7 +182,7 @@ def check_fits(snapshot: Snapshot, works: Iterable[Work]) -> None:
     mistakes = []
     judged: dict[tuple[object, ...], str] = {}
     for work in works:
-        name = (work.queue, work.gpus, work.size, work.priority, work.type, work.one_node)
+        name = (work.queue, work.gpus, work.size, work.priority, work.type, work.one_node, work.spec)
         if name not in judged:
             judged[name] = _wrong(snapshot, work)
         if judged[name]:
@@ -193,8 +193,11 @@ def check_fits(snapshot: Snapshot, works: Iterable[Work]) -> None:
 
 
 def _wrong(snapshot: Snapshot, work: Work) -> str:
-    if work.queue not in snapshot.tree.by_name:
+    queue = snapshot.tree.by_name.get(work.queue)
+    if queue is None:
         return f"its queue {work.queue} is not configured"
+    if not queue.leaf:
+        return f"its queue {work.queue} has queues below it: jobs belong into one of those"
     return never_fits(snapshot, work.job().spec)
 
 

@@ -18,7 +18,7 @@ from grus.scheduling.snapshot import Snapshot
 from grus.simulation.effects import Costs
 from grus.simulation.outcomes import Outcome, measure
 from grus.simulation.pools import count_gpus, parse_nodes, shares
-from grus.simulation.simulator import Fault, check_fits, simulate
+from grus.simulation.simulator import Fault, Progress, check_fits, simulate
 from grus.simulation.work import Work
 from grus.simulation.workloads import random_faults
 
@@ -69,10 +69,15 @@ class Chaos:
     repair: float = 4 * 3600.0
 
 
-def run(scenario: Scenario) -> Outcome:
+def run(scenario: Scenario, progress: Progress | None = None) -> Outcome:
     """One simulation; a function of values, so that several can run on several cores."""
     made = simulate(
-        scenario.nodes, scenario.queues, scenario.works, costs=scenario.costs, faults=scenario.faults
+        scenario.nodes,
+        scenario.queues,
+        scenario.works,
+        costs=scenario.costs,
+        faults=scenario.faults,
+        progress=progress,
     )
     return measure(made)
 
@@ -244,6 +249,7 @@ def static_split(present: Scenario) -> Scenario:
 def _cut(work: Work, share: int) -> Work:
     if work.high <= share:
         return work
+    work = replace(work, spec=None)  # What it asked for does not hold any more.
     size = Range(min(work.size.low, share), min(work.size.high, share)) if work.size else None
     size = None if size is None or size.rigid else size
     if work.gpus <= share:

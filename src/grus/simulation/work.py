@@ -54,6 +54,8 @@ class Work:
     """Seconds between the checkpoints that it writes by itself."""
     grace: float = 30.0
     max_runtime: float | None = None
+    spec: Spec | None = None
+    """What was really submitted, where that is known; else a spec is made of the above."""
     line: int | None = None
     """Where it stands in its file."""
 
@@ -67,7 +69,7 @@ class Work:
 
     def rate(self, gpus: float) -> float:
         """Seconds of its work done in one second on so many GPUs."""
-        return 1.0 if gpus == self.gpus else self.speedup(gpus) / self.speedup(self.gpus)
+        return 1.0 if self.size is None or gpus == self.gpus else self.speedup(gpus) / self.speedup(self.gpus)
 
     @property
     def gpu_seconds(self) -> float:
@@ -82,7 +84,7 @@ class Work:
 
     def job(self) -> Job:
         """The job that a user would have submitted."""
-        spec = spec_of(
+        spec = self.spec or spec_of(
             self.queue,
             self.gpus,
             self.size,
