@@ -52,6 +52,7 @@ class Known:
     profile: Profile = field(default_factory=Profile)
     noise: Noise | None = None
     waiting_since: float = 0.0
+    started_at: float = 0.0
     trail: list[tuple[float, Noise]] = field(default_factory=list)  # noise by progress
     speeds_key: object = None
     speeds: tuple[float, ...] = ()
@@ -163,6 +164,8 @@ class Elastic:
         for job in active:
             if sizes[job.name]:
                 self.known(job).waiting_since = now
+                if job.name not in before:
+                    self.known(job).started_at = now
         return arrange({name: size for name, size in sizes.items() if size}, before)
 
     def candidate(self, now: float, job: Running, present: int) -> Candidate[str]:
@@ -183,6 +186,7 @@ class Elastic:
             stall=knowing.stall,
             boot=knowing.boot,
             waited=now - known.waiting_since if not present else 0.0,
+            ran=now - known.started_at,
         )
 
     def speeds(self, job: Running) -> tuple[float, ...]:

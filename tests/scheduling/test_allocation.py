@@ -81,7 +81,8 @@ def test_one_gpu_for_each_is_worth_more_than_all_for_one() -> None:
 
 
 def test_the_job_with_less_left_gets_more() -> None:
-    sizes = allocate([a_candidate("long", length=1e6), a_candidate("short", length=100)], 12, RULE)
+    long, short = a_candidate("long", power=0.5, length=2e4), a_candidate("short", power=0.5, length=100)
+    sizes = allocate([long, short], 12, RULE)
     assert sizes["short"] > sizes["long"] > 0
 
 
