@@ -47,6 +47,8 @@ class Effects:
         self.ended: list[Ran] = []
         self.waiting = 0
         """How many jobs wait for GPUs."""
+        self.elastic = 0
+        """How many of the jobs can use a range of GPUs."""
         self._nodes = {node.id: node for node in nodes}
         self._broken: dict[NodeId, int] = {}
         """By how many faults each node is down."""
@@ -67,10 +69,14 @@ class Effects:
     def arrive(self, work: Work, now: float) -> None:
         self._enter(Run(work, work.job()), now)
 
-    def _enter(self, run: Run, now: float) -> None:
+    def _add(self, run: Run) -> None:
         self.runs[run.job.id] = run
+        self.elastic += run.work.size is not None
         if self._spans:
             run.spans = []
+
+    def _enter(self, run: Run, now: float) -> None:
+        self._add(run)
         run.wait(now)
         self.waiting += 1
         self.snapshot.put(run.job)
@@ -80,9 +86,7 @@ class Effects:
         job = run.job
         if not job.seats:
             return self._enter(run, now)
-        self.runs[job.id] = run
-        if self._spans:
-            run.spans = []
+        self._add(run)
         self.snapshot.put(job)
         run.hold(gpus_of(job.seats), now)
         if job.phase is Phase.PAUSING:
@@ -94,6 +98,10 @@ class Effects:
         if job.phase is Phase.STARTING:
             self.agenda.push(now + boot, Kind.READY, run, job.attempt)
         return self._work(run, job.staying, now + boot)
+
+    def nothing_to_decide(self) -> bool:
+        """Nobody waits, could grow, or is on a lost device: any decision would be to do nothing."""
+        return not (self.waiting or self.elastic or self.snapshot.broken)
 
     # ---------------------------------------------------------------------------------------- decisions
 
@@ -194,9 +202,10 @@ class Effects:
         run.epoch += 1
         run.rate = 0.0
         run.faults += 1
-        run.job = replace(run.job, phase=Phase.PENDING, seats=(), backfill_until=None)
+        leaving = tuple(replace(seat, leaving=True) for seat in run.job.seats)
+        run.job = replace(run.job, seats=leaving)
         self.snapshot.put(run.job)
-        self._wait_again(run, now)
+        self.agenda.push(now + self.costs.leave, Kind.LEFT, run, (run.job.attempt, leaving))
 
     def _wait_again(self, run: Run, now: float) -> None:
         run.hold(0.0, now)
@@ -228,6 +237,7 @@ class Effects:
         run.job = replace(run.job, phase=Phase.SUCCEEDED, seats=(), ended_at=now)
         self.snapshot.put(run.job)
         del self.runs[run.job.id]
+        self.elastic -= run.work.size is not None
         self.ended.append(run.record(now))
         return True
 
@@ -243,8 +253,12 @@ class Effects:
         if run.job.attempt != attempt or not run.job.seats:
             return False
         run.job = replace(run.job, seats=tuple(seat for seat in run.job.seats if seat not in gone))
+        if run.job.seats:
+            run.hold(gpus_of(run.job.seats), now)
+        else:  # Its attempt was ended by a fault.
+            run.job = replace(run.job, phase=Phase.PENDING, backfill_until=None)
+            self._wait_again(run, now)
         self.snapshot.put(run.job)
-        run.hold(gpus_of(run.job.seats), now)
         return True
 
     def _ready(self, run: Run) -> bool:

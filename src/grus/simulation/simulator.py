@@ -1,8 +1,9 @@
 """Discrete events in virtual time around the production scheduler.
 
 Jobs arrive and end, nodes fail and come back; at every moment at which something happened
-`grus.scheduling.cycle.decide` is asked once, on a snapshot that is kept up to date as the control plane keeps
-its own, and its answer is carried out with the costs of the real thing. Nothing here decides anything.
+`grus.scheduling.cycle.decide` is asked, on a snapshot that is kept up to date as the control plane keeps its
+own, and its answer is carried out with the costs of the real thing. As the control plane does, it asks again
+after it has acted, until there is nothing more to do. Nothing here decides anything.
 
     arrival → waiting → (start cost) → working → done
                  ↑                        │ pause: saves inside its grace, then gives its GPUs back
@@ -39,6 +40,8 @@ Watch = Callable[["Simulation", Decisions], None]
 
 MOST_IDLE_WAKES = 10_000
 """So many wishes to be asked again, with nothing happening between them, are a defect of the scheduler."""
+MOST_PASSES = 1000
+"""So many decisions at one moment, each with something to do, are one too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,15 +151,24 @@ class Simulation:
         return ask
 
     def _decide(self) -> bool:
-        self.decides += 1
-        decisions = self._decide_with(self.snapshot, self.now)
-        for action in decisions.actions:
-            self.effects.carry_out(action, self.now)
-        self._wake_at = decisions.wake_at
-        self.ledger.judge(decisions)
-        if self._watch is not None:
-            self._watch(self, decisions)
-        return bool(decisions.actions)
+        """Ask and act until there is nothing more to do now; whether anything was done."""
+        acted = False
+        for _ in range(MOST_PASSES):
+            if self.effects.nothing_to_decide():
+                self._wake_at = None
+                return acted
+            self.decides += 1
+            decisions = self._decide_with(self.snapshot, self.now)
+            for action in decisions.actions:
+                self.effects.carry_out(action, self.now)
+            self._wake_at = decisions.wake_at
+            self.ledger.judge(decisions)
+            if self._watch is not None:
+                self._watch(self, decisions)
+            if not decisions.actions:
+                return acted
+            acted = True
+        raise AssertionError(f"no end of decisions at {self.now}")
 
     def _result(self) -> Result:
         left = [run.record(self.now) for run in self.effects.runs.values()]
