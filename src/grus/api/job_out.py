@@ -167,7 +167,7 @@ def job_out(job: Job) -> JobOut:
         attempt=job.attempt,
         generation=job.generation,
         gpus=gpu_number(job.held),
-        request=request_text(spec.request),
+        request=request_text(spec.request) if job.size is None else str(job.size),
         size=None if job.size is None else str(job.size),
         priority=spec.priority,
         launch=spec.launch.value,

@@ -213,13 +213,15 @@ def _acceptable(snapshot: Snapshot, leaf: QueueNode, quota: int) -> bool:
 
 
 def _smaller(snapshot: Snapshot, job: Job) -> Iterator[Request]:
-    """The same request with fewer replicas, largest first: as many as are free, and powers of two."""
+    """The same request with fewer replicas, largest first: as many as are free or inside quota, and powers
+    of two."""
     request = job.spec.request
     if len(request.roles) != 1 or request.roles[0].replica.gpus != 1:
         return
     low = request.roles[0].replicas.low
     free = snapshot.pool.free[NOW] // GPU
-    sizes = {min(free, low - 1)} | {1 << n for n in range(10) if 1 << n < low}
+    inside = snapshot.queue_of(job.spec.queue).quota_room() // GPU
+    sizes = {min(free, low - 1), min(inside, low - 1)} | {1 << n for n in range(10) if 1 << n < low}
     for size in sorted((n for n in sizes if n >= 1), reverse=True):
         yield _with_replicas(request, size)
 

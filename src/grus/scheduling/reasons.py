@@ -17,6 +17,9 @@ def started_reason(entry: "Entry") -> str:
     queue = entry.queue
     held, quota = queue.held[SOON], queue.quota
     where = f"{_count(entry.held)} on {', '.join(nodes)}"
+    if entry.never:
+        never = gpus(queue.never_held)
+        return f"{where}: never preempted, inside the quota of {queue.name} ({never} of {gpus(quota)} so)"
     if held <= quota:
         return f"{where}: inside the quota of {queue.name} ({gpus(held)} of {gpus(quota)})"
     return f"{where}: over quota on idle GPUs ({queue.name} now holds {gpus(held)}, quota {gpus(quota)})"
