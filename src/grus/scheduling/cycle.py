@@ -238,7 +238,9 @@ class Cycle:
         """Those for whom others made room come before the rest of what is over quota: else it was in vain."""
         waiting = [self.snapshot.entries.get(job) for job in self.snapshot.nominated]
         for entry in sorted((e for e in waiting if e is not None and e.waiting), key=lambda e: e.age):
-            if entry.places or (entry.never and entry.shape.minimum > entry.queue.never_room()):
+            if entry.places or self.behind_preemptor(entry):
+                continue
+            if entry.never and entry.shape.minimum > entry.queue.never_room():
                 continue
             if self._seat_free(self._asking(entry)) == "":
                 self._count_start(entry.queue)
@@ -306,6 +308,8 @@ class Cycle:
         preemptor = self.snapshot.entries.get(entry.job.made_room_for)
         if preemptor is None or not preemptor.waiting or preemptor.places:
             return False
+        if preemptor.job.made_room_for == entry.id and preemptor.started_at >= entry.started_at:
+            return False  # The other made room for this one, and later.
         return (preemptor.queue.line, preemptor.priority, preemptor.alike) not in self.blocked
 
     def has_reservation(self, asking: Asking) -> bool:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from heapq import nlargest
 
 from grus.model.identifiers import JobId, QueueName
-from grus.model.jobs import NEVER_PREEMPTED, Desired, Job, Phase, Spec
+from grus.model.jobs import NEVER_PREEMPTED, Desired, Job, PauseCause, Phase, Spec
 from grus.model.queues import DEFAULT_QUEUE, Quota, check_tree, gpus
 from grus.model.resources import GPU, Range, Request
-from grus.scheduling.cycle import Cycle
+from grus.scheduling.cycle import Cycle, decide
+from grus.scheduling.decisions import Decision, Pause, Resize, Start
 from grus.scheduling.quota import QueueNode
 from grus.scheduling.snapshot import Entry, Snapshot
 from grus.scheduling.topology import NOW, SOON
@@ -22,7 +23,9 @@ STOPPABLE = 8
 """At most so many jobs are named to be stopped."""
 HOLDERS = 10
 MOST_TRIED = 4
-"""At most so many changes are tried with everybody in line; each costs a decision."""
+"""At most so many changes are tried with everybody in line; each costs a decision or two."""
+ROUNDS = 4
+"""At most so many decisions are played through to see whether a change starts a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,12 +256,35 @@ def _stops(snapshot: Snapshot, entry: Entry) -> Iterator[tuple[JobId, ...]]:
 
 
 def starts_with(snapshot: Snapshot, job: Job, change: Change, now: float) -> bool:
-    """Whether the job would get its seats, now or as soon as others have left, if this were changed."""
+    """Whether the job would start, now or when others have left, if this were changed: played through."""
     with _changed(snapshot, job, change):
-        cycle = _decided(snapshot, now)
-        started = bool(snapshot.entries[job.id].places)
-        cycle.close()
+        before: dict[JobId, Job] = {}
+        started = False
+        for _ in range(ROUNDS):
+            actions = decide(snapshot, now).actions
+            started = any(isinstance(action, Start) and action.job == job.id for action in actions)
+            if started or not actions:
+                break
+            for action in actions:
+                known = snapshot.entries[action.job].job
+                before.setdefault(action.job, known)
+                snapshot.put(_carried_out(known, action, now))
+        for known in before.values():
+            snapshot.put(known)
     return started
+
+
+def _carried_out(job: Job, action: Decision, now: float) -> Job:
+    """The job when everybody has done at once as decided."""
+    if isinstance(action, Start):
+        return replace(job, phase=Phase.RUNNING, seats=action.seats, started_at=now, made_room_for=None)
+    if isinstance(action, Resize):
+        staying = tuple(seat for seat in action.seats if not seat.leaving)
+        return replace(job, seats=staying, made_room_for=action.preemptor)
+    if isinstance(action, Pause):
+        paused = replace(job, phase=Phase.PAUSED, seats=(), paused_by=PauseCause.SCHEDULER)
+        return replace(paused, made_room_for=action.preemptor)
+    return replace(job, phase=Phase.PENDING, seats=())
 
 
 def _starts_alone(snapshot: Snapshot, job: Job, change: Change, now: float) -> bool:
