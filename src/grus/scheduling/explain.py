@@ -259,6 +259,7 @@ def starts_with(snapshot: Snapshot, job: Job, change: Change, now: float) -> boo
     """Whether the job would start, now or when others have left, if this were changed: played through."""
     with _changed(snapshot, job, change):
         before: dict[JobId, Job] = {}
+        last_starts = [(node, node.last_start) for node in snapshot.tree.by_name.values()]
         started = False
         for _ in range(ROUNDS):
             actions = decide(snapshot, now).actions
@@ -271,6 +272,8 @@ def starts_with(snapshot: Snapshot, job: Job, change: Change, now: float) -> boo
                 snapshot.put(_carried_out(known, action, now))
         for known in before.values():
             snapshot.put(known)
+        for node, last_start in last_starts:
+            node.last_start = last_start
     return started
 
 

@@ -157,7 +157,7 @@ def _return_unneeded(
         transaction.undo(mark)
         transaction.reseat(piece.entry, piece.places)
         before = transaction.mark()
-        again = _fits(cycle, asking)
+        again = _fits(cycle, asking) if _still_right(cycle, asking, piece, taken) else None
         if again is None:
             transaction.unseat(piece.entry, piece.places)
             before = transaction.mark()
@@ -167,6 +167,13 @@ def _return_unneeded(
             taken.remove(piece)
         mark, found = before, again
     return found
+
+
+def _still_right(cycle: "Cycle", asking: Asking, back: Piece, taken: list[Piece]) -> bool:
+    """Whether what was taken from others was rightly taken if the queue keeps this piece of its own."""
+    if back.entry.queue is not asking.queue or all(p.entry.queue is asking.queue for p in taken):
+        return True
+    return inside(asking.queue, asking, cycle.pool)
 
 
 def _returnable(piece: Piece) -> bool:

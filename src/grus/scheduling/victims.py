@@ -17,6 +17,9 @@ from grus.scheduling.topology import SOON
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Cycle
 
+EVERYWHERE = -1
+"""All nodes, as bits."""
+
 
 def surplus_pieces(entries: Iterable[Entry], nodes: int) -> Iterator[Piece]:
     """What elastic jobs hold above their minima, step by step: lowest priority, then the largest first."""
@@ -177,4 +180,5 @@ def reclaim_then_own(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Pie
 
 
 def own_then_reclaim(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
-    return chain(own_pieces(cycle, asking, nodes), reclaim_pieces(cycle, asking, nodes))
+    # Its own lower priorities count wherever they are: without them the request is inside quota.
+    return chain(own_pieces(cycle, asking, EVERYWHERE), reclaim_pieces(cycle, asking, nodes))
