@@ -294,3 +294,9 @@ def test_what_does_not_compete_with_a_blocked_gang_is_no_backfill() -> None:
     world.run(a_job("small", queue="B", gpus="RTX3060:1"), a_job("pair", queue="A", gpus=2)).advance(700)
     if "small" in world.running():
         assert world["small"].backfill_until is None
+
+
+def test_the_back_off_of_a_job_that_was_stopped_wakes_nobody() -> None:
+    world = World("1x1").run(a_job("flaky", retries=1))
+    world.fail("flaky").stop("flaky").settle()
+    assert world.wake_at is None

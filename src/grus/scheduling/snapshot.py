@@ -213,15 +213,21 @@ class Snapshot:
     def advance(self, now: float) -> None:
         """Let the jobs whose back-off has passed wait in line."""
         while self._delayed and self._delayed[0][0] <= now:
-            at, job = heappop(self._delayed)
-            entry = self.entries.get(JobId(job))
-            if entry is not None and entry.delayed and entry.job.not_before == at:
+            entry = self._still_delayed(*heappop(self._delayed))
+            if entry is not None:
                 entry.delayed = False
                 self._enqueue(entry)
+        while self._delayed and self._still_delayed(*self._delayed[0]) is None:
+            heappop(self._delayed)
 
     def next_release(self) -> float | None:
-        """When the next back-off passes."""
+        """When the next back-off passes; to be asked after `advance`."""
         return self._delayed[0][0] if self._delayed else None
+
+    def _still_delayed(self, at: float, job: str) -> Entry | None:
+        """The job that waits for this moment, if it still does: it may have been stopped or changed since."""
+        entry = self.entries.get(JobId(job))
+        return entry if entry is not None and entry.delayed and entry.job.not_before == at else None
 
     def _enqueue(self, entry: Entry) -> None:
         entry.waiting = True
