@@ -134,19 +134,17 @@ def allocate(candidates: Iterable[Candidate[Key]], gpus: int, rule: Rule = DEFAU
         if at + 1 < len(step) and not (closed and job.present == 0 and sizes[job.key] == 0):
             line.append((-_slope((sizes[job.key], step[at][1]), step[at + 1]), index, at + 1))
     heapify(line)
-    put_off: list[int] = []
     while line and left > 0:
         _, index, at = heappop(line)
         job, step = jobs[index], steps[index]
         more = step[at][0] - sizes[job.key]
         if more > left:
-            put_off.append(index)
+            left -= _squeeze(job, sizes, left, rule)
             continue
         sizes[job.key] = step[at][0]
         left -= more
         if at + 1 < len(step):
             heappush(line, (-_slope(step[at], step[at + 1]), index, at + 1))
-    _fill([jobs[index] for index in put_off], sizes, left, rule)
     return sizes
 
 
@@ -172,24 +170,19 @@ def _position(step: Sequence[tuple[int, float]], size: int) -> int:
     return max(at for at, (hull_size, _) in enumerate(step) if hull_size <= size)
 
 
-def _fill(jobs: Sequence[Candidate[Key]], sizes: dict[Key, int], left: int, rule: Rule) -> None:
-    """Hand out what is left below the steps that did not fit, to the size that gains most each time."""
-    gains: list[tuple[float, int, int]] = []
-    for index, job in enumerate(jobs):
-        worth = dict(zip(job.sizes, values(job, rule), strict=True))
-        present = worth.get(sizes[job.key], 0.0)
-        gains += [
-            (present - value, index, size)
-            for size, value in worth.items()
-            if sizes[job.key] < size <= sizes[job.key] + left and value > present
-        ]
-    taken: set[int] = set()
-    for _, index, size in sorted(gains):
-        more = size - sizes[jobs[index].key]
-        if index not in taken and more <= left:
-            taken.add(index)
-            sizes[jobs[index].key] = size
-            left -= more
+def _squeeze(job: Candidate[Key], sizes: dict[Key, int], left: int, rule: Rule) -> int:
+    """A step does not fit: the job's best size that does, if better than what it has; GPUs used."""
+    present = sizes[job.key]
+    worth = dict(zip(job.sizes, values(job, rule), strict=True))
+    best = max(
+        (size for size in job.sizes if present < size <= present + left),
+        key=lambda size: (worth[size], -size),
+        default=present,
+    )
+    if best == present or worth[best] <= worth.get(present, 0.0):
+        return 0
+    sizes[job.key] = best
+    return best - present
 
 
 def within_reach(sizes: Iterable[int], most_run: int, first: int = 1, factor: int = 2) -> tuple[int, ...]:
