@@ -26,9 +26,9 @@ class Rule:
     `patience` seconds starts before anything is weighed, and keeps its smallest size for a `turn`.
     """
 
-    offset: float = 6000.0
-    power: float = 0.6
-    horizon: float = 300.0
+    offset: float = 3000.0
+    power: float = 0.41
+    horizon: float = 600.0
     patience: float = 1800.0
     turn: float = 60.0
 
