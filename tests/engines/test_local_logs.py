@@ -43,3 +43,10 @@ def test_output_of_daemons_and_of_stderr_is_in_the_log(local: LocalEngine) -> No
     local.start(a_worker("j1", "echo out; echo err >&2; (setsid echo far); sleep 0.05"))
     end_of(local, WorkerId("j1"))
     assert sorted(local.log(WorkerId("j1"))[0].split()) == [b"err", b"far", b"out"]
+
+
+def test_a_worker_that_said_nothing_has_an_empty_log_also_when_it_is_forgotten(local: LocalEngine) -> None:
+    local.start(a_worker("j1", "exit 7"))
+    end_of(local, WorkerId("j1"))
+    local.forget(WorkerId("j1"))
+    assert local.log(WorkerId("j1")) == (b"", 0)

@@ -4,6 +4,7 @@ The output of the `setup` lines comes first in the log of worker 0, as people wo
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 
 from grus.controlplane.launching import members, setup_id
@@ -17,7 +18,7 @@ def read(engine: Engine, job: Job, number: int, offset: int, limit: int) -> tupl
     """Bytes of the log of worker `number` of the last attempt, and the next offset."""
     main = _find(engine, job, number)
     if number or not job.spec.setup:
-        return engine.log(main, offset, limit) if main is not None else (b"", max(0, offset))
+        return _bytes(engine, main, offset, limit)
     return _after_setup(engine, setup_id(job), main, offset, limit)
 
 
@@ -27,22 +28,29 @@ def _after_setup(
     length = _length(engine, setup)
     if offset < 0:  # from the end: of the program if it has begun, else of the setup
         if main is None:
-            return engine.log(setup, offset, limit) if length else (b"", 0)
-        data, following = engine.log(main, offset, limit)
+            return _bytes(engine, setup, offset, limit)
+        data, following = _bytes(engine, main, offset, limit)
         return data, following + length
     if offset < length:
-        return engine.log(setup, offset, min(limit, length - offset))
-    if main is None:
-        return b"", offset
-    data, following = engine.log(main, offset - length, limit)
+        return _bytes(engine, setup, offset, min(limit, length - offset))
+    data, following = _bytes(engine, main, offset - length, limit)
     return data, following + length
 
 
 def _length(engine: Engine, worker: WorkerId) -> int:
-    try:
-        return engine.log(worker, -1, 1)[1]
-    except NotFound:
-        return 0
+    return _bytes(engine, worker, -1, 1)[1]
+
+
+def _bytes(engine: Engine, worker: WorkerId | None, offset: int, limit: int) -> tuple[bytes, int]:
+    """As the engine's `log`; nothing where there is none.
+
+    A worker that never said anything has a log as long as it lives, and none from the moment it is forgotten:
+    that may be between two looks at it.
+    """
+    if worker is not None:
+        with suppress(NotFound):
+            return engine.log(worker, offset, limit)
+    return b"", max(0, offset)
 
 
 def _find(engine: Engine, job: Job, number: int) -> WorkerId | None:

@@ -20,6 +20,10 @@ class LogWriter:
         self._base = 0
         self._size = 0
         self._file = -1
+        try:  # now, so that a worker that never says anything has a log too, an empty one
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        except OSError:
+            pass  # tried again with the first byte
 
     def write(self, data: bytes) -> None:
         view = memoryview(data)
