@@ -4,6 +4,7 @@ Offsets count from the first byte ever written; rotation drops the oldest segmen
 supervisor is the only writer; any number may read.
 """
 
+import contextlib
 import os
 
 SEGMENT = 8 << 20
@@ -20,10 +21,8 @@ class LogWriter:
         self._base = 0
         self._size = 0
         self._file = -1
-        try:  # now, so that a worker that never says anything has a log too, an empty one
+        with contextlib.suppress(OSError):  # now, so that a worker that never says anything has a log too
             os.makedirs(folder, mode=0o700, exist_ok=True)
-        except OSError:
-            pass  # tried again with the first byte
 
     def write(self, data: bytes) -> None:
         view = memoryview(data)
