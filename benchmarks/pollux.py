@@ -36,10 +36,10 @@ from grus.scheduling.allocation import Rule
 HELD_OUT = (5, 6, 7, 8)
 
 # Chosen on workloads 1 to 4.
-NO_ORACLE = Knowing(Rule(offset=60, power=0.15), ramp=4)
-PROGRESS = Knowing(Rule(), progress=True, first_size=2)
-POOLED = replace(PROGRESS, pooling=True)
-GRUS = replace(POOLED, stall=1.0, boot=30.0)
+NO_ORACLE = Knowing(Rule(offset=60, power=0.25, horizon=900), ramp=4)
+PROGRESS = Knowing(Rule(offset=3000, power=0.5, horizon=600), progress=True, first_size=2)
+POOLED = replace(PROGRESS, rule=Rule(horizon=600), pooling=True)
+GRUS = replace(POOLED, rule=Rule(), stall=1.0, boot=30.0)
 
 TICKING = {"no_oracle": NO_ORACLE, "progress": PROGRESS, "pooled": POOLED}
 LIVE = {

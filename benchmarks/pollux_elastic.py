@@ -9,6 +9,8 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from benchmarks.pollux_placing import arrange
 from benchmarks.pollux_replay import NODES, PER_NODE, RESTART, Allocation, Running
 from benchmarks.pollux_traces import Application, rigid_batch
@@ -58,6 +60,8 @@ class Known:
     speeds: tuple[float, ...] = ()
     choice_key: object = None
     choice: Choice | None = None
+    ahead_key: object = None
+    ahead: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
     merged_key: object = None
     merged: Profile = field(default_factory=Profile)
 
@@ -204,10 +208,32 @@ class Elastic:
         return known.speeds
 
     def length(self, job: Running, alone: float) -> float:
-        """Seconds on one GPU that are left by what the job declares; 0, the shortest, before it ever ran."""
-        if not self.profile(job).version or self.noise(job) is None or alone <= 0:
+        """Seconds on one GPU that are left by what the job declares; 0, the shortest, before it ever ran.
+
+        Noise is taken as it is now, or as it was for the last finished job of the application from here on.
+        """
+        profile = self.profile(job)
+        if not profile.version or self.noise(job) is None or alone <= 0:
             return 0.0
-        return (job.app.work - job.progress) / alone
+        if job.app.name not in self._trails:
+            return (job.app.work - job.progress) / alone
+        reached, left = self._ahead(job, profile)
+        return float(np.interp(job.progress, reached, left))
+
+    def _ahead(self, job: Running, profile: Profile) -> tuple[list[float], list[float]]:
+        """Seconds on one GPU from each point of progress to the end, by the noise of a finished job."""
+        trail = self._trails[job.app.name]
+        known = self.known(job)
+        key = (profile.samples, id(trail))
+        if known.ahead_key != key:
+            table = self._models.table(profile.samples, self.batches(job), SHAPES[:1])
+            reached = [progress for progress, _ in trail] + [job.app.work]
+            left = [0.0]
+            for index in reversed(range(len(trail))):
+                speed = table.goodput(trail[index][1])[0] / job.app.first_batch
+                left.append(left[-1] + (reached[index + 1] - reached[index]) / speed)
+            known.ahead, known.ahead_key = (reached, left[::-1]), key
+        return known.ahead
 
 
 def batches_of(app: Application, fixed: int | None) -> Batches:

@@ -1,5 +1,6 @@
 """The sizes that buy most: as good as exact search, steady, and nobody starves."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -60,13 +61,8 @@ def test_sizes_are_allowed_and_fit(jobs: list[Candidate[str]], gpus: int) -> Non
 def test_steepest_step_first_is_nearly_as_good_as_exact_search(jobs: list[Candidate[str]], gpus: int) -> None:
     """What it misses is at most the one step of a hull that did not fit."""
     missing = best_possible(jobs, gpus, RULE) - worth(jobs, allocate(jobs, gpus, RULE), RULE)
-    steps = [
-        high[1] - low[1]
-        for job in jobs
-        for low, high in zip(
-            hull(job.sizes, values(job, RULE)), hull(job.sizes, values(job, RULE))[1:], strict=False
-        )
-    ]
+    hulls = [hull(zip(job.sizes, values(job, RULE), strict=True)) for job in jobs]
+    steps = [high[1] - low[1] for steps in hulls for low, high in itertools.pairwise(steps)]
     assert missing <= max(steps) + 1e-9
 
 
@@ -96,6 +92,13 @@ def test_a_dip_between_two_good_sizes_is_stepped_over() -> None:
     job = Candidate("dip", (4, 8, 16), (4.0, 3.0, 9.0), length=1000.0)
     assert allocate([job], 16, RULE) == {"dip": 16}
     assert allocate([job], 8, RULE) == {"dip": 4}
+
+
+def test_a_step_that_does_not_fit_gives_way_to_a_smaller_one_of_the_same_job() -> None:
+    """Not to a step of another job that buys less."""
+    wide = Candidate("wide", (1, 4, 16), (1.0, 4.0, 17.0), length=0.0)
+    slow = Candidate("slow", (1, 2, 4), (1.0, 1.1, 1.2), length=1e6)
+    assert allocate([slow, wide], 4, RULE) == {"slow": 0, "wide": 4}
 
 
 def test_a_change_has_to_pay_for_itself() -> None:

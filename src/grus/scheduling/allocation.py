@@ -11,7 +11,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key")
@@ -26,9 +26,9 @@ class Rule:
     `patience` seconds starts before anything is weighed, and keeps its smallest size for a `turn`.
     """
 
-    offset: float = 3000.0
-    power: float = 0.41
-    horizon: float = 600.0
+    offset: float = 6000.0
+    power: float = 0.6
+    horizon: float = 300.0
     patience: float = 1800.0
     turn: float = 60.0
 
@@ -99,19 +99,22 @@ def values(candidate: Candidate[Key], rule: Rule) -> list[float]:
     ]
 
 
-def hull(sizes: Sequence[int], worth: Sequence[float]) -> list[tuple[int, float]]:
-    """Sizes on the upper concave hull over (0, 0), as long as it rises."""
-    kept: list[tuple[int, float]] = [(0, 0.0)]
-    for size, value in zip(sizes, worth, strict=True):
-        if value <= kept[-1][1]:
+Step = tuple[int, float]  # a size and what it is worth
+
+
+def hull(steps: Iterable[Step], start: Step = (0, 0.0)) -> list[Step]:
+    """Sizes on the upper concave hull over `start`, as long as it rises; `steps` ascend in size."""
+    kept = [start]
+    for step in steps:
+        if step[1] <= kept[-1][1]:
             continue
-        while len(kept) > 1 and _slope(kept[-1], (size, value)) >= _slope(kept[-2], kept[-1]):
+        while len(kept) > 1 and _slope(kept[-1], step) > _slope(kept[-2], kept[-1]):
             kept.pop()
-        kept.append((size, value))
+        kept.append(step)
     return kept
 
 
-def _slope(low: tuple[int, float], high: tuple[int, float]) -> float:
+def _slope(low: Step, high: Step) -> float:
     return (high[1] - low[1]) / (high[0] - low[0])
 
 
@@ -127,25 +130,36 @@ def allocate(candidates: Iterable[Candidate[Key]], gpus: int, rule: Rule = DEFAU
     sizes = {job.key: 0 for job in jobs}
     closed = _seat_first(jobs, sizes, gpus, rule)
     left = gpus - sum(sizes.values())
-    steps = [hull(job.sizes, values(job, rule)) for job in jobs]
-    line: list[tuple[float, int, int]] = []
-    for index, (job, step) in enumerate(zip(jobs, steps, strict=True)):
-        at = _position(step, sizes[job.key])
-        if at + 1 < len(step) and not (closed and job.present == 0 and sizes[job.key] == 0):
-            line.append((-_slope((sizes[job.key], step[at][1]), step[at + 1]), index, at + 1))
-    heapify(line)
+    worth = [list(zip(job.sizes, values(job, rule), strict=True)) for job in jobs]
+    line: list[tuple[float, int, Step, list[Step]]] = []
+    for index, job in enumerate(jobs):
+        if not (closed and job.present == 0 and sizes[job.key] == 0):
+            _queue(line, index, worth[index], sizes[job.key], left)
     while line and left > 0:
-        _, index, at = heappop(line)
-        job, step = jobs[index], steps[index]
-        more = step[at][0] - sizes[job.key]
-        if more > left:
-            left -= _squeeze(job, sizes, left, rule)
+        _, index, (size, _), after = heappop(line)
+        key = jobs[index].key
+        if size - sizes[key] > left:
+            _queue(line, index, worth[index], sizes[key], left)
             continue
-        sizes[job.key] = step[at][0]
-        left -= more
-        if at + 1 < len(step):
-            heappush(line, (-_slope(step[at], step[at + 1]), index, at + 1))
+        left -= size - sizes[key]
+        sizes[key] = size
+        if after:
+            heappush(line, (-_slope(_at(worth[index], size), after[0]), index, after[0], after[1:]))
     return sizes
+
+
+def _queue(
+    line: list[tuple[float, int, Step, list[Step]]], index: int, worth: Sequence[Step], size: int, left: int
+) -> None:
+    """Put a job's steps in line, steepest first, from the size it has up to what could still fit."""
+    start = _at(worth, size)
+    steps = hull((step for step in worth if size < step[0] <= size + left), start)[1:]
+    if steps:
+        heappush(line, (-_slope(start, steps[0]), index, steps[0], steps[1:]))
+
+
+def _at(worth: Sequence[Step], size: int) -> Step:
+    return next((step for step in worth if step[0] == size), (0, 0.0))
 
 
 def _seat_first(jobs: Sequence[Candidate[Key]], sizes: dict[Key, int], gpus: int, rule: Rule) -> bool:
@@ -163,26 +177,6 @@ def _seat_first(jobs: Sequence[Candidate[Key]], sizes: dict[Key, int], gpus: int
         sizes[job.key] = job.sizes[0]
         left -= job.sizes[0]
     return False
-
-
-def _position(step: Sequence[tuple[int, float]], size: int) -> int:
-    """The last step that is not above a size."""
-    return max(at for at, (hull_size, _) in enumerate(step) if hull_size <= size)
-
-
-def _squeeze(job: Candidate[Key], sizes: dict[Key, int], left: int, rule: Rule) -> int:
-    """A step does not fit: the job's best size that does, if better than what it has; GPUs used."""
-    present = sizes[job.key]
-    worth = dict(zip(job.sizes, values(job, rule), strict=True))
-    best = max(
-        (size for size in job.sizes if present < size <= present + left),
-        key=lambda size: (worth[size], -size),
-        default=present,
-    )
-    if best == present or worth[best] <= worth.get(present, 0.0):
-        return 0
-    sizes[job.key] = best
-    return best - present
 
 
 def within_reach(sizes: Iterable[int], most_run: int, first: int = 1, factor: int = 2) -> tuple[int, ...]:

@@ -28,7 +28,7 @@ TINY = 1e-9
 
 # Residuals: how large they are (in log time), how far they carry (in doublings), and what is plain noise.
 RESIDUAL = 0.2
-REACH_GPUS = 1.5
+REACH_GPUS = 0.5
 REACH_BATCH = 2.0
 NOISE = 0.01
 OTHER_LINKS = 0.5  # What one node says about several, and the reverse.
