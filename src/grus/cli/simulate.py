@@ -39,6 +39,7 @@ def add_to(app: typer.Typer) -> None:
             "grus simulate --synthetic days=14,jobs=200 --nodes 2x8xA100 --seeds 5 --add-nodes 1x8xA100",
             "grus simulate jobs.csv --nodes 4x8xA100 --queues config.toml --quota vision=12 --load 1.5",
             "grus simulate --history --remove node-3 -o json",
+            "grus simulate --replay decisions.jsonl",
         ),
     )(simulate)
 
@@ -90,16 +91,51 @@ def simulate(
         str, typer.Option(help="Mean time between failures of a node, such as 30d.", metavar="TIME")
     ] = "",
     cores: Annotated[int, typer.Option(help="Processes to use; 0 for one a core.", min=0)] = 0,
+    replay: Annotated[
+        str,
+        typer.Option(
+            help="Play a server's record of its decisions again instead (config.toml: server.record): "
+            "are they all equal?",
+            metavar="FILE",
+        ),
+    ] = "",
     output: Output = Format.TABLE,
 ) -> None:
     """Run jobs through the scheduler in virtual time: what if?"""
     from grus.simulation.effects import Costs
 
+    if replay:
+        _replay(replay, output)
+        return
     change = _change(add_nodes, remove or [], quota or [], load)
     chaos = _chaos(faults)
     present = _present(trace, synthetic, history, nodes, queues, seed)
     costs = Costs(start=start_cost, pause=pause_cost, resize=resize_cost)
     _show(_compared(present, costs, change, chaos, seeds, static, cores), output)
+
+
+# ------------------------------------------------------------------------------------------------- replay
+
+
+def _replay(path: str, output: Format) -> None:
+    """Exit code 1 if any decision differs."""
+    from grus.simulation.replay import replay
+
+    try:
+        with Path(path).open("rb") as file:
+            found = replay(file)
+    except OSError as error:
+        raise BadInput([Mistake("replay", f"cannot be read: {error.strerror}", path)]) from None
+
+    def tell() -> None:
+        say(found.sentence())
+        if found.difference is not None:
+            say(f"  live       {found.difference.live}")
+            say(f"  simulated  {found.difference.simulated}")
+
+    emit(found.as_json(), output, tell)
+    if found.difference is not None:
+        raise typer.Exit(1)
 
 
 # -------------------------------------------------------------------------------------------------- input

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from grus.model.identifiers import DeviceId, NodeId, WorkerId
-from grus.model.jobs import Job, Launch, Seat, Spec, worker_id
+from grus.model.jobs import Job, Launch, Seat, Spec, worker_id, worker_per_seat
 from grus.model.ports import WorkerSpec
 from grus.model.queues import gpus
 from grus.model.resources import GPU, Role
@@ -51,12 +51,6 @@ class Surroundings:
     environment: tuple[tuple[str, str], ...] = ()
     device_memory: Mapping[DeviceId, int] | None = None
     unix_user: str = ""
-
-
-def worker_per_seat(spec: Spec) -> bool:
-    """Whether each seat has a worker of its own, so that seats can come and go while the others run."""
-    roles = spec.request.roles
-    return spec.launch is Launch.PER_GPU or len(roles) > 1 or any(role.run for role in roles)
 
 
 def members(job: Job) -> tuple[Member, ...]:

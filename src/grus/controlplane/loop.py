@@ -73,6 +73,7 @@ class ControlLoop:
         settings: Settings,
         clock: Callable[[], float] = time.time,
         decide: Decide = cycle.decide,
+        snapshot: Snapshot | None = None,
         on_stopped: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._store = store
@@ -83,7 +84,7 @@ class ControlLoop:
         self._on_stopped = on_stopped
         self._mailbox = Mailbox()
         self._lock = threading.RLock()
-        self._picture = Picture(store, settings)
+        self._picture = Picture(store, settings, snapshot)
         self._audit = Audit(store, self._picture)
         self._hand = Hand(engine)
         self._retry: set[JobId] = set()

@@ -29,10 +29,10 @@ ORDER = {WorkerState.STARTING: 0, WorkerState.RUNNING: 1, WorkerState.ENDED: 2}
 class Picture:
     """All facts that a pass works on."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings, snapshot: Snapshot | None = None) -> None:
         self._settings = settings
         self._ended: dict[JobId, int] = {}
-        self.snapshot = Snapshot()
+        self.snapshot = snapshot if snapshot is not None else Snapshot()
         self.nodes: tuple[Node, ...] = ()
         self.queues: tuple[Queue, ...] = ()
         self.by_name: dict[QueueName, Queue] = {}

@@ -6,9 +6,18 @@ A ruling never drops a seat: what is given back is marked as leaving until the d
 
 from dataclasses import replace
 
-from grus.controlplane.launching import worker_per_seat
 from grus.controlplane.lifecycle import Change, change, ending
-from grus.model.jobs import HOLDING, Desired, Exit, ExitCause, Job, PauseCause, Phase, Seat
+from grus.model.jobs import (
+    HOLDING,
+    Desired,
+    Exit,
+    ExitCause,
+    Job,
+    PauseCause,
+    Phase,
+    Seat,
+    worker_per_seat,
+)
 from grus.scheduling.decisions import Decision, Pause, Requeue, Resize, Start
 
 

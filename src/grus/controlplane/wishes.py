@@ -6,11 +6,10 @@ raises Conflict with a sentence that says which state. A wish never frees a seat
 
 from dataclasses import replace
 
-from grus.controlplane.launching import worker_per_seat
 from grus.controlplane.lifecycle import Change, change
 from grus.model.errors import BadInput, Conflict, Mistake
 from grus.model.identifiers import UserName
-from grus.model.jobs import HOLDING, Desired, Exit, ExitCause, Job, PauseCause, Phase
+from grus.model.jobs import HOLDING, Desired, Exit, ExitCause, Job, PauseCause, Phase, worker_per_seat
 from grus.model.resources import Range
 
 

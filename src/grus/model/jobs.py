@@ -162,6 +162,12 @@ class Spec:
         return self.priority >= NEVER_PREEMPTED
 
 
+def worker_per_seat(spec: Spec) -> bool:
+    """Whether each seat has a worker of its own, so that seats can come and go while the others run."""
+    roles = spec.request.roles
+    return spec.launch is Launch.PER_GPU or len(roles) > 1 or any(role.run for role in roles)
+
+
 @dataclass(frozen=True, slots=True)
 class Seat:
     """The place of one replica: a node and, on it, devices or a share of one."""

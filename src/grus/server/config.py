@@ -4,6 +4,7 @@
     host = "127.0.0.1"           quota = 4            events = "90d"       server = "https://…"
     port = 7600                  reserved = 1         jobs = "365d"        token = "…"
     pool = "virtual 2x4x16GB"    weight = 2
+    record = "decisions.jsonl"
 
 Every mistake of the file is told at once, with its place. `[client]` is read by the SDK.
 """
@@ -48,6 +49,7 @@ class ServerIn(Strict):
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     requests_per_second: Annotated[float, Field(gt=0)] = 2000.0
+    record: str = ""
 
 
 class RetentionIn(Strict):
@@ -85,6 +87,8 @@ class ServerSettings:
     """Seconds."""
     jobs_kept: float = 365 * 86400.0
     """Seconds after a job's end."""
+    record: Path | None = None
+    """Where what the scheduler is told and what it decides is written down; for `grus simulate --replay`."""
 
     @property
     def tls(self) -> bool:
@@ -117,6 +121,7 @@ def _settings(at: Places, config: ConfigIn, given: Mapping[str, Any]) -> ServerS
         **server.model_dump(),
         "certificate": _path(server.certificate, at),
         "key": _path(server.key, at),
+        "record": _path(server.record, at),
         "allowed_hosts": tuple(server.allowed_hosts),
         "allowed_origins": tuple(server.allowed_origins),
         "queues": tuple(config.queues.items()),

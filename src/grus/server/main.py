@@ -20,7 +20,7 @@ from grus.controlplane.retention import Retention
 from grus.controlplane.services import Services
 from grus.controlplane.settings import Settings
 from grus.engines.local.engine import LocalEngine
-from grus.model.errors import BadInput
+from grus.model.errors import BadInput, Mistake
 from grus.model.ports import Store, User
 from grus.model.queues import DEFAULT_QUEUE, check_tree
 from grus.model.resources import GPU
@@ -32,6 +32,7 @@ from grus.server.figures import Figures
 from grus.server.first_start import ensure_admin
 from grus.server.lock import StateLock
 from grus.server.logs import log_to
+from grus.simulation.recording import MOST_BYTES, Recording
 from grus.store.sqlite import SqliteStore
 from grus.telemetry.source import DeviceSource
 
@@ -120,7 +121,16 @@ def _start_loop(
     )
     engine = LocalEngine(settings.places.state / "engine", source)
     stack.callback(engine.close)
-    loop = ControlLoop(store, engine, settings=control, decide=figures.timed(decide), on_stopped=brake.pull)
+    recording = _recording(settings.record, stack)
+    timed = figures.timed(decide)
+    loop = ControlLoop(
+        store,
+        engine,
+        settings=control,
+        decide=recording.of(timed) if recording else timed,
+        snapshot=recording.snapshot() if recording else None,
+        on_stopped=brake.pull,
+    )
     stack.callback(loop.close)
     loop.start()
     services = Services(store, engine, loop, settings=control)
@@ -129,6 +139,23 @@ def _start_loop(
     stack.callback(retention.close)
     retention.start()
     return loop, services
+
+
+def _recording(path: Path | None, stack: ExitStack) -> Recording | None:
+    """A record of all decisions, if one is wanted; each start of the server adds to it."""
+    if path is None:
+        return None
+    try:
+        # Unbuffered: a server that is killed leaves whole lines.
+        file = stack.enter_context(path.open("ab", buffering=0))
+    except OSError as error:
+        raise BadInput(
+            [Mistake("server.record", f"cannot be written: {error.strerror}", str(path))]
+        ) from None
+    left = max(0, MOST_BYTES - file.tell())
+    return Recording(
+        file.write, most=left, on_end=lambda why: log.warning("decisions are no longer recorded: %s", why)
+    )
 
 
 @contextmanager

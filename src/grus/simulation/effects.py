@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from grus.model.cluster import Health, Node
 from grus.model.identifiers import DeviceId, JobId, NodeId
-from grus.model.jobs import PauseCause, Phase, Seat
+from grus.model.jobs import PauseCause, Phase, Seat, worker_per_seat
 from grus.scheduling.decisions import Decision, Pause, Requeue, Resize, Start
 from grus.scheduling.snapshot import Snapshot
 from grus.simulation.agenda import Agenda, Due, Kind
@@ -129,6 +129,7 @@ class Effects:
             paused_by=None,
             made_room_for=None,
             backfill_until=action.backfill_until,
+            not_before=0.0,
         )
         self.snapshot.put(run.job)
         run.wait_no_more(now)
@@ -174,6 +175,8 @@ class Effects:
         self.agenda.push(now + min(self.costs.pause, grace), Kind.PAUSED, run, run.epoch)
 
     def _resize(self, run: Run, action: Resize, now: float) -> None:
+        if not worker_per_seat(run.job.spec):  # It saves and starts again with others.
+            return self._pause(run, Pause(action.job, action.reason, action.preemptor), now)
         run.catch_up(now)
         run.job = replace(
             run.job,
@@ -195,6 +198,7 @@ class Effects:
             self._work(run, working, max(run.since, now + (self.costs.resize if leaving else 0.0)))
         else:  # It was moved, or is still booting.
             self._work(run, staying, max(run.boots.get(seat.born, now) for seat in staying))
+        return None
 
     def _requeue(self, run: Run, action: Requeue, now: float) -> None:  # noqa: ARG002 - its reason is not needed
         run.catch_up(now)

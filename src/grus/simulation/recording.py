@@ -1,0 +1,183 @@
+"""A live scheduler's inputs and answers on record, so that they can be played again.
+
+The store keeps what became of jobs, not what the scheduler knew at the moment it was asked. So a server that
+is told to record writes down every fact that its snapshot was given, in the order in which it was given, and
+every decision that followed. One JSON object a line:
+
+    {"begin": {"form": 1}}                       a control plane has taken over and knows nothing yet
+    {"pool": {"nodes": [...], "queues": [...]}}  the pool and its queues, whole
+    {"put": {"job": {...}, "blocked": ""}}       a job as it now stands
+    {"decide": {"now": ..., "actions": [...], "wake_at": ...}}
+    {"full": {"bytes": ...}}                     the record ends here because it is long enough
+
+What jobs run and their environment is no input of a decision and is left out: a record may be shown to
+others.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from grus.model.cluster import Node
+from grus.model.identifiers import JobId
+from grus.model.jobs import Job, Seat
+from grus.model.queues import Queue
+from grus.scheduling.decisions import Decision, Decisions, Pause, Requeue, Resize, Start
+from grus.scheduling.snapshot import Snapshot
+
+FORM = 1
+MOST_BYTES = 256 << 20
+"""A record that is longer ends with the line `full`; the server goes on."""
+LEFT_OUT = ("left-out",)
+
+Decide = Callable[[Snapshot, float], Decisions]
+Write = Callable[[bytes], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    form: int
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLine:
+    nodes: tuple[Node, ...]
+    queues: tuple[Queue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    job: Job
+    blocked: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """A decision of any kind, flat."""
+
+    does: str
+    job: JobId
+    reason: str
+    seats: tuple[Seat, ...] = ()
+    preemptor: JobId | None = None
+    backfill_until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The scheduler was asked at this moment and answered this."""
+
+    now: float
+    actions: tuple[Action, ...] = ()
+    wake_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of a record: one of these."""
+
+    begin: Begin | None = None
+    pool: PoolLine | None = None
+    put: Put | None = None
+    decide: Asked | None = None
+    full: Full | None = None
+
+
+class Recording:
+    """Writes one life of a control plane. `write` is given whole lines; what it raises ends the recording."""
+
+    def __init__(self, write: Write, *, most: int = MOST_BYTES, on_end: Callable[[str], None]) -> None:
+        self._write: Write | None = write
+        self._left = most
+        self._most = most
+        self._on_end = on_end
+        self._encoder = msgspec.json.Encoder()
+        self.line("begin", Begin(FORM))
+
+    def line(self, name: str, value: object) -> None:
+        """Write it down, unless the recording has ended."""
+        if self._write is None:
+            return
+        text = b'{"%s":%s}\n' % (name.encode(), self._encoder.encode(value))
+        self._left -= len(text)
+        try:
+            if self._left >= 0:
+                self._write(text)
+                return
+            self._write(b'{"full":%s}\n' % self._encoder.encode(Full(self._most)))
+            self._end(f"it has {self._most} bytes")
+        except OSError as error:
+            self._end(str(error))
+
+    def _end(self, why: str) -> None:
+        self._write = None
+        self._on_end(why)
+
+    def snapshot(self) -> Snapshot:
+        """An empty snapshot whose every change is written down."""
+        return Recorded(self)
+
+    def of(self, decide: Decide) -> Decide:
+        """The same decisions, written down."""
+
+        def recorded(snapshot: Snapshot, now: float) -> Decisions:
+            decisions = decide(snapshot, now)
+            self.line("decide", Asked(now, tuple(map(flat, decisions.actions)), decisions.wake_at))
+            return decisions
+
+        return recorded
+
+
+class Recorded(Snapshot):
+    """A snapshot that tells what it is told."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._rebuilding = False
+        super().__init__()
+
+    def _rebuild(self) -> None:
+        """What is known already is put in again; only the pool and the queues are news."""
+        self._recording.line("pool", PoolLine(self.nodes, self.queue_list))
+        self._rebuilding = True
+        try:
+            super()._rebuild()
+        finally:
+            self._rebuilding = False
+
+    def put(self, job: Job, blocked: str = "") -> None:
+        if not self._rebuilding:
+            self._recording.line("put", Put(shown(job), blocked))
+        super().put(job, blocked)
+
+
+def shown(job: Job) -> Job:
+    """The job without what it runs and what it sees: no decision depends on these."""
+    spec = replace(job.spec, run=LEFT_OUT, setup=(), env=(), workdir="")
+    return replace(job, spec=spec, exit=None)
+
+
+def flat(action: Decision) -> Action:
+    match action:
+        case Start(job, seats, reason, until):
+            return Action(does="start", job=job, reason=reason, seats=seats, backfill_until=until)
+        case Pause(job, reason, preemptor):
+            return Action(does="pause", job=job, reason=reason, preemptor=preemptor)
+        case Resize(job, seats, reason, preemptor):
+            return Action(does="resize", job=job, reason=reason, seats=seats, preemptor=preemptor)
+        case Requeue(job, reason):
+            return Action(does="requeue", job=job, reason=reason)
+
+
+def lines(text: Iterable[bytes]) -> Iterable[tuple[int, Line]]:
+    """The lines of a record with their numbers; blank ones are passed over. Raises msgspec's errors."""
+    decoder = msgspec.json.Decoder(Line)
+    for number, line in enumerate(text, 1):
+        if line.strip():
+            yield number, decoder.decode(line)

@@ -1,0 +1,227 @@
+"""A recorded run of the live system played again: are the simulator's decisions the live ones?
+
+Two things are compared. Asked with what the live scheduler was told, in the same order, `decide` must answer
+the same: the same jobs, the same seats, in the same order, for the same reasons, to be asked again at the
+same time. And what the simulator's `Effects` make of a job by a decision must be what the control plane made
+of it, in everything that a later decision looks at. The first difference ends the replay and is told.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from grus.model.errors import BadInput, Mistake
+from grus.model.identifiers import JobId
+from grus.model.jobs import Job, Phase, Seat
+from grus.scheduling import cycle
+from grus.scheduling.decisions import Decision
+from grus.scheduling.snapshot import Snapshot
+from grus.simulation.effects import Costs, Effects
+from grus.simulation.recording import FORM, Action, Asked, Decide, Line, Put, flat, lines
+from grus.simulation.run import Run
+from grus.simulation.work import Work
+
+LONG = 1e12
+"""Seconds: no job ends while one decision is carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first place at which the replay was not the live run."""
+
+    line: int
+    at: float
+    what: str
+    live: str
+    simulated: str
+
+
+@dataclass(slots=True)
+class Replay:
+    """What was compared, and the first difference if there was one."""
+
+    lives: int = 0
+    """Control planes that took over."""
+    decisions: int = 0
+    """How often the scheduler was asked."""
+    actions: int = 0
+    """What it said to do."""
+    carried: int = 0
+    """Actions whose effect on the job was compared too; the others were overtaken by something else."""
+    jobs: set[JobId] = field(default_factory=set)
+    full: bool = False
+    """The record was cut because it was long enough."""
+    difference: Difference | None = None
+
+    def sentence(self) -> str:
+        if self.difference is not None:
+            first = self.difference
+            return f"Decision {self.decisions} (line {first.line}, at {first.at:.3f}) differs: {first.what}"
+        cut = "; the record is cut there, since it was long enough" if self.full else ""
+        return f"{self.decisions} decisions, all equal{cut}"
+
+    def as_json(self) -> dict[str, object]:
+        first = self.difference
+        return {
+            "decisions": self.decisions,
+            "actions": self.actions,
+            "carried_out": self.carried,
+            "jobs": len(self.jobs),
+            "lives": self.lives,
+            "full": self.full,
+            "equal": first is None,
+            "difference": None
+            if first is None
+            else {
+                "line": first.line,
+                "at": first.at,
+                "what": first.what,
+                "live": first.live,
+                "simulated": first.simulated,
+            },
+        }
+
+
+def replay(text: Iterable[bytes], decide: Decide = cycle.decide) -> Replay:
+    """Play a record again. Raises BadInput if it is none."""
+    player = _Player(decide)
+    found = iter(lines(text))
+    number = 0
+    while True:
+        try:
+            number, line = next(found)
+        except StopIteration:
+            break
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            raise BadInput(
+                [Mistake("record", f"is not a record of decisions: {error}", line=number + 1)]
+            ) from None
+        player.take(number, line)
+        if player.found.difference is not None:
+            break
+    if not player.found.lives:
+        raise BadInput([Mistake("record", "is empty; it must begin with the line `begin`", line=1)])
+    return player.found
+
+
+class _Player:
+    """Follows a record line by line."""
+
+    def __init__(self, decide: Decide) -> None:
+        self.found = Replay()
+        self._decide = decide
+        self._snapshot = Snapshot()
+        self._open: dict[JobId, Job] = {}
+        """What the simulator made of the jobs of the last decision, until the record says it too."""
+        self._at = 0.0
+
+    def take(self, number: int, line: Line) -> None:
+        if line.begin is not None:
+            if line.begin.form != FORM:
+                rule = f"is of form {line.begin.form}; this version reads form {FORM}"
+                raise BadInput([Mistake("record", rule, line=number)])
+            self.found.lives += 1
+            self._snapshot, self._open = Snapshot(), {}
+        elif not self.found.lives:
+            raise BadInput([Mistake("record", "must begin with the line `begin`", line=number)])
+        elif line.pool is not None:
+            self._snapshot.nodes = line.pool.nodes
+            self._snapshot.set_queues(line.pool.queues)
+        elif (line.put or line.decide) and not self._snapshot.queue_list:
+            raise BadInput([Mistake("record", "asks before there is a pool", line=number)])
+        elif line.put is not None:
+            self._put(number, line.put)
+        elif line.decide is not None:
+            self._ask(number, line.decide)
+        elif line.full is not None:
+            self.found.full = True
+        else:
+            raise BadInput([Mistake("record", "must be one of begin, pool, put, decide, full", line=number)])
+
+    def _put(self, number: int, put: Put) -> None:
+        expected = self._open.pop(put.job.id, None)
+        known = self._snapshot.job(put.job.id)
+        if expected is not None and known is not None and _is_ruling(known, put.job):
+            self.found.carried += 1
+            live, simulated = essence(put.job), essence(expected)
+            for name, value in live.items():
+                if value != simulated[name]:
+                    what = f"the simulator leaves {put.job.id} with another {name}"
+                    self._differ(number, what, str(value), str(simulated[name]))
+                    return
+        self.found.jobs.add(put.job.id)
+        self._snapshot.put(put.job, put.blocked)
+
+    def _ask(self, number: int, asked: Asked) -> None:
+        self._at = asked.now
+        self.found.decisions += 1
+        decisions = self._decide(self._snapshot, asked.now)
+        said = tuple(map(flat, decisions.actions))
+        self.found.actions += len(asked.actions)
+        if said != asked.actions:
+            self._differ(number, *_first_difference(asked.actions, said))
+        elif decisions.wake_at != asked.wake_at:
+            self._differ(number, "when to ask again", str(asked.wake_at), str(decisions.wake_at))
+        else:
+            self._open = {action.job: self._carried(action, asked.now) for action in decisions.actions}
+
+    def _carried(self, action: Decision, now: float) -> Job:
+        """What the simulator makes of the job."""
+        job = self._snapshot.entries[action.job].job
+        role = job.spec.request.elastic
+        size = role.replicas if role is not None else None
+        work = Work(
+            id=job.id, submit=job.submitted_at, duration=LONG, size=size, grace=job.spec.checkpoint.grace
+        )
+        # On a snapshot of its own, since the live one did not change before all was on record.
+        effects = Effects(Snapshot((), self._snapshot.queue_list), (), Costs(), spans=False)
+        run = effects.runs[job.id] = Run(work, job)
+        effects.carry_out(action, now)
+        return run.job
+
+    def _differ(self, number: int, what: str, live: str, simulated: str) -> None:
+        self.found.difference = Difference(number, self._at, what, live, simulated)
+
+
+def _is_ruling(before: Job, after: Job) -> bool:
+    """Whether the job was changed by the decision and by nobody else in between."""
+    return (
+        after.version == before.version + 1 and after.desired is before.desired and after.size == before.size
+    )
+
+
+def essence(job: Job) -> dict[str, object]:
+    """What later decisions can see of what was decided. That a job is up already makes no difference."""
+    up = job.phase in (Phase.STARTING, Phase.RUNNING)
+    return {
+        "phase": "up" if up else str(job.phase),
+        "seats": job.seats,
+        "attempt": job.attempt,
+        "generation": job.generation,
+        "start": (job.started_at, job.first_started_at),
+        "cause of pause": job.paused_by,
+        "job it made room for": job.made_room_for,
+        "backfill": job.backfill_until,
+        "back-off": job.not_before,
+    }
+
+
+def _first_difference(live: tuple[Action, ...], simulated: tuple[Action, ...]) -> tuple[str, str, str]:
+    for number, (one, other) in enumerate(zip(live, simulated, strict=False), 1):
+        if one != other:
+            return f"action {number} of {len(live)}", _words(one), _words(other)
+    longer, shorter = max(live, simulated, key=len), min(len(live), len(simulated))
+    more = _words(longer[shorter])
+    what = f"{len(live)} actions were taken, {len(simulated)} are decided"
+    return (what, more, "nothing") if len(live) > len(simulated) else (what, "nothing", more)
+
+
+def _words(action: Action) -> str:
+    seats = ", ".join(map(_seat_words, action.seats))
+    return f"{action.does} {action.job}" + (f" [{seats}]" if seats else "") + f": {action.reason}"
+
+
+def _seat_words(seat: Seat) -> str:
+    where = " ".join(seat.devices) or seat.node
+    return f"{seat.role}.{seat.index} on {where}" + (" (leaving)" if seat.leaving else "")
