@@ -24,7 +24,7 @@ from tests.scheduling.dump import dump
 from tests.scheduling.reference import Facts
 
 START_SECONDS, PAUSE_SECONDS, LEAVE_SECONDS, STOP_SECONDS = 1.0, 2.0, 1.0, 2.0
-WORKED_OUT = frozenset({"changes", "over_cache", "share", "exact", "demand"})
+WORKED_OUT = frozenset({"changes", "over_cache", "share", "exact", "demand", "kept_weights"})
 """Fair shares and branches' demand, kept on the queues and worked out anew by every cycle."""
 
 

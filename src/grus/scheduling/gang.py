@@ -11,7 +11,7 @@ from grus.model.identifiers import DeviceId
 from grus.model.jobs import Seat
 from grus.model.resources import GPU
 from grus.scheduling.shapes import Part, Shape
-from grus.scheduling.sharing import best_device
+from grus.scheduling.sharing import best_device, best_node
 from grus.scheduling.topology import DeviceState, NodeState, pick_devices
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class _Search:
             enough = node.counts[self.horizon].get(kind, 0) >= count * part.gpus
             if enough and node.bit & self.nodes and node.hosts(cpu, memory, self.horizon):
                 return [_Choice(node, kind, count)]
-        best = self.transaction.pool.best_node(kind, count * part.gpus, self.nodes, self.horizon, cpu, memory)
+        best = self._best_node(part, count, kind, self.nodes)
         if best is not None:
             return [_Choice(best, kind, count)]
         if self.shape.one_node or count == 1:
@@ -179,9 +179,12 @@ class _Search:
     def _last(self, part: Part, count: int, kind: int, chosen: list[_Choice]) -> _Choice | None:
         """The rest fits one node: the tightest that still has room."""
         rest = self.nodes & ~sum({choice.node.bit for choice in chosen})
-        cpu, memory = part.cpu * count, part.memory * count
-        node = self.transaction.pool.best_node(kind, count * part.gpus, rest, self.horizon, cpu, memory)
+        node = self._best_node(part, count, kind, rest)
         return None if node is None else _Choice(node, kind, count)
+
+    def _best_node(self, part: Part, count: int, kind: int, nodes: int) -> NodeState | None:
+        transaction = self.transaction
+        return best_node(transaction.pool, transaction.snapshot.mix, part, count, kind, nodes, self.horizon)
 
     def _hostable(self, node: NodeState, part: Part, count: int) -> int:
         """How many of `count` replicas the node's CPU and memory allow."""
@@ -205,13 +208,14 @@ class _Search:
 
     def _slices(self, index: int, numbers: list[int]) -> list[Place] | None:
         part = self.shape.parts[index]
+        transaction = self.transaction
         places: list[Place] = []
         for number in numbers:
-            found = best_device(self.transaction.pool, part, self.nodes, self.horizon)
+            found = best_device(transaction.pool, transaction.snapshot.mix, part, self.nodes, self.horizon)
             if found is None:
                 return None
             device, share = found
-            self.transaction.take(device, share)
+            transaction.take(device, share)
             places.append(self._seat(index, number, device.node, (device,), share))
         return places
 

@@ -1,52 +1,147 @@
-"""Slices of one GPU: where a fraction or a memory slice goes.
+"""Slices of one GPU, and whole GPUs where hosts are counted: there where the usual mix loses least.
 
-The fullest shared device that still has room is taken first, so that whole GPUs stay whole; a new one is
-opened on the node that has the fewest of them left.
+What the mix loses is worked out in `fragmentation`. Among equals the fullest shared device that still has
+room is taken first, so that whole GPUs stay whole; a new one is opened on the node that has the fewest left.
+Devices are asked by how much is free on them, never one by one; only where hosts are counted are nodes looked
+at, and at most `LOOKED_AT` of those with the same amount free.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from grus.model.resources import GPU
-from grus.scheduling.topology import DeviceState, Pool
+from grus.scheduling.fragmentation import Mix, Weights, slice_share
+from grus.scheduling.topology import DeviceState, NodeState, Pool
 
 if TYPE_CHECKING:
     from grus.scheduling.shapes import Part
 
-
-def slice_share(part: "Part", device_memory: int) -> int:
-    """What a slice takes of a device with that memory, in micro-GPUs."""
-    if part.memory_slice:
-        return -(-part.memory_slice * GPU // device_memory) if device_memory else GPU + 1
-    return part.share
+LOOKED_AT = 32
+"""Nodes that are compared at each level of free GPU."""
 
 
-def best_device(pool: Pool, part: "Part", nodes: int, horizon: int) -> tuple[DeviceState, int] | None:
+def best_device(
+    pool: Pool, mix: Mix, part: "Part", nodes: int, horizon: int
+) -> tuple[DeviceState, int] | None:
     """The device for one slice, and what it takes there."""
     for kind in part.kinds:
         share = slice_share(part, pool.kinds[kind][1])
         if share > GPU:
             continue
-        device = _shared(pool, part, kind, share, nodes, horizon) or _fresh(pool, part, kind, nodes, horizon)
+        search = _Search(pool, mix.weights(kind), part, kind, nodes, horizon)
+        device = search.device(share)
         if device is not None:
             return device, share
     return None
 
 
-def _shared(pool: Pool, part: "Part", kind: int, share: int, nodes: int, horizon: int) -> DeviceState | None:
-    partial = pool.partial[horizon][kind]
-    for free in sorted(amount for amount in partial if amount >= share):
-        bits = partial[free]
-        while bits:
+def best_node(
+    pool: Pool, mix: Mix, part: "Part", replicas: int, kind: int, nodes: int, horizon: int
+) -> NodeState | None:
+    """The node for so many replicas with whole GPUs of a kind."""
+    if pool.hosts_counted:
+        weights = mix.weights(kind)
+        if weights.hosts:
+            return _Search(pool, weights, part, kind, nodes, horizon).node(replicas)
+    cpu, memory = part.cpu * replicas, part.memory * replicas
+    return pool.best_node(kind, replicas * part.gpus, nodes, horizon, cpu, memory)
+
+
+class _Search:
+    """One search among the devices of a kind."""
+
+    __slots__ = ("_compare", "_horizon", "_kind", "_nodes", "_part", "_pool", "_weights")
+
+    def __init__(
+        self, pool: Pool, weights: Weights, part: "Part", kind: int, nodes: int, horizon: int
+    ) -> None:
+        self._pool = pool
+        self._weights = weights
+        self._part = part
+        self._kind = kind
+        self._nodes = nodes
+        self._horizon = horizon
+        self._compare = LOOKED_AT if pool.hosts_counted and weights.hosts else 1
+
+    def device(self, share: int) -> DeviceState | None:
+        """The device on which a slice of this share does least harm."""
+        best: tuple[int, DeviceState] | None = None
+        for growth, level, whole in self._levels(share):
+            if best is not None and self._compare == 1:
+                break
+            for device in self._opened(level) if whole else self._shared(level):
+                total = growth + self._host_growth(device.node, 1, share)
+                if best is None or total < best[0]:
+                    best = (total, device)
+        return None if best is None else best[1]
+
+    def _levels(self, share: int) -> list[tuple[int, int, bool]]:
+        """Levels that have room, with what a slice there costs the mix: the least first, then the fullest.
+
+        The level is what is free on a shared device, or for a new one GPU + the whole GPUs of its node.
+        """
+        weights, pool = self._weights, self._pool
+        levels = [
+            (weights.rest(free - share) - weights.rest(free), free, False)
+            for free in pool.partial[self._horizon][self._kind]
+            if free >= share
+        ]
+        opened = weights.rest(GPU - share)
+        for count, bits in enumerate(pool.whole[self._horizon][self._kind]):
+            if count and bits & self._nodes:
+                growth = opened + weights.gangs(count - 1) - weights.gangs(count)
+                levels.append((growth, GPU + count, True))
+        return sorted(levels)
+
+    def _shared(self, free: int) -> Iterator[DeviceState]:
+        """Devices with exactly so much free, one of a node, on nodes that will do."""
+        bits = self._pool.partial[self._horizon][self._kind][free]
+        devices, left, last = self._pool.devices, self._compare, None
+        while bits and left:
             low = bits & -bits
-            device = pool.devices[low.bit_length() - 1]
-            if device.node.bit & nodes and device.node.hosts(part.cpu, part.memory, horizon):
-                return device
             bits ^= low
-    return None
+            device = devices[low.bit_length() - 1]
+            if device.node is not last and self._will_do(device.node, 1):
+                yield device
+                left -= 1
+            last = device.node
 
+    def _opened(self, level: int) -> Iterator[DeviceState]:
+        """An unused device of each node that has so many."""
+        for node in self._with_whole(level - GPU, 1):
+            yield next(
+                d for d in node.devices if d.kind == self._kind and d.open and d.free[self._horizon] == GPU
+            )
 
-def _fresh(pool: Pool, part: "Part", kind: int, nodes: int, horizon: int) -> DeviceState | None:
-    node = pool.best_node(kind, 1, nodes, horizon, part.cpu, part.memory)
-    if node is None:
-        return None
-    return next(d for d in node.devices if d.kind == kind and d.open and d.free[horizon] == GPU)
+    def node(self, replicas: int) -> NodeState | None:
+        """The node on which so many replicas with whole GPUs do least harm; among equals the fullest."""
+        weights, needed = self._weights, replicas * self._part.gpus
+        best: tuple[int, NodeState] | None = None
+        for count in range(needed, len(self._pool.whole[self._horizon][self._kind])):
+            growth = weights.gangs(count - needed) - weights.gangs(count)
+            for node in self._with_whole(count, replicas):
+                total = growth + self._host_growth(node, replicas, needed * GPU)
+                if best is None or total < best[0]:
+                    best = (total, node)
+        return None if best is None else best[1]
+
+    def _with_whole(self, count: int, replicas: int) -> Iterator[NodeState]:
+        """Nodes with exactly so many unused devices that will do for the replicas."""
+        left = self._compare
+        for node in self._pool.each(self._pool.whole[self._horizon][self._kind][count] & self._nodes):
+            if self._will_do(node, replicas):
+                yield node
+                left -= 1
+                if not left:
+                    return
+
+    def _will_do(self, node: NodeState, replicas: int) -> bool:
+        part = self._part
+        return bool(node.bit & self._nodes) and node.hosts(
+            part.cpu * replicas, part.memory * replicas, self._horizon
+        )
+
+    def _host_growth(self, node: NodeState, replicas: int, taken: int) -> int:
+        if self._compare == 1:
+            return 0
+        return self._weights.host_growth(node, self._part, replicas, taken, self._horizon)

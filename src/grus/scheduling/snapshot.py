@@ -12,6 +12,7 @@ from grus.model.cluster import Health, Node
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import HOLDING, Desired, Job, PauseCause, Phase
 from grus.model.queues import DEFAULT_QUEUE, Queue
+from grus.scheduling.fragmentation import Mix
 from grus.scheduling.gang import Place
 from grus.scheduling.ordering import Age, Alike
 from grus.scheduling.quota import QueueNode, Tree, covers
@@ -135,6 +136,8 @@ class Snapshot:
         self.tree = Tree(self.queue_list)
         self.tree.set_capacity(self.pool.capacity)
         self._compiler = Compiler(self.pool)
+        self.mix = Mix(self.pool)
+        """What the jobs that run or wait ask for."""
         self._assign_nodes()
 
     def _assign_nodes(self) -> None:
@@ -188,6 +191,7 @@ class Snapshot:
                 level.last_start = max(level.last_start, (job.started_at, 0))
         entry = Entry(job, queue, self._compiler.shape(job, queue.nodes), blocked)
         self.entries[job.id] = entry
+        self.mix.count(entry.shape, 1)
         if job.made_room_for is not None:
             self.nominated.setdefault(job.made_room_for, set()).add(job.id)
         if job.phase in HOLDING or job.seats:
@@ -325,6 +329,7 @@ class Snapshot:
             queue.demand += sign * most
 
     def _detach(self, entry: Entry) -> None:
+        self.mix.count(entry.shape, -1)
         preemptor = entry.job.made_room_for
         if preemptor is not None:
             self.nominated[preemptor].discard(entry.id)

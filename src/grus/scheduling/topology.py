@@ -96,6 +96,8 @@ class Pool:
         """Micro-GPUs free on open devices."""
         self.capacity = 0
         """Micro-GPUs of all devices that are healthy and not in use outside Grus, cordoned nodes included."""
+        self.hosts_counted = any(node.cpu is not None or node.memory is not None for node in ordered)
+        """Whether any node says what CPU or memory its host has."""
         for node in ordered:
             self._add(node, number)
         self._build_index()
