@@ -1,8 +1,14 @@
 """Histories that once went wrong, each cut down to what matters; found by random histories."""
 
+from dataclasses import replace
+
 import pytest
 
-from tests.scheduling.builders import a_job, a_queue, lose
+from grus.model.identifiers import JobId
+from grus.model.jobs import PauseCause, Phase
+from grus.scheduling.cycle import decide
+from grus.scheduling.snapshot import Snapshot
+from tests.scheduling.builders import a_job, a_pool, a_queue, lose
 from tests.scheduling.changes import change_is_true, why
 from tests.scheduling.world import World, jobs_of
 
@@ -300,3 +306,20 @@ def test_the_back_off_of_a_job_that_was_stopped_wakes_nobody() -> None:
     world = World("1x1").run(a_job("flaky", retries=1))
     world.fail("flaky").stop("flaky").settle()
     assert world.wake_at is None
+
+
+@pytest.mark.parametrize("length", [2, 3, 4])
+def test_jobs_that_made_room_for_each_other_in_a_ring_do_not_all_wait_for_ever(length: int) -> None:
+    names = [f"j{number}" for number in range(length)]
+    snapshot = Snapshot(a_pool("1x2"), [a_queue(name) for name in names])
+    for number, name in enumerate(names):
+        paused = replace(
+            a_job(name, queue=name, gpus=2),
+            phase=Phase.PAUSED,
+            paused_by=PauseCause.SCHEDULER,
+            attempt=1,
+            started_at=float(number),
+            made_room_for=JobId(names[(number + 1) % length]),
+        )
+        snapshot.put(paused)
+    assert [action.job for action in decide(snapshot, 1000.0).actions] == ["j0"]

@@ -303,14 +303,30 @@ class Cycle:
     def behind_preemptor(self, entry: Entry) -> bool:
         """Whether it made room for one that has no seats yet and was not tried in vain: it would only have to
         do so again."""
-        if entry.job.made_room_for is None:
+        preemptor = self._awaited(entry)
+        if preemptor is None or self._leads_ring(entry, preemptor):
             return False
-        preemptor = self.snapshot.entries.get(entry.job.made_room_for)
-        if preemptor is None or not preemptor.waiting or preemptor.places:
-            return False
-        if preemptor.job.made_room_for == entry.id and preemptor.started_at >= entry.started_at:
-            return False  # The other made room for this one, and later.
         return (preemptor.queue.line, preemptor.priority, preemptor.alike) not in self.blocked
+
+    def _awaited(self, entry: Entry) -> Entry | None:
+        """The one for whom it made room, as long as that one waits and has no seats."""
+        made_for = entry.job.made_room_for
+        preemptor = None if made_for is None else self.snapshot.entries.get(made_for)
+        if preemptor is None or not preemptor.waiting or preemptor.places:
+            return None
+        return preemptor
+
+    def _leads_ring(self, entry: Entry, preemptor: Entry) -> bool:
+        """Whether those for whom it made room, one for the other, made room for it in turn, and none of them
+        started before it: somebody has to go first."""
+        seen: set[Entry] = set()
+        other: Entry | None = preemptor
+        while other is not None and other not in seen and other.started_at >= entry.started_at:
+            if other.job.made_room_for == entry.id:
+                return True
+            seen.add(other)
+            other = self._awaited(other)
+        return False
 
     def has_reservation(self, asking: Asking) -> bool:
         """Whether, as a gang, it may claim what was lent past it; asked only when somebody was let past."""

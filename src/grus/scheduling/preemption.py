@@ -46,7 +46,9 @@ def _make_room(cycle: "Cycle", asking: Asking) -> bool:
     if not _enough_to_take(cycle, asking):
         return False
     places = _focus(cycle, asking)
-    for source in SOURCES:
+    # Without anything of its own to give, the other sources come to the same as the first.
+    sources = SOURCES if asking.minimum and has_own(asking) else SOURCES[:1]
+    for source in sources:
         for nodes in places:
             if _take_and_seat(cycle, asking, source(cycle, asking, nodes)):
                 return True
