@@ -297,3 +297,11 @@ def test_status_tells_how_things_are(plane: Plane) -> None:
     status = plane.services.status(ANN)
     assert (status.held, status.jobs[Phase.RUNNING], status.drift) == (GPU, 1, 0)
     assert status.warnings == ()
+
+
+def test_a_size_that_the_pool_can_never_give_is_refused_with_the_nearest_that_it_can(plane: Plane) -> None:
+    """The pool has four GPUs: a job of 1..8 cannot be pinned to six, and stays as it was."""
+    job = plane.submit("elastic", gpus="1..8")
+    with pytest.raises(DoesNotFit, match="nearest size that fits is 4"):
+        plane.services.scale(ANN, job, Range(6, 8))
+    assert plane.job(job).size is None

@@ -17,7 +17,7 @@ from grus.model.identifiers import JobId
 from grus.model.jobs import Desired, Job, Phase
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU
-from grus.scheduling.explain import never_fits
+from grus.scheduling.fitting import never_fits
 from tests.properties.core_strategies import jobs, pools, size_of, trees
 from tests.properties.profiles import profile
 from tests.scheduling import invariants, reference

@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 
 from grus.model.resources import GPU
-from grus.scheduling.explain import never_fits
 from tests.scheduling.builders import a_job, a_queue
 from tests.scheduling.changes import change_is_true, why
 from tests.scheduling.world import World, jobs_of, two_queues
@@ -112,42 +111,3 @@ def test_a_job_whose_seats_are_being_left_says_so() -> None:
     found = why(world, "w")
     assert "a1" in found.sentence
     assert dict(found.holders) == {"a1": 4 * GPU}
-
-
-def test_a_request_that_could_run_in_some_state_of_the_pool_fits() -> None:
-    world = full()
-    for gpus in (1, 4, "2..4", 0.5, "8GB"):
-        assert never_fits(world.snapshot, a_job("x", queue="A", gpus=gpus).spec) == ""
-
-
-@pytest.mark.parametrize(
-    ("changes", "nearest"),
-    [
-        ({"gpus": 5}, "4"),
-        ({"gpus": "6..8"}, "4"),
-        ({"gpus": 3, "type": "dev"}, "2"),
-        ({"gpus": "A100:1"}, ""),
-    ],
-)
-def test_what_never_fits_is_told_the_nearest_request_that_does(
-    changes: dict[str, int | str], nearest: str
-) -> None:
-    sentence = never_fits(full().snapshot, a_job("x", queue="A", **changes).spec)  # type: ignore[arg-type]
-    assert sentence
-    assert nearest in sentence
-
-
-def test_one_node_is_part_of_what_fits() -> None:
-    world = World("2x2")
-    assert never_fits(world.snapshot, a_job("x", gpus=3).spec) == ""
-    assert "2" in never_fits(world.snapshot, a_job("x", gpus=3, one_node=True).spec)
-
-
-def test_a_slice_larger_than_any_gpu_never_fits() -> None:
-    assert never_fits(World("1x4").snapshot, a_job("x", gpus="20GB").spec)
-
-
-def test_a_request_for_what_is_reserved_for_others_is_refused_with_their_names() -> None:
-    world = World("1x4", a_queue("A", quota=2, reserved=2), a_queue("B", quota=2, reserved=2), a_queue("C"))
-    refusal = never_fits(world.snapshot, a_job("x", queue="C").spec)
-    assert "reserved for others (2 for A, 2 for B)" in refusal

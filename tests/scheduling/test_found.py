@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from grus.model.cluster import Health
 from grus.model.identifiers import JobId
 from grus.model.jobs import PauseCause, Phase
 from grus.scheduling.cycle import decide
@@ -11,6 +12,15 @@ from grus.scheduling.snapshot import Snapshot
 from tests.scheduling.builders import a_job, a_pool, a_queue, lose
 from tests.scheduling.changes import change_is_true, why
 from tests.scheduling.world import World, jobs_of
+
+
+def end_all(world: World) -> None:
+    """Time passes, and everything that runs ends well, again and again."""
+    for _ in range(2 * len(world.jobs) + 2):
+        world.advance(700)
+        for name in sorted(world.running()):
+            world.finish(name)
+    world.advance(700)
 
 
 def test_a_gang_that_the_healthy_pool_cannot_hold_keeps_nobody_waiting() -> None:
@@ -323,3 +333,57 @@ def test_jobs_that_made_room_for_each_other_in_a_ring_do_not_all_wait_for_ever(l
         )
         snapshot.put(paused)
     assert [action.job for action in decide(snapshot, 1000.0).actions] == ["j0"]
+
+
+def test_what_is_more_important_than_a_blocked_gang_of_its_queue_is_no_backfill_behind_it() -> None:
+    """The quota was cut: an urgent elastic job and one of the gang's own priority take turns no more."""
+    world = World("2x3", a_queue("A", quota=6)).lose("n2-1").submit(a_job("one", queue="A"))
+    world.submit(a_job("e1", queue="A", gpus="2..5"))
+    world.submit(*[a_job(f"u{i}", queue="A", gpus="2..5", priority=75) for i in (1, 2)])
+    world.set_queue(a_queue("A", quota=2)).submit(a_job("top", queue="A", priority=125))
+    world.submit(a_job("gang", queue="A", gpus="2..3", one_node=True)).advance(700)
+    world.change_device("n2-1", health=Health.HEALTHY)
+    end_all(world)
+
+
+def test_a_gang_beyond_its_queues_limit_holds_no_gpus_back() -> None:
+    """Scaled to four in a branch that may hold three: what the others ask for does not wait for it."""
+    world = World(
+        "1x4",
+        a_queue("P", quota=3, limit=3),
+        a_queue("P.A", parent="P"),
+        a_queue("P.B", parent="P"),
+        a_queue("Q"),
+    )
+    world.submit(a_job("wide", queue="P.B", gpus="3..7"), a_job("q1", queue="Q", gpus="3..8"))
+    world.submit(a_job("a1", queue="P.A", gpus=3)).scale("wide", 4, 7)
+    end_all(world)
+    assert world.waiting() == {"wide"}
+
+
+def test_nominated_jobs_are_not_let_past_a_gang_that_is_due_now() -> None:
+    """Never-preempted elastic gangs end; pairs, a range and a gang for one node come to rest."""
+    world = World("1x2:A100+2x2:RTX3060+2x1:T4", a_queue("P", quota=6), a_queue("P.A", quota=5, parent="P"))
+    world.submit(*[a_job(f"d{i}", queue="P.A", gpus="3..8", priority=125) for i in (1, 2)]).settle()
+    world.submit(a_job("wide", queue="P.A", gpus="1..6"))
+    world.submit(*[a_job(f"p{i}", queue="P.A", gpus=2) for i in (1, 2)])
+    world.submit(a_job("gang", queue="P.A", gpus="2..5", one_node=True))
+    end_all(world)
+    assert not world.waiting()
+
+
+def test_what_a_sibling_borrowed_is_taken_back_first_where_a_type_is_elsewhere() -> None:
+    """P.A is inside its quota and needs a T4: P.B's borrowed slice goes, and then Q's T4 over its quota."""
+    world = World(
+        "1x2:RTX3060+2x1:T4",
+        a_queue("Q", quota=1, weight=2.0),
+        a_queue("R", quota=1),
+        a_queue("P", quota=1),
+        a_queue("P.A", quota=1, parent="P"),
+        a_queue("P.B", parent="P"),
+    )
+    world.submit(a_job("half", queue="Q", gpus=0.5), *jobs_of("Q", 3)).advance(61).cordon("n3")
+    world.submit(a_job("r", queue="R"), a_job("b", queue="P.B", gpus="6GB")).settle()
+    world.submit(a_job("a", queue="P.A", gpus="T4:1")).advance(700)
+    world.cordon("n3", cordoned=False).settle()
+    assert "a" in world.running()

@@ -40,7 +40,8 @@ def test_every_mistake_of_the_file_is_told_at_once(at: Places) -> None:
     )
     with pytest.raises(BadInput) as caught:
         load(at)
-    assert sorted(fields(caught)) == ["queues.a.quota", "retention.jobs", "server.port", "server.prot"]
+    found = ["queues.a.quota", "retention.jobs", "server.port", "server.prot"]
+    assert sorted(fields(caught)) == [f"{at.config_file}: {name}" for name in found]
 
 
 def test_a_file_that_is_no_toml_is_told_with_its_path(at: Places) -> None:

@@ -228,7 +228,14 @@ class Services:
 
     def scale(self, user: User, id_: JobId, size: Range | None) -> Job:
         """Pin the size of an elastic job or narrow its range; None gives the submitted range back."""
-        return self._wish(user, id_, "scale", lambda job, who, now: wishes.scale(job, size, who, now))
+
+        def wish(job: Job, who: UserName, now: float) -> Change | None:
+            change = wishes.scale(job, size, who, now)
+            if change is not None and size is not None:
+                self._submission.require_size(job.spec, size)
+            return change
+
+        return self._wish(user, id_, "scale", wish)
 
     def _wish(
         self, user: User, id_: JobId, verb: str, wish: Callable[[Job, UserName, float], Change | None]

@@ -18,7 +18,8 @@ from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Launch, Spec
 from grus.model.ports import Store, User
 from grus.model.queues import Queue
-from grus.scheduling.explain import never_fits
+from grus.model.resources import Range
+from grus.scheduling.fitting import never_fits, never_fits_at
 from grus.scheduling.snapshot import Snapshot
 
 MOST_REMEMBERED = 1000
@@ -38,15 +39,24 @@ class Fitting:
         """Why it can never run here, with the nearest request that could; empty if it can."""
         key = (spec.queue, spec.request, spec.type, spec.priority, spec.node_selector, spec.affinity)
         with self._lock:
-            if self._version != self._picture.version:
-                self._version = self._picture.version
-                self._empty = Snapshot(self._picture.nodes, self._picture.queues)
-                self._answers = {}
+            self._refresh()
             if key not in self._answers:
                 if len(self._answers) >= MOST_REMEMBERED:
                     self._answers.clear()
                 self._answers[key] = never_fits(self._empty, spec)
             return self._answers[key]
+
+    def never_at(self, spec: Spec, size: Range) -> str:
+        """The same for an elastic job that is to be kept at this size."""
+        with self._lock:
+            self._refresh()
+            return never_fits_at(self._empty, spec, size)
+
+    def _refresh(self) -> None:
+        if self._version != self._picture.version:
+            self._version = self._picture.version
+            self._empty = Snapshot(self._picture.nodes, self._picture.queues)
+            self._answers = {}
 
 
 class Submission:
@@ -90,6 +100,11 @@ class Submission:
 
     def never_fits(self, spec: Spec) -> str:
         return self._fitting.never(spec)
+
+    def require_size(self, spec: Spec, size: Range) -> None:
+        """Raises DoesNotFit if no state of the pool could run the elastic job at this size."""
+        if sentence := self._fitting.never_at(spec, size):
+            raise DoesNotFit(sentence)
 
     def _queue_mistakes(self, spec: Spec, queue: Queue | None) -> list[Mistake]:
         if queue is None:

@@ -58,6 +58,9 @@ LATER = (OVER_QUOTA, OVER_SHARE)
 BEHIND_GANG = "behind a gang"
 BEHIND_PREEMPTOR = "behind the job that it made room for"
 NO_FREE = "no free GPUs"
+SCATTERED = "scattered"
+LACKS_GPUS = (NO_FREE, SCATTERED)
+"""Held back for a gang that a rule keeps out, GPUs would only lie idle."""
 NEVER_QUOTA = "never-preempted quota"
 
 
@@ -294,7 +297,7 @@ class Cycle:
         if stage is Stage.INSIDE and defragment(self, asking):
             return ""
         self._bar(asking)
-        if self._first_gang is None and shape.minimum > GPU:
+        if self._first_gang is None and shape.minimum > GPU and code in LACKS_GPUS:
             self._first_gang = asking
             if stage >= Stage.FAIR:
                 self.reservation = Reservation.make(self, asking)
@@ -358,11 +361,12 @@ class Cycle:
         return self._passes_gang(asking) and not passes(self, asking, self._barriers[asking.queue][1])
 
     def _passes_gang(self, asking: Asking) -> bool:
-        """Whether a blocked gang of its queue could use what it asks for."""
+        """Whether it is behind a blocked gang of its queue that could use what it asks for."""
         barrier = self._barriers.get(asking.queue)
         if barrier is None or barrier[0].entry is asking.entry:
             return False
-        return barrier[0].shape.competes(asking.shape)
+        gang = barrier[0].entry
+        return gang.priority >= asking.entry.priority and gang.shape.competes(asking.shape)
 
     def _inside_request(self, asking: Asking) -> Asking | None:
         """The request if it is inside its queue's quota (with a quota by type: limited to types that are)."""
@@ -406,7 +410,7 @@ class Cycle:
                 return code
             transaction.seat(entry, tuple(places), now=horizon == NOW)
             self.newcomers.append(entry)
-            if horizon == NOW and self._passes_gang(asking):
+            if horizon == NOW and self._passes_gang(asking) and not self._barred(asking):
                 self.backfills.setdefault(entry, self._barriers[queue][1])
             return ""
         code = self._why_no_place(asking)
@@ -431,7 +435,7 @@ class Cycle:
 
     def _why_no_place(self, asking: Asking) -> str:
         free = sum(self.pool.whole_free(kind, asking.shape.nodes, SOON) for kind in asking.shape.kinds)
-        return "scattered" if free * GPU >= asking.amount else NO_FREE
+        return SCATTERED if free * GPU >= asking.amount else NO_FREE
 
     def could_seat(self, entry: Entry) -> bool:
         """Whether the job would get seats if it were the first in line."""

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from heapq import nlargest
 
 from grus.model.identifiers import JobId, QueueName
-from grus.model.jobs import NEVER_PREEMPTED, Desired, Job, PauseCause, Phase, Spec
+from grus.model.jobs import NEVER_PREEMPTED, Desired, Job, PauseCause, Phase
 from grus.model.queues import DEFAULT_QUEUE, Quota, check_tree, gpus
-from grus.model.resources import GPU, Range, Request
+from grus.model.resources import GPU, Request
 from grus.scheduling.cycle import Cycle, decide
 from grus.scheduling.decisions import Decision, Pause, Resize, Start
+from grus.scheduling.fitting import with_replicas
 from grus.scheduling.quota import QueueNode
 from grus.scheduling.snapshot import Entry, Snapshot
 from grus.scheduling.topology import NOW, SOON
@@ -226,13 +227,7 @@ def _smaller(snapshot: Snapshot, job: Job) -> Iterator[Request]:
     inside = snapshot.queue_of(job.spec.queue).quota_room() // GPU
     sizes = {min(free, low - 1), min(inside, low - 1)} | {1 << n for n in range(10) if 1 << n < low}
     for size in sorted((n for n in sizes if n >= 1), reverse=True):
-        yield _with_replicas(request, size)
-
-
-def _with_replicas(request: Request, size: int) -> Request:
-    role = request.roles[0]
-    high = role.replicas.high if not role.replicas.rigid else size
-    return replace(request, roles=(replace(role, replicas=Range(size, high)),), sizes=())
+        yield with_replicas(request, size)
 
 
 def _stops(snapshot: Snapshot, entry: Entry) -> Iterator[tuple[JobId, ...]]:
@@ -345,78 +340,3 @@ def _say(snapshot: Snapshot, entry: Entry, fix: Change | None) -> str:
         return f"submit it with priority {fix.priority} instead of {entry.priority}"
     names = ", ".join(f"{snapshot.entries[job].job.spec.name} ({job})" for job in fix.stop)
     return f"stop {names}"
-
-
-# ------------------------------------------------------------------------------------- does it ever fit
-
-
-def never_fits(snapshot: Snapshot, spec: Spec) -> str:
-    """ "" if some state of the pool could run it; else why not, with the nearest request that would."""
-    known = snapshot.never_fits_cache
-    name = (spec.request, spec.queue, spec.type, spec.node_selector, spec.affinity, spec.never_preempted)
-    if name not in known:
-        known[name] = _judge(snapshot.empty(), spec)
-    return known[name]
-
-
-def _judge(empty: Snapshot, spec: Spec) -> str:
-    least = empty.compile(_probe(spec)).minimum
-    for node in empty.queue_of(spec.queue).path[1:]:
-        if least > node.limit:
-            rule = f"the limit of {node.name} is {gpus(node.limit)}"
-            return _refuse(empty, spec, f"asks for at least {gpus(least)} GPUs, but {rule}")
-        if spec.never_preempted and least > node.full_quota:
-            rule = f"asks for {gpus(least)} GPUs, and the quota of {node.name} is {gpus(node.full_quota)}"
-            return _refuse(empty, spec, f"is never preempted and so must stay inside quota, but {rule}")
-    if _fits_empty(empty, spec):
-        return ""
-    kinds = sorted({name for name, _ in empty.pool.kinds})
-    wanted = sorted({name for role in spec.request.roles for name in role.replica.types} - set(kinds))
-    if wanted:
-        return f"no GPU of type {', '.join(wanted)} in the pool; there are {', '.join(kinds) or 'none'}"
-    queue = empty.queue_of(spec.queue)
-    others = [leaf for leaf in empty.tree.leaves if leaf.reserved and leaf is not queue]
-    if others and queue.breaks(least, empty.pool.capacity, SOON) == "reserved":
-        names = ", ".join(f"{gpus(leaf.reserved)} for {leaf.name}" for leaf in others)
-        return _refuse(empty, spec, f"asks for {gpus(least)} GPUs that are reserved for others ({names})")
-    most = max((len(node.devices) for node in empty.pool.nodes), default=0)
-    nodes = len(empty.pool.nodes)
-    size = f"{len(empty.pool.devices)} GPUs on {nodes} node{'' if nodes == 1 else 's'}, at most {most} on one"
-    return _refuse(empty, spec, f"asks for more than the pool could ever give it ({size})")
-
-
-def _probe(spec: Spec) -> Job:
-    return Job(id=JobId("probe"), spec=spec, user="", submitted_at=0.0)  # type: ignore[arg-type]  # nobody's
-
-
-def _fits_empty(empty: Snapshot, spec: Spec) -> bool:
-    empty.put(_probe(spec))
-    cycle = Cycle(empty, 0.0)
-    cycle.share()
-    fits = bool(empty.entries[JobId("probe")].places)
-    cycle.close()
-    empty.put(replace(_probe(spec), phase=Phase.STOPPED))
-    return fits
-
-
-def _refuse(empty: Snapshot, spec: Spec, text: str) -> str:
-    nearest = _nearest(empty, spec)
-    return f"{text}; the nearest request that fits is gpu: {nearest}" if nearest else text
-
-
-def _nearest(empty: Snapshot, spec: Spec) -> int:
-    """The largest number of GPUs below what was asked that the empty pool could give; 0 if none."""
-    request = spec.request
-    if len(request.roles) != 1 or request.roles[0].replica.gpus != 1:
-        return 0
-    path = empty.queue_of(spec.queue).path[1:]
-    most = min(node.full_quota if spec.never_preempted else node.limit for node in path)
-    low, high = 0, min(request.roles[0].replicas.low - 1, len(empty.pool.devices))
-    while low < high:
-        middle = (low + high + 1) // 2
-        smaller = replace(spec, request=_with_replicas(request, middle))
-        if middle * GPU <= most and _fits_empty(empty, smaller):
-            low = middle
-        else:
-            high = middle - 1
-    return low

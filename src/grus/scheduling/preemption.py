@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from grus.model.resources import GPU
 from grus.scheduling.gang import PLANNED, Place, place
+from grus.scheduling.quota import QueueNode
 from grus.scheduling.rights import Asking, Piece, has_own, inside, victims_of
 from grus.scheduling.snapshot import Entry
 from grus.scheduling.topology import SOON, NodeState
@@ -66,16 +67,23 @@ def _enough_to_take(cycle: "Cycle", asking: Asking) -> bool:
     )
     queue = asking.queue
     taken = 0
-    victims = victims_of(cycle, asking)
     if asking.minimum and has_own(asking):
-        # With its own lower priorities gone the queue may have any right.
         room += queue.held[SOON]
-        victims = ((leaf, leaf.held[SOON]) for leaf in cycle.over_leaves()[0] if leaf is not queue)
-    for leaf, most in victims:
+    for leaf, most in _perhaps_victims(cycle, asking):
         minima = cached_over_minima(leaf)
         takeable = sum(entry.held for entry in minima if entry.held <= most and not entry.never)
         taken += min(most, leaf.surplus + takeable)
     return room + taken >= asking.amount and room + taken > cycle.pool.free[SOON]
+
+
+def _perhaps_victims(cycle: "Cycle", asking: Asking) -> Iterator[tuple[QueueNode, int]]:
+    """Queues of which something might be taken, and how much. With its own lower priorities gone, or what
+    its siblings borrowed taken back, the queue may have any right."""
+    queue = asking.queue
+    own = asking.minimum and has_own(asking)
+    if own or (len(queue.path) > 2 and any(inside(node, asking, cycle.pool) for node in queue.path[1:])):
+        return ((leaf, leaf.held[SOON]) for leaf in cycle.over_leaves()[0] if leaf is not queue)
+    return victims_of(cycle, asking)
 
 
 def _focus(cycle: "Cycle", asking: Asking) -> list[int]:
@@ -100,12 +108,10 @@ def _focus(cycle: "Cycle", asking: Asking) -> list[int]:
 
 def _perhaps(cycle: "Cycle", asking: Asking) -> Iterator[Entry]:
     """Everybody of whom something might be taken, whatever the order and the amount."""
-    own = asking.minimum and has_own(asking)
-    leaves = cycle.over_leaves()[0] if own else [leaf for leaf, _ in victims_of(cycle, asking)]
-    for leaf in leaves:
+    for leaf, _ in _perhaps_victims(cycle, asking):
         yield from cached_over_minima(leaf)
         yield from (entry for entry in leaf.elastic.values() if entry.surplus)
-    if own:
+    if asking.minimum and has_own(asking):
         yield from asking.queue.running.values()
 
 

@@ -131,7 +131,7 @@ class Snapshot:
     def _build(self) -> None:
         self._empty: Snapshot | None = None
         self.never_fits_cache: dict[object, str] = {}
-        """Answers of `explain.never_fits` for this pool and these queues."""
+        """Answers of `fitting.never_fits` for this pool and these queues."""
         self.pool = Pool(self.nodes)
         self.tree = Tree(self.queue_list)
         self.tree.set_capacity(self.pool.capacity)

@@ -11,8 +11,8 @@ Every mistake of the file is told at once, with its place. `[client]` is read by
 
 import ipaddress
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -109,10 +109,23 @@ def load(at: Places, **given: Any) -> ServerSettings:
         data = {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput([Mistake(str(at.config_file), f"is not TOML: {error}")]) from None
-    settings = _settings(at, read(ConfigIn, data, whole="config.toml"), given)
+    settings = _settings(at, _read(at, data), given)
     if mistakes := posture_mistakes(settings):
         raise BadInput(mistakes)
     return settings
+
+
+def _read(at: Places, data: Mapping[str, Any]) -> ConfigIn:
+    try:
+        return read(ConfigIn, data, whole="")
+    except BadInput as error:
+        raise in_file(at, error.mistakes) from None
+
+
+def in_file(at: Places, mistakes: Iterable[Mistake]) -> BadInput:
+    """Mistakes of config.toml with the file that they are in: a machine may have several."""
+    file = str(at.config_file)
+    return BadInput([replace(m, field=f"{file}: {m.field}" if m.field else file) for m in mistakes])
 
 
 def _settings(at: Places, config: ConfigIn, given: Mapping[str, Any]) -> ServerSettings:

@@ -27,7 +27,7 @@ from grus.model.resources import GPU
 from grus.scheduling.cycle import decide
 from grus.server import listen, pools
 from grus.server.app import create_app
-from grus.server.config import ServerSettings, is_loopback
+from grus.server.config import ServerSettings, in_file, is_loopback
 from grus.server.figures import Figures
 from grus.server.first_start import ensure_admin
 from grus.server.lock import StateLock
@@ -98,7 +98,7 @@ def _put_queues(store: Store, settings: ServerSettings, source: DeviceSource) ->
     pool = GPU * sum(len(node.devices) for node in source.nodes(()))
     merged = {queue.name: queue for queue in store.queues()} | {queue.name: queue for queue in given.values()}
     if mistakes := check_tree([queue for queue in merged.values() if queue.name != DEFAULT_QUEUE], pool):
-        raise BadInput(mistakes)
+        raise in_file(settings.places, mistakes)
     for queue in given.values():
         store.put_queue(queue).result()
 

@@ -23,7 +23,7 @@ from grus.model.queues import Queue
 from grus.model.resources import GPU
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decisions
-from grus.scheduling.explain import never_fits
+from grus.scheduling.fitting import never_fits
 from grus.scheduling.snapshot import Snapshot
 from grus.simulation.agenda import Kind
 from grus.simulation.effects import Costs, Effects
