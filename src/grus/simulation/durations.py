@@ -1,10 +1,10 @@
 """How long a job will run, by what jobs like it did: an empirical law, conditioned on what is known already.
 
-Jobs are alike in steps: the same name, user, queue and GPUs; the same user, queue and GPUs; the same queue and
-GPUs; the same queue; any job. Every step adds its last jobs to the sample, the narrower ones with more weight:
-few jobs of one's own are shrunk towards those of the queue. In each step later jobs weigh more than earlier
-ones, and jobs that came as this one came (in a burst, or alone) more than others: who submits fifty jobs in a
-minute submits fifty of a sort.
+Jobs are alike in steps: the same name, user, queue and GPUs; the same user, queue and GPUs; the same queue
+and GPUs; the same queue; any job. Every step adds its last jobs to the sample, the narrower ones with more
+weight: few jobs of one's own are shrunk towards those of the queue. In each step later jobs weigh more than
+earlier ones, and jobs that came as this one came (in a burst, or alone) more than others: who submits fifty
+jobs in a minute submits fifty of a sort.
 
 Jobs that still run count with what they have run so far. Without them only the short ones of late would be
 known. Their part is settled by the estimator of Kaplan and Meier (1958) with weights.
@@ -58,7 +58,7 @@ class Traits:
 class Law:
     """The chance that a job runs longer than so many seconds; beyond the longest seen, by Lindy's rule."""
 
-    __slots__ = ("_beyond", "_limit", "_times", "like")
+    __slots__ = ("_beyond", "_times", "like", "limit")
 
     def __init__(
         self, times: Sequence[float] | Seconds, beyond: Sequence[float] | Seconds, like: int = 0
@@ -66,7 +66,8 @@ class Law:
         """`times` ascend; `beyond` is the chance to run longer than each."""
         self._times: Seconds = np.asarray(times, dtype=np.float64)
         self._beyond: Seconds = np.asarray(beyond, dtype=np.float64)
-        self._limit = float("inf")
+        self.limit = float("inf")
+        """It is ended then at the latest."""
         self.like = like
         """How many ended jobs of its queue or closer it is made of."""
 
@@ -75,12 +76,12 @@ class Law:
         if seconds is None:
             return self
         made = Law(self._times, self._beyond, self.like)
-        made._limit = min(self._limit, seconds)
+        made.limit = min(self.limit, seconds)
         return made
 
     def survival(self, seconds: float) -> float:
         """The chance to run longer than this."""
-        if seconds >= self._limit:
+        if seconds >= self.limit:
             return 0.0
         at = int(np.searchsorted(self._times, seconds, side="right"))
         if at == 0:
@@ -100,7 +101,7 @@ class Law:
             at = np.searchsorted(-self._beyond, -still - 1e-12)
             inside = self._times[np.minimum(at, len(self._times) - 1)]
             found = np.where(at < len(self._times), inside, longest * np.maximum(left / still, 1.0))
-        return np.minimum(np.maximum(found, ran), max(self._limit, ran))
+        return np.minimum(np.maximum(found, ran), max(self.limit, ran))
 
     def quantile(self, level: float, ran: float = 0.0) -> float:
         return float(self.quantiles((level,), ran)[0])
@@ -231,7 +232,7 @@ def _gap(seconds: float) -> float:
 
 def _weights(ended: NDArray[np.bool_], gaps: Seconds, gap: float, most: float) -> Seconds:
     """By how many have ended since, and by how alike they came; `most` in all."""
-    later = np.cumsum(ended[::-1])[::-1] - ended
+    later: NDArray[np.int64] = np.cumsum(ended[::-1])[::-1] - ended
     weights: Seconds = 0.5 ** (later / HALVING) * np.exp(-np.abs(gaps - gap) / BURST) + 1e-12
     total = float(weights.sum())
     return weights * (most / total) if total > most else weights
@@ -241,5 +242,6 @@ def _kaplan_meier(times: Seconds, ended: NDArray[np.bool_], weights: Seconds, li
     order = np.argsort(times, kind="stable")
     times, ended, weights = times[order], ended[order], weights[order]
     at_risk = np.cumsum(weights[::-1])[::-1]
-    beyond = np.cumprod(1.0 - np.where(ended, weights / at_risk, 0.0))
+    beyond = np.cumprod(1.0 - np.where(ended, weights / at_risk, 0.0), dtype=np.float64)
+    ended[-1] = True  # The longest is kept in any case: what lies beyond begins there.
     return Law(times[ended], beyond[ended], like)

@@ -42,7 +42,7 @@ def _work_of(job: Job, ran: float) -> Work:
         id=job.id,
         submit=job.submitted_at,
         duration=ran,
-        gpus=_gpus_of(request),
+        gpus=gpus_asked(request),
         size=None if role is None else role.replicas,
         queue=job.spec.queue,
         user=job.user,
@@ -56,7 +56,7 @@ def _work_of(job: Job, ran: float) -> Work:
     )
 
 
-def _gpus_of(request: Request) -> float:
+def gpus_asked(request: Request) -> float:
     """GPUs of the smallest gang; a slice by memory counts as half of one."""
     total = 0.0
     for role in request.roles:

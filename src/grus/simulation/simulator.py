@@ -37,6 +37,8 @@ Progress = Callable[[int, int], None]
 """Told how many jobs have ended, out of how many."""
 Watch = Callable[["Simulation", Decisions], None]
 """Called after every decision that was carried out."""
+Until = Callable[["Simulation"], bool]
+"""Whether to stop; may let jobs in (`admit`)."""
 
 MOST_IDLE_WAKES = 10_000
 """So many wishes to be asked again, with nothing happening between them, are a defect of the scheduler."""
@@ -105,8 +107,17 @@ class Simulation:
         for one in underway:
             self.effects.take_over(Run(one.work, one.job, one.done), self.begin)
 
-    def run(self, progress: Progress | None = None, every: int = 1000) -> Result:
-        """Go on until nothing more can happen; `progress` is told after each `every` ended jobs."""
+    def admit(self, one: Underway) -> None:
+        """Let a job in now that waited outside; for a caller that is asked by `run` whether to stop."""
+        self.total += 1
+        self.effects.take_over(Run(one.work, one.job, one.done), self.now)
+        self._wake_at = self.now
+
+    def run(self, progress: Progress | None = None, every: int = 1000, until: Until | None = None) -> Result:
+        """Go on until nothing more can happen; `progress` is told after each `every` ended jobs.
+
+        `until` is asked after each moment, before the decisions on it, whether to stop there.
+        """
         told = idle_wakes = 0
         ask = bool(self.effects.runs)
         ended = self.effects.ended
@@ -120,6 +131,8 @@ class Simulation:
             self.ledger.pass_to(moment, self.effects.waiting)
             self.now = moment
             ask = self._happen(moment)
+            if until is not None and until(self):
+                break
             if progress is not None and len(ended) - told >= every:
                 told = len(ended)
                 progress(told, self.total)

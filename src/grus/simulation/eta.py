@@ -1,0 +1,409 @@
+"""When jobs will start and end: the live snapshot, played forward many times with the scheduler that runs.
+
+One world is one future. Every job in it gets a length drawn from what is known of jobs like it, jobs that may
+yet come are those that came in some recent stretch of time, and the simulator asks the production `decide`
+from the present on. What a job waits in each world, together with the law of its own length, gives chances
+for its start and its end.
+
+A function of its input: same present, same knowledge, same seed, same answer. How long a world may take is
+bounded in moments, not in seconds; a caller who has little time asks for fewer worlds (`enough`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grus.model.cluster import Node
+from grus.model.identifiers import JobId
+from grus.model.jobs import HOLDING, Desired, Job
+from grus.model.queues import Queue
+from grus.scheduling import cycle
+from grus.scheduling.decisions import Decisions, Start
+from grus.scheduling.explain import never_fits
+from grus.scheduling.snapshot import Snapshot, waits
+from grus.simulation.durations import ANYTHING, Durations, Law, Traits
+from grus.simulation.effects import Costs
+from grus.simulation.history import gpus_asked
+from grus.simulation.simulator import Decide, Simulation, Underway
+from grus.simulation.work import Work
+
+DAY = 86400.0
+WORLDS = 32
+LEVELS = (0.01, 0.025, *(k / 20 for k in range(1, 20)), 0.975, 0.99)
+"""Chances at which a forecast is kept."""
+HORIZON = 30 * DAY
+"""Later than that is as good as never."""
+COMING = 2 * DAY
+"""For so long new jobs come in a world; what starts later is too far away for it to matter."""
+LOOK_BACK = 14
+"""Days of which the arrivals of a world are taken."""
+MOST_MOMENTS = 50_000
+MORE_MOMENTS = 200
+"""So many are played after the last start: pauses soon after it show, and ends far away cost nothing."""
+GRID = np.arange(0.5, 50.0) / 50.0
+"""Chances at which the law of a length is read to be joined with the waits."""
+
+NO_HISTORY = "no finished job like it"
+NEVER = "it did not start in any future that was tried"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A job as it stands, with what its record does not say."""
+
+    job: Job
+    ran: float = 0.0
+    """Seconds that it has run so far, in all its attempts."""
+    after: tuple[JobId, ...] = ()
+    """Jobs that must succeed before it may start, and have not yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """All that is known of one moment; cheaply copied from a live snapshot, since every part is a value."""
+
+    now: float
+    nodes: tuple[Node, ...]
+    queues: tuple[Queue, ...]
+    jobs: tuple[Standing, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chances:
+    """Moments that are reached with the chances of `LEVELS`; infinite ones lie beyond what was looked at."""
+
+    at: tuple[float, ...]
+
+    def quantile(self, level: float) -> float:
+        """The moment that is reached with this chance."""
+        return float(np.interp(level, LEVELS, self.at))
+
+    def level(self, moment: float) -> float:
+        """The chance that was given to it being reached by this moment."""
+        if moment < self.at[0]:
+            return 0.0
+        below = int(np.searchsorted(self.at, moment, side="right")) - 1
+        if below >= len(self.at) - 1:
+            return 1.0
+        low, high = self.at[below], self.at[below + 1]
+        part = (moment - low) / (high - low) if high < float("inf") else 0.0
+        return LEVELS[below] + part * (LEVELS[below + 1] - LEVELS[below])
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What is foreseen of one job at one moment."""
+
+    job: JobId
+    at: float
+    start: Chances | None = None
+    """None of a job that runs already, or of which it cannot be said."""
+    end: Chances | None = None
+    unknown: str = ""
+    """Why something cannot be said; empty if all is."""
+
+
+Enough = Callable[[int], bool]
+"""Told how many worlds were played; whether those are enough."""
+
+
+def forecast(
+    present: Present,
+    durations: Durations,
+    *,
+    asked: Iterable[JobId] | None = None,
+    arrivals: Sequence[Work] = (),
+    worlds: int = WORLDS,
+    seed: int = 0,
+    costs: Costs | None = None,
+    decide: Decide = cycle.decide,
+    enough: Enough = lambda _: False,
+) -> dict[JobId, Forecast]:
+    """Of each asked job (all that run or wait, if none is named) when it will start and end.
+
+    `arrivals` are jobs that came in the past, in order of submission, with the lengths that they had.
+    """
+    question = _Question.about(present, durations, asked)
+    coming = _fitting(present, arrivals)
+    rng = np.random.default_rng(seed)
+    draws = {one.job.id: _strata(rng, worlds) for one in present.jobs}
+    seen = _Seen()
+    for number in range(worlds):
+        world = _World(question, {job: float(draw[number]) for job, draw in draws.items()})
+        works = _arrivals(coming, present.now, rng)
+        seen.take(question, world.play(works, costs or Costs(), decide))
+        if enough(number + 1):
+            break
+    return {job: _told(question, seen, job) for job in question.asked}
+
+
+def _strata(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
+    """Chances that cover all of 0 to 1 evenly, in an order that is this job's own."""
+    return (rng.permutation(count) + rng.random(count)) / count
+
+
+# ---------------------------------------------------------------------------------------------- the question
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """How long one job will run in all: by its own report, by those like it, or by nothing."""
+
+    law: Law
+    ran: float
+    known: bool
+    pace: float | None = None
+    """Seconds in all by the progress that it reports."""
+
+    def length(self, chance: float) -> float:
+        """Its whole length at this chance; more than what it has run."""
+        return max(float(self.lengths(np.array([chance]))[0]), self.ran + 1.0)
+
+    def lengths(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.pace is None:
+            return self.law.quantiles(chances, self.ran)
+        # What is left by its own report, give or take a quarter: logistic in the logarithm, a simple spread.
+        left = max(self.pace - self.ran, 1.0) * (chances / (1.0 - chances)) ** 0.15
+        return np.minimum(self.ran + left, self.law.limit)
+
+
+def expected(one: Standing, durations: Durations, now: float, limit: float | None = None) -> Expected:
+    """What is known of its length. A reported progress beats history; `max_runtime` bounds both."""
+    job = one.job
+    found = durations.law(job.id, traits_of(job), now)
+    law = (found or ANYTHING).capped(limit if limit is not None else job.spec.max_runtime)
+    pace = pace_of(job, one.ran)
+    return Expected(law, one.ran, found is not None or pace is not None, pace)
+
+
+def traits_of(job: Job) -> Traits:
+    spec = job.spec
+    return Traits(spec.name, job.user, spec.queue, gpus_asked(spec.request))
+
+
+def pace_of(job: Job, ran: float) -> float | None:
+    """Seconds that it takes in all, if it goes on as it reports (`step` or `epoch` of `total`)."""
+    said = dict(job.progress)
+    total = said.get("total", 0.0)
+    done = said.get("step", said.get("epoch", 0.0))
+    return ran * total / done if total > 0.0 and 0.0 < done <= total and ran > 0.0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """The present with what is expected of each of its jobs."""
+
+    present: Present
+    expected: Mapping[JobId, Expected]
+    asked: tuple[JobId, ...]
+    standing: Mapping[JobId, Standing]
+    enough_known: bool
+
+    @classmethod
+    def about(cls, present: Present, durations: Durations, asked: Iterable[JobId] | None) -> "_Question":
+        standing = {one.job.id: one for one in present.jobs}
+        told = {job: expected(one, durations, present.now) for job, one in standing.items()}
+        moving = [job for job, one in standing.items() if _goes_on(one.job)]
+        wanted = moving if asked is None else [job for job in asked if job in standing]
+        return cls(present, told, tuple(wanted), standing, any(one.known for one in told.values()))
+
+
+def _goes_on(job: Job) -> bool:
+    """Whether it runs or waits by itself: not stopped, not paused by a person."""
+    return job.desired is Desired.RUN and (job.phase in HOLDING or waits(job))
+
+
+# ------------------------------------------------------------------------------------------------- one world
+
+
+def steady(gpus: float, /) -> float:  # noqa: ARG001 - that is what it says
+    """Lengths of the past were had at whatever sizes jobs had; so they are meant here."""
+    return 1.0
+
+
+@dataclass(slots=True)
+class _Future:
+    """What became of the jobs in one world."""
+
+    starts: dict[JobId, float] = field(default_factory=dict)
+    delays: dict[JobId, float] = field(default_factory=dict)
+    """Seconds until its end beyond those that it had still to run."""
+
+
+class _World:
+    """One future."""
+
+    def __init__(self, question: _Question, chances: Mapping[JobId, float]) -> None:
+        self._question = question
+        self._now = question.present.now
+        self._lengths = {job: question.expected[job].length(chance) for job, chance in chances.items()}
+        self._future = _Future()
+        self._unstarted = {job for job in question.asked if not question.standing[job].job.seats}
+        self._after = {one.job.id: set(one.after) for one in question.present.jobs if one.after}
+        self._ended = 0
+        self._moments = 0
+        self._since_last_start = 0
+
+    def play(self, works: Sequence[Work], costs: Costs, decide: Decide) -> _Future:
+        present = self._question.present
+        now = [self._underway(one) for one in present.jobs if not one.after and _counts(one.job)]
+        simulation = Simulation(
+            present.nodes,
+            present.queues,
+            works,
+            costs=costs,
+            underway=now,
+            begin=self._now,
+            watch=self._note,
+            decide=decide,
+        )
+        simulation.run(until=self._over)
+        self._read(simulation)
+        return self._future
+
+    def _underway(self, one: Standing) -> Underway:
+        job = one.job
+        length = self._lengths[job.id]
+        if job.desired is not Desired.RUN:  # It is about to leave.
+            length = one.ran + job.spec.checkpoint.grace
+        request = job.spec.request
+        elastic = request.elastic
+        work = Work(
+            id=job.id,
+            submit=job.submitted_at,
+            duration=length,
+            gpus=gpus_asked(request),
+            size=None if elastic is None else elastic.replicas,
+            queue=job.spec.queue,
+            user=job.user,
+            speedup=steady,
+            grace=job.spec.checkpoint.grace,
+            spec=job.spec,
+        )
+        return Underway(job, work, one.ran)
+
+    def _note(self, simulation: Simulation, decisions: Decisions) -> None:
+        for action in decisions.actions:
+            if isinstance(action, Start):
+                self._future.starts.setdefault(action.job, simulation.now)
+                if action.job in self._unstarted:
+                    self._unstarted.discard(action.job)
+                    self._since_last_start = 0
+
+    def _over(self, simulation: Simulation) -> bool:
+        self._moments += 1
+        self._since_last_start += 1
+        if self._after and len(simulation.effects.ended) > self._ended:
+            self._release(simulation)
+        self._ended = len(simulation.effects.ended)
+        if self._moments >= MOST_MOMENTS or simulation.now - self._now > HORIZON:
+            return True
+        return not self._unstarted and self._since_last_start > MORE_MOMENTS
+
+    def _release(self, simulation: Simulation) -> None:
+        """Let those in whose predecessors have all ended."""
+        gone = {ran.work.id for ran in simulation.effects.ended[self._ended :]}
+        for job, awaited in list(self._after.items()):
+            awaited -= gone
+            if not awaited:
+                del self._after[job]
+                simulation.admit(self._underway(self._question.standing[job]))
+
+    def _read(self, simulation: Simulation) -> None:
+        ended = {ran.work.id: ran.ended for ran in simulation.effects.ended}
+        for job in self._question.asked:
+            left = self._lengths[job] - self._question.expected[job].ran
+            end = ended.get(job)
+            run = simulation.effects.runs.get(job)
+            if end is None and run is not None and run.rate > 0.0:
+                end = run.ends_at()
+            if end is not None:
+                self._future.delays[job] = max(0.0, end - self._now - left)
+
+
+def _counts(job: Job) -> bool:
+    """Whether the scheduler has to do with it: it holds something, or waits for it."""
+    return bool(job.seats) or waits(job)
+
+
+# ---------------------------------------------------------------------------------------------- who may come
+
+
+def _fitting(present: Present, works: Sequence[Work]) -> list[Work]:
+    """Those that this pool and these queues could run; the others would not be let in today."""
+    snapshot = Snapshot(present.nodes, present.queues)
+    judged: dict[object, bool] = {}
+    kept = []
+    for work in works:
+        if work.submit < present.now - LOOK_BACK * DAY:
+            continue
+        spec = work.job().spec
+        sort = (spec.queue, spec.request, spec.priority, spec.node_selector)
+        if sort not in judged:
+            queue = snapshot.tree.by_name.get(spec.queue)
+            judged[sort] = queue is not None and queue.leaf and not never_fits(snapshot, spec)
+        if judged[sort]:
+            kept.append(work)
+    return kept
+
+
+def _arrivals(past: Sequence[Work], now: float, rng: np.random.Generator) -> list[Work]:
+    """Arrivals as they were from a day of the past on, at the same time of day; bursts stay bursts."""
+    if not past:
+        return []
+    days = int(min(LOOK_BACK, (now - past[0].submit) // DAY))
+    if days < 1:
+        return []
+    times = np.array([work.submit for work in past])
+    found: list[Work] = []
+    for passed in range(int(COMING // DAY)):
+        back = int(rng.integers(1, days + 1)) * DAY
+        begin = now - back
+        low, high = np.searchsorted(times, (begin, begin + DAY))
+        shift = back + passed * DAY
+        found += [
+            replace(work, id=JobId(f"new-{passed}-{number}"), submit=work.submit + shift)
+            for number, work in enumerate(past[low:high])
+        ]
+    return found
+
+
+# ---------------------------------------------------------------------------------------------- the answers
+
+
+class _Seen:
+    """Starts and delays of every asked job, world by world; infinite where there was none."""
+
+    def __init__(self) -> None:
+        self.starts: dict[JobId, list[float]] = {}
+        self.delays: dict[JobId, list[float]] = {}
+
+    def take(self, question: _Question, future: _Future) -> None:
+        for job in question.asked:
+            self.starts.setdefault(job, []).append(future.starts.get(job, float("inf")))
+            self.delays.setdefault(job, []).append(future.delays.get(job, float("inf")))
+
+
+def _told(question: _Question, seen: _Seen, job: JobId) -> Forecast:
+    present, one, known = question.present, question.standing[job], question.expected[job]
+    starts = np.array(seen.starts.get(job, ()))
+    delays = np.array(seen.delays.get(job, ()))
+    start = None if one.job.seats or not len(starts) else _chances(starts)
+    if start is not None and start.at[0] > present.now and not question.enough_known:
+        return Forecast(job, present.now, unknown=NO_HISTORY)
+    if start is not None and start.at[0] == float("inf"):
+        return Forecast(job, present.now, unknown=NEVER)
+    if not known.known or not len(delays):
+        return Forecast(job, present.now, start, unknown=NO_HISTORY)
+    left = known.lengths(GRID) - known.ran
+    ends = present.now + (delays[:, None] + np.maximum(left, 0.0)[None, :]).ravel()
+    return Forecast(job, present.now, start, _chances(ends))
+
+
+def _chances(moments: NDArray[np.float64]) -> Chances:
+    """Quantiles by rank: interpolation would make infinities of what lies beside one."""
+    ordered = np.sort(moments)
+    ranks = np.minimum((np.array(LEVELS) * len(ordered)).astype(int), len(ordered) - 1)
+    return Chances(tuple(float(moment) for moment in ordered[ranks]))
