@@ -23,15 +23,9 @@ from benchmarks.pollux_fairness import Alone, finish_time_fairness
 from benchmarks.pollux_live import LiveReplay
 from benchmarks.pollux_policies import Optimus, Tiresias
 from benchmarks.pollux_replay import AskedBatch, Outcome, Policy, Running, replay
-from benchmarks.pollux_traces import (
-    WORKLOADS,
-    Application,
-    data_folder,
-    published,
-    read_applications,
-    read_workload,
-)
+from benchmarks.pollux_traces import WORKLOADS, data_folder, published, read_applications, read_workload
 from grus.scheduling.allocation import Rule
+from grus.simulation.applications import Application
 
 HELD_OUT = (5, 6, 7, 8)
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from benchmarks.pollux_placing import arrange
 from benchmarks.pollux_replay import NODES, PER_NODE, RESTART, Allocation, Running
-from benchmarks.pollux_traces import Application, rigid_batch
 from grus.scheduling.allocation import Candidate, Rule, allocate, within_reach
 from grus.scheduling.speedup import (
     Batches,
@@ -27,6 +26,7 @@ from grus.scheduling.speedup import (
     fit,
     pooled,
 )
+from grus.simulation.applications import Application, rigid_batch
 
 SIZES = (1, 2, 4, *range(8, NODES * PER_NODE + 1, 4))
 SHAPES = dense_shapes(SIZES, PER_NODE)

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from benchmarks.pollux_traces import Application, Placement, Submission, rigid_batch
+from benchmarks.pollux_traces import Submission
+from grus.simulation.applications import Application, Placement, rigid_batch
 
 NODES = 16
 PER_NODE = 4

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.pollux_traces import Application, data_folder, dense, read_applications
+from benchmarks.pollux_traces import data_folder, read_applications
 from grus.scheduling.speedup import (
     Batches,
     Noise,
@@ -21,6 +21,7 @@ from grus.scheduling.speedup import (
     fit,
     pooled,
 )
+from grus.simulation.applications import Application, dense
 
 DATA = data_folder()
 NOISE = Noise(grad_sqr=1.0, grad_var=20.0)

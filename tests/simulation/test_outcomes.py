@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from grus.model.identifiers import NodeId
 from grus.simulation.outcomes import Active, Outcome, measure, percentile
+from grus.simulation.simulator import Fault
 from tests.scheduling.builders import a_queue
 from tests.simulation.scenes import a_simulation, a_work
 
@@ -87,3 +89,20 @@ def test_a_percentile_is_one_of_the_values() -> None:
     assert percentile([1.0, 2.0], 0.5) == 1.0
     assert percentile(list(map(float, range(1, 101))), 0.99) == 99.0
     assert percentile([], 0.5) == 0.0
+
+
+def test_gpus_that_hardly_speed_a_job_up_are_hardly_useful() -> None:
+    """Two GPUs do what one did in the same time: half of what is held is useful; never more than held."""
+    wide = a_simulation("1x2", [a_work("e", gpus=1, size=(1, 2), efficiency=0.0)]).run()
+    assert measure(wide).utilisation == 1.0
+    assert measure(wide).useful == pytest.approx(0.5)
+    narrow = a_simulation("1x1", [a_work("e", gpus=2, size=(1, 2), efficiency=0.5)]).run()
+    assert measure(narrow).utilisation == 1.0
+    assert measure(narrow).useful == 1.0
+
+
+def test_lost_work_is_gpu_time_that_was_held_and_not_useful() -> None:
+    works = [a_work("x", gpus=2, duration=100.0)]
+    result = a_simulation("1x2", works, faults=[Fault(60.0, NodeId("n1"), 70.0)]).run()
+    (ran,) = result.jobs
+    assert (ran.lost, ran.useful, ran.held) == (120.0, 200.0, 320.0)

@@ -123,6 +123,8 @@ def answer(comparison: Comparison) -> str:
     )
     if not buys:
         return said[0].upper() + said[1:]
+    if gain.spread is None:
+        said += " One world was looked at; --seeds 5 tells how sure this is."
     worth = gain.mean <= -WORTH_IT and (gain.spread is None or gain.mean + gain.spread < 0)
     if worth:
         return f"Yes, buy: {said}"

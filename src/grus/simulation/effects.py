@@ -145,7 +145,8 @@ class Effects:
 
     def _work(self, run: Run, seats: tuple[Seat, ...], since: float) -> None:
         """From `since` on it works on these seats; foresee its end."""
-        run.rate = run.work.rate(gpus_of(seats)) * self._speed(seats)
+        run.busy = gpus_of(seats)
+        run.rate = run.work.rate(run.busy) * self._speed(seats)
         run.since = since
         run.epoch += 1
         self.agenda.push(run.ends_at(), Kind.END, run, run.epoch)
@@ -162,7 +163,7 @@ class Effects:
         run.pauses += 1
         grace = run.work.grace
         if self.costs.pause <= grace:
-            run.saved = run.done
+            run.save()
         else:
             run.fall_back()
         run.job = replace(
@@ -237,6 +238,7 @@ class Effects:
         return self._joined(run, now) if due.kind is Kind.JOINED else self._saved(run, now)
 
     def _end(self, run: Run, now: float) -> bool:
+        run.catch_up(now)
         run.rate = 0.0
         run.job = replace(run.job, phase=Phase.SUCCEEDED, seats=(), ended_at=now)
         self.snapshot.put(run.job)
@@ -281,7 +283,7 @@ class Effects:
     def _saved(self, run: Run, now: float) -> bool:
         """A checkpoint by itself; it changes what a kill would cost, but is no reason to decide anew."""
         run.catch_up(now)
-        run.saved = run.done
+        run.save()
         run.job = replace(run.job, saved_at=now)
         self.snapshot.put(run.job)
         assert run.work.save_every is not None

@@ -52,7 +52,8 @@ class Outcome:
     utilisation: float
     """Held GPU-time / what the healthy pool had to give."""
     useful: float
-    """The same with the part of it only in which lasting work was done."""
+    """The same with the part of it only in which lasting work was done, and no more of it than the same work
+    needs at the size asked for."""
     fragmentation: float
     """Part of the time of idle GPUs that these stood on nodes partly used by others."""
     slowdown_mean: float

@@ -30,7 +30,8 @@ class Ran:
     """Seconds without GPUs, the pauses by the scheduler included."""
     held: float
     useful: float
-    """What it would have held had nothing disturbed it: the part of `held` in which lasting work was done."""
+    """The part of `held` in which lasting work was done; at most what that work needs at the size asked for,
+    so that GPUs which speed a job up little count little."""
     lost: float
     """Work done and lost again, since the last checkpoint before a kill or a fault."""
     pauses: int

@@ -12,6 +12,7 @@ class Run:
 
     __slots__ = (
         "boots",
+        "busy",
         "done",
         "epoch",
         "faults",
@@ -19,6 +20,7 @@ class Run:
         "gpus_since",
         "held",
         "job",
+        "kept",
         "lost",
         "pauses",
         "rate",
@@ -29,6 +31,7 @@ class Run:
         "waited",
         "waiting_since",
         "work",
+        "worked",
     )
 
     def __init__(self, work: Work, job: Job, done: float = 0.0) -> None:
@@ -39,6 +42,12 @@ class Run:
         self.saved = done
         """How much of it would survive a kill."""
         self.rate = 0.0
+        self.busy = 0.0
+        """GPUs that do the work at this rate."""
+        self.worked = 0.0
+        """GPU-seconds in which work was done, as of `since`."""
+        self.kept = 0.0
+        """The part of them whose work would survive a kill."""
         self.since = 0.0
         """From when on it works at `rate`; in the future while it boots or stalls."""
         self.epoch = 0
@@ -59,13 +68,21 @@ class Run:
     def catch_up(self, now: float) -> None:
         """Count what it did up to now."""
         if now > self.since:
-            self.done = min(self.work.duration, self.done + (now - self.since) * self.rate)
+            if self.rate:
+                self.done = min(self.work.duration, self.done + (now - self.since) * self.rate)
+                self.worked += (now - self.since) * self.busy
             self.since = now
+
+    def save(self) -> None:
+        """What is done up to now survives a kill."""
+        self.saved = self.done
+        self.kept = self.worked
 
     def fall_back(self) -> None:
         """Lose what was not saved."""
-        self.lost += (self.done - self.saved) * self.work.gpus
+        self.lost += self.worked - self.kept
         self.done = self.saved
+        self.worked = self.kept
 
     def ends_at(self) -> float:
         return self.since + (self.work.duration - self.done) / self.rate
@@ -95,13 +112,15 @@ class Run:
         self.hold(0.0, now)
         self.wait_no_more(now)
         done = self.job.terminal
+        if done:
+            self.save()
         return Ran(
             work=self.work,
             started=self.job.first_started_at,
             ended=now if done else None,
             waited=self.waited,
             held=self.held,
-            useful=(self.work.duration if done else self.saved) * self.work.gpus,
+            useful=min(self.kept, self.saved * self.work.gpus),
             lost=self.lost,
             pauses=self.pauses,
             resizes=self.resizes,

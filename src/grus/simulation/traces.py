@@ -1,18 +1,19 @@
 """Readers of traces: jobs that came somewhere, some time, and how long they ran.
 
-Two kinds of CSV, told apart by their heading, and this pool's own history. Every mistake of a file is told,
-each with its line; a file with one is not half read. Blank lines are passed over.
+Three kinds of CSV, told apart by their heading; this pool's own history is in `history`. Every mistake of a
+file is told, each with its line; a file with one is not half read. Blank lines are passed over.
 
     timestamp,duration,num_gpus,gpu_time,vc        as published of Microsoft's Philly clusters (or `cluster`)
+    name,time,application,num_replicas,batch_size  as published with Pollux; needs its measurements too
     submit,duration,gpus[,queue,user,priority,min,max,type,checkpoint,max_runtime]
 """
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from grus.api.units import parse_seconds
 from grus.model.errors import BadInput, Mistake
@@ -20,7 +21,7 @@ from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import PRIORITIES, JobType
 from grus.model.queues import DEFAULT_QUEUE
 from grus.model.resources import GPU, Range
-from grus.simulation.work import Work
+from grus.simulation.work import Speedup, Work
 
 MOST_MISTAKES = 100
 """More are counted, not listed."""
@@ -31,6 +32,9 @@ PHILLY = ("timestamp", "duration", "num_gpus")
 PHILLY_MORE = ("gpu_time", "vc", "cluster", "user")
 GENERIC = ("submit", "duration", "gpus")
 GENERIC_MORE = ("queue", "user", "priority", "min", "max", "type", "checkpoint", "max_runtime")
+POLLUX = ("name", "time", "application", "num_replicas", "batch_size")
+MOST_NAME = 63
+"""Characters of a queue's or user's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,34 +58,69 @@ class Line:
         return default
 
 
-def read_trace(text: Iterable[str], *, node_gpus: int = 8) -> list[Work]:
+class Curves(Protocol):
+    """How applications run; `pollux.Curves` are such."""
+
+    def knows(self, name: str, /) -> bool: ...
+
+    def request(self, name: str, gpus: int, batch: int, /) -> tuple[float, Range | None, Speedup]:
+        """Duration on so many GPUs, possible sizes, speeds. Raises ValueError with the broken rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a line does not say: GPUs of the largest node, and how applications run."""
+
+    node_gpus: int
+    curves: Curves | None
+
+
+def read_trace(
+    text: Iterable[str], *, node_gpus: int = 8, curves: Callable[[], Curves] | None = None
+) -> list[Work]:
     """The jobs of a CSV file, in order of submission. Raises BadInput with every mistake.
 
     `node_gpus`: a rigid job of at most so many GPUs wants them on one node.
+    `curves`: gives what was measured of the applications; asked for a workload of Pollux only.
     """
-    rows = csv.reader(text)
-    heading, number = _heading(rows)
-    philly = set(PHILLY) <= set(heading)
-    _check_heading(heading, number, philly)
     mistakes: list[Mistake] = []
+    rows = _rows(text, mistakes)
+    number, heading = _heading(rows, mistakes)
+    make = _kind(heading, number)
+    around = Around(node_gpus, curves() if curves is not None and make is _pollux_work else None)
     works: list[Work] = []
-    make = _philly_work if philly else _generic_work
-    for row in rows:
-        if not row or not any(cell.strip() for cell in row):
-            continue
+    last = number
+    for last, row in rows:
         if len(row) != len(heading):
             rule = f"must have {len(heading)} cells like the heading, has {len(row)}"
-            mistakes.append(Mistake("line", rule, ",".join(row)[:80], rows.line_num))
+            mistakes.append(Mistake("line", rule, ",".join(row)[:80], last))
             continue
-        line = Line(rows.line_num, dict(zip(heading, row, strict=True)))
         before = len(mistakes)
-        made = make(line, mistakes, node_gpus)
+        made = make(Line(last, dict(zip(heading, row, strict=True))), mistakes, around)
         if len(mistakes) == before:
             works.append(made)
     if not works and not mistakes:
-        mistakes.append(Mistake("file", "has no jobs", line=rows.line_num))
+        mistakes.append(Mistake("file", "has no jobs", line=last))
     refuse(mistakes)
     return numbered(works)
+
+
+def _rows(text: Iterable[str], mistakes: list[Mistake]) -> Iterator[tuple[int, list[str]]]:
+    """Rows that are not blank, with the line on which each begins. One that is not CSV is a mistake."""
+    # Strict: a quote that is never closed would else swallow the rest of the file without a word.
+    rows = csv.reader(text, strict=True)
+    begun = 1
+    while True:
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            mistakes.append(Mistake("line", f"is not CSV: {error}", line=begun))
+        else:
+            if any(cell.strip() for cell in row):
+                yield begun, row
+        begun = rows.line_num + 1
 
 
 def refuse(mistakes: Sequence[Mistake]) -> None:
@@ -102,17 +141,29 @@ def numbered(works: Iterable[Work]) -> list[Work]:
 # ------------------------------------------------------------------------------------------------ heading
 
 
-def _heading(rows: Any) -> tuple[list[str], int]:
-    for row in rows:
-        if row and any(cell.strip() for cell in row):
-            return [cell.strip().lower().lstrip("\ufeff") for cell in row], rows.line_num
+def _heading(rows: Iterator[tuple[int, list[str]]], mistakes: list[Mistake]) -> tuple[int, list[str]]:
+    for number, row in rows:
+        return number, [cell.strip().lower().lstrip("\ufeff") for cell in row]
+    refuse(mistakes)
     raise BadInput(
         [Mistake("file", "is empty; it must begin with a heading such as submit,duration,gpus", line=1)]
     )
 
 
-def _check_heading(heading: Sequence[str], line: int, philly: bool) -> None:
-    needed, more = (PHILLY, PHILLY_MORE) if philly else (GENERIC, GENERIC_MORE)
+def _kind(heading: Sequence[str], line: int) -> "Make":
+    """The reader of lines for this heading, once that is in order."""
+    named = set(heading)
+    if len(named & set(POLLUX)) > len(named & set(GENERIC)) and "application" in named:
+        _check_heading(heading, line, POLLUX, ())
+        return _pollux_work
+    if set(PHILLY) <= named:
+        _check_heading(heading, line, PHILLY, PHILLY_MORE)
+        return _philly_work
+    _check_heading(heading, line, GENERIC, GENERIC_MORE)
+    return _generic_work
+
+
+def _check_heading(heading: Sequence[str], line: int, needed: Sequence[str], more: Sequence[str]) -> None:
     known = ", ".join((*needed, *more))
     mistakes = [
         Mistake("heading", f"names an unknown column; there are {known}", name or "nothing", line)
@@ -135,22 +186,44 @@ def _check_heading(heading: Sequence[str], line: int, philly: bool) -> None:
 # -------------------------------------------------------------------------------------------------- lines
 
 
-def _philly_work(line: Line, mistakes: list[Mistake], node_gpus: int) -> Work:
+Make = Callable[[Line, list[Mistake], Around], Work]
+
+
+def _philly_work(line: Line, mistakes: list[Mistake], around: Around) -> Work:
     gpus = line.read("num_gpus", _whole, mistakes, None) or 1
-    queue = line.cells.get("vc") or line.cells.get("cluster") or DEFAULT_QUEUE
+    queue = line.read("vc", _name, mistakes, "") or line.read("cluster", _name, mistakes, DEFAULT_QUEUE)
     return Work(
         id=JobId(""),
         submit=line.read("timestamp", _moment, mistakes) or 0.0,
         duration=line.read("duration", _seconds, mistakes) or 1.0,
         gpus=gpus,
         queue=QueueName(queue),
-        user=UserName(line.cells.get("user") or queue),
-        one_node=gpus <= node_gpus,
+        user=UserName(line.read("user", _name, mistakes, queue)),
+        one_node=gpus <= around.node_gpus,
         line=line.number,
     )
 
 
-def _generic_work(line: Line, mistakes: list[Mistake], node_gpus: int) -> Work:
+def _pollux_work(line: Line, mistakes: list[Mistake], around: Around) -> Work:
+    name = line.read("application", _name, mistakes, "")
+    gpus = line.read("num_replicas", _whole, mistakes) or 1
+    batch = line.read("batch_size", _whole_batch, mistakes) or 1
+    submit = line.read("time", _moment, mistakes) or 0.0
+    work = Work(id=JobId(""), submit=submit, duration=1.0, gpus=gpus, line=line.number)
+    if around.curves is None or not around.curves.knows(name):
+        rule = "has no measurements; say where they are: --applications FOLDER with a folder for each"
+        mistakes.append(Mistake("application", rule, name or "nothing", line.number))
+        return work
+    try:
+        duration, size, speedup = around.curves.request(name, gpus, batch)
+    except ValueError as error:
+        mistakes.append(Mistake("num_replicas", str(error), f"{gpus} at batch {batch}", line.number))
+        return work
+    # The sort of job is who asks: jobs of one application know of each other.
+    return replace(work, duration=duration, size=size, speedup=speedup, user=UserName(name), one_node=False)
+
+
+def _generic_work(line: Line, mistakes: list[Mistake], around: Around) -> Work:
     gpus = line.read("gpus", _gpus, mistakes) or 1
     low, high = line.read("min", _whole, mistakes, 0), line.read("max", _whole, mistakes, 0)
     size = None
@@ -170,11 +243,11 @@ def _generic_work(line: Line, mistakes: list[Mistake], node_gpus: int) -> Work:
         duration=line.read("duration", _seconds, mistakes) or 1.0,
         gpus=gpus,
         size=size if size is None or not size.rigid else None,
-        queue=QueueName(line.cells.get("queue", "").strip() or DEFAULT_QUEUE),
-        user=UserName(line.cells.get("user", "").strip()),
+        queue=QueueName(line.read("queue", _name, mistakes, DEFAULT_QUEUE)),
+        user=UserName(line.read("user", _name, mistakes, "")),
         priority=line.read("priority", _priority, mistakes, usual),
         type=kind,
-        one_node=gpus <= node_gpus,
+        one_node=gpus <= around.node_gpus,
         save_every=line.read("checkpoint", _seconds, mistakes, 0.0) or None,
         max_runtime=line.read("max_runtime", _seconds, mistakes, 0.0) or None,
         line=line.number,
@@ -229,6 +302,20 @@ def _whole(text: str) -> int:
     if not number.is_integer() or not 1 <= number <= MOST_GPUS:
         raise ValueError(rule)
     return int(number)
+
+
+def _whole_batch(text: str) -> int:
+    rule = "must be a whole number from 1"
+    number = _number(text, rule)
+    if not number.is_integer() or number < 1:
+        raise ValueError(rule)
+    return int(number)
+
+
+def _name(text: str) -> str:
+    if len(text) > MOST_NAME or not text.isprintable():
+        raise ValueError(f"must be at most {MOST_NAME} printable characters")
+    return text
 
 
 def _gpus(text: str) -> float:

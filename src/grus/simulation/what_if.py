@@ -15,10 +15,13 @@ from grus.model.identifiers import JobId, QueueName
 from grus.model.queues import Queue, Quota, check_tree
 from grus.model.resources import GPU, Range
 from grus.scheduling.snapshot import Snapshot
+from grus.simulation.drawing import Drawn, draw
 from grus.simulation.effects import Costs
 from grus.simulation.outcomes import Outcome, measure
+from grus.simulation.policy import USUAL, decide_named
 from grus.simulation.pools import count_gpus, parse_nodes, shares
-from grus.simulation.simulator import Fault, Progress, check_fits, simulate
+from grus.simulation.simulator import Fault, Progress, Simulation, check_fits
+from grus.simulation.traces import refuse
 from grus.simulation.work import Work
 from grus.simulation.workloads import random_faults
 
@@ -35,16 +38,19 @@ class Change:
     remove: tuple[str, ...] = ()
     quotas: Mapping[str, float] = field(default_factory=dict)
     load: float = 1.0
+    policy: str = ""
+    """Another policy than the present one's."""
 
     @property
     def nothing(self) -> bool:
-        return not (self.add_nodes or self.remove or self.quotas) and self.load == 1.0
+        return not (self.add_nodes or self.remove or self.quotas or self.policy) and self.load == 1.0
 
     def words(self) -> str:
         """The change, for people."""
         parts = [f"with {self.add_nodes} more" if self.add_nodes else ""]
         parts += [f"without {', '.join(self.remove)}" if self.remove else ""]
         parts += [f"with quota {name}={gpus:g}" for name, gpus in self.quotas.items()]
+        parts += [f"under the policy {self.policy}" if self.policy else ""]
         parts += [f"at {self.load:g} times the load" if self.load != 1.0 else ""]
         return " and ".join(part for part in parts if part)
 
@@ -59,6 +65,17 @@ class Scenario:
     works: tuple[Work, ...]
     costs: Costs = field(default_factory=Costs)
     faults: tuple[Fault, ...] = ()
+    policy: str = USUAL
+    draw: bool = False
+    """Whether what can be drawn of it is kept too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What comes out of one scenario."""
+
+    outcome: Outcome
+    drawn: Drawn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,24 +86,25 @@ class Chaos:
     repair: float = 4 * 3600.0
 
 
-def run(scenario: Scenario, progress: Progress | None = None) -> Outcome:
+def run(scenario: Scenario, progress: Progress | None = None) -> Simulated:
     """One simulation; a function of values, so that several can run on several cores."""
-    made = simulate(
+    made = Simulation(
         scenario.nodes,
         scenario.queues,
         scenario.works,
         costs=scenario.costs,
         faults=scenario.faults,
-        progress=progress,
-    )
-    return measure(made)
+        decide=decide_named(scenario.policy),
+        history=scenario.draw,
+    ).run(progress)
+    return Simulated(measure(made), draw(made) if scenario.draw else None)
 
 
-def one_by_one(scenarios: Sequence[Scenario]) -> list[Outcome]:
+def one_by_one(scenarios: Sequence[Scenario]) -> list[Simulated]:
     return [run(scenario) for scenario in scenarios]
 
 
-Runner = Callable[[Sequence[Scenario]], list[Outcome]]
+Runner = Callable[[Sequence[Scenario]], list[Simulated]]
 """Runs all of them, on as many cores as it likes, and keeps their order."""
 
 
@@ -96,6 +114,8 @@ class Side:
 
     name: str
     outcomes: tuple[Outcome, ...]
+    drawn: Drawn | None = None
+    """Of the first seed, if it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,24 +136,57 @@ def compare(
     seeds: int = 1,
     static: bool = True,
     chaos: Chaos | None = None,
+    draw: bool = False,
     runner: Runner = one_by_one,
 ) -> Comparison:
     """The present, what would be, and the same jobs on a static split, for each seed. All input is judged
-    before the first simulation."""
+    before the first simulation. `draw`: keep what can be drawn of the first seed."""
+    judge(present, change, static)
     made: dict[str, list[Scenario]] = {}
     for seed in range(seeds):
-        world = replace(present, works=tuple(resample(present.works, seed)))
+        world = replace(present, works=tuple(resample(present.works, seed)), draw=draw and seed == 0)
         made.setdefault(PRESENT, []).append(with_faults(world, chaos, seed))
         if not change.nothing:
             made.setdefault(WHAT_IF, []).append(with_faults(changed(world, change, seed), chaos, seed))
         if static:
             made.setdefault(STATIC, []).append(with_faults(static_split(world), chaos, seed))
-    for scenarios in made.values():
-        check_fits(Snapshot(scenarios[0].nodes, scenarios[0].queues), scenarios[0].works)
     flat = [scenario for scenarios in made.values() for scenario in scenarios]
-    outcomes = iter(runner(flat))
-    sides = tuple(Side(name, tuple(next(outcomes) for _ in scenarios)) for name, scenarios in made.items())
-    return Comparison(change, sides)
+    results = iter(runner(flat))
+    return Comparison(change, tuple(_side(name, [next(results) for _ in s]) for name, s in made.items()))
+
+
+def _side(name: str, results: Sequence[Simulated]) -> Side:
+    return Side(name, tuple(one.outcome for one in results), results[0].drawn)
+
+
+def judge(present: Scenario, change: Change, static: bool = False) -> None:
+    """Raise BadInput with everything that is wrong: with the jobs on the pool, and with the change.
+
+    A job that fits today and would not after the change is told so, once.
+    """
+    mistakes = misfits(present)
+    try:
+        then = changed(replace(present, works=tuple(present.works)), replace(change, load=1.0), 0)
+    except BadInput as error:
+        mistakes += error.mistakes
+    else:
+        told = {mistake.line for mistake in mistakes}
+        new = [] if change.nothing else [one for one in misfits(then) if one.line not in told or not one.line]
+        mistakes += [replace(one, rule=f"{change.words()} it {one.rule}") for one in new]
+    if not change.load > 0:
+        mistakes.append(Mistake("load", "must be above zero", f"{change.load:g}"))
+    if not mistakes and static:
+        mistakes += misfits(static_split(present))
+    refuse(mistakes)
+
+
+def misfits(scenario: Scenario) -> list[Mistake]:
+    """Jobs that no state of the scenario's pool could run."""
+    try:
+        check_fits(Snapshot(scenario.nodes, scenario.queues), scenario.works)
+    except BadInput as error:
+        return list(error.mistakes)
+    return []
 
 
 def with_faults(scenario: Scenario, chaos: Chaos | None, seed: int) -> Scenario:
@@ -182,18 +235,28 @@ def changed(present: Scenario, change: Change, seed: int) -> Scenario:
             mistakes.append(Mistake("remove", f"names no node; there are {_some(sorted(names))}", name))
     nodes = [node for node in nodes if node.id not in change.remove]
     if change.add_nodes:
-        nodes += parse_nodes(change.add_nodes, field="add-nodes", first=_free_number(present.nodes))
-    if not nodes:
+        try:
+            nodes += parse_nodes(change.add_nodes, field="add-nodes", first=_free_number(present.nodes))
+        except BadInput as error:
+            mistakes += error.mistakes
+    if not nodes and not mistakes:
         mistakes.append(
             Mistake("remove", "leaves no node at all; keep at least one", ", ".join(change.remove))
         )
     queues = _with_quotas(present.queues, change.quotas, count_gpus(nodes), mistakes)
     if not change.load > 0:
         mistakes.append(Mistake("load", "must be above zero", f"{change.load:g}"))
+    policy = change.policy or present.policy
+    try:
+        decide_named(policy)
+    except BadInput as error:
+        mistakes += error.mistakes
     if mistakes:
         raise BadInput(mistakes)
     works = present.works if change.load == 1.0 else with_load(present.works, change.load, seed)
-    return replace(present, name=WHAT_IF, nodes=tuple(nodes), queues=queues, works=tuple(works))
+    return replace(
+        present, name=WHAT_IF, nodes=tuple(nodes), queues=queues, works=tuple(works), policy=policy
+    )
 
 
 def _some(names: Sequence[str], most: int = 8) -> str:
@@ -215,12 +278,13 @@ def _with_quotas(
             mistakes.append(Mistake("quota", f"names no queue; there are {_some(sorted(names))}", name))
         elif not 0 <= number <= gpus:
             mistakes.append(Mistake("quota", f"of {name} must be from 0 to the pool's {gpus}", f"{number:g}"))
+    if mistakes or not quotas:
+        return queues
     found = tuple(
         replace(queue, quota=Quota.of(quotas[queue.name])) if queue.name in quotas else queue
         for queue in queues
     )
-    if quotas and not mistakes:
-        mistakes += check_tree(found, gpus * GPU)
+    mistakes += check_tree(found, gpus * GPU)
     return found
 
 
