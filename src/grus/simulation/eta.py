@@ -21,7 +21,7 @@ from grus.model.jobs import HOLDING, Desired, Job
 from grus.model.queues import Queue
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decisions, Start
-from grus.scheduling.explain import never_fits
+from grus.scheduling.fitting import never_fits
 from grus.scheduling.snapshot import Snapshot, waits
 from grus.simulation.durations import ANYTHING, Durations, Law, Traits
 from grus.simulation.effects import Costs
