@@ -17,6 +17,8 @@ from grus.model.queues import Queue
 from grus.model.resources import GPU, Range, Request
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decision, Decisions, Pause, Requeue, Resize, Start
+from grus.scheduling.outlook import Outlook
+from grus.scheduling.policies import GRUS, Policy
 from grus.scheduling.snapshot import Snapshot
 from tests.scheduling import invariants, reference
 from tests.scheduling.builders import a_job, a_pool, a_queue, lose, with_device
@@ -24,14 +26,21 @@ from tests.scheduling.dump import dump
 from tests.scheduling.reference import Facts
 
 START_SECONDS, PAUSE_SECONDS, LEAVE_SECONDS, STOP_SECONDS = 1.0, 2.0, 1.0, 2.0
-WORKED_OUT = frozenset({"changes", "over_cache", "share", "exact", "demand", "kept_weights"})
-"""Fair shares and branches' demand, kept on the queues and worked out anew by every cycle."""
+WORKED_OUT = frozenset(
+    {"changes", "over_cache", "share", "exact", "demand", "kept_weights", "ladder", "_unmeasured"}
+)
+"""Fair shares and branches' demand, kept on the queues and worked out anew by every cycle; what sizes are
+worth, worked out when it is first asked for."""
 
 
 class World:
     """Nodes, queues and jobs, and the time. All names are plain strings."""
 
-    def __init__(self, pool: str | Iterable[Node], *queues: Queue, seed: int = 0) -> None:
+    def __init__(
+        self, pool: str | Iterable[Node], *queues: Queue, seed: int = 0, policy: Policy = GRUS
+    ) -> None:
+        self.policy = policy
+        self.outlooks: dict[JobId, Outlook] = {}
         self.nodes = a_pool(pool) if isinstance(pool, str) else tuple(pool)
         whole = sum(len(node.devices) for node in self.nodes)
         self.queues: tuple[Queue, ...] = queues or (a_queue("default", quota=whole),)
@@ -39,7 +48,7 @@ class World:
         self.now = 1000.0
         self.wake_at: float | None = None
         self.history: list[tuple[float, Decision]] = []
-        self.snapshot = Snapshot(self.nodes, self.queues, ())
+        self.snapshot = Snapshot(self.nodes, self.queues, (), policy)
         self._timers: list[tuple[float, JobId, int, Phase | None]] = []
         self._chance = random.Random(seed)
         self._last_run: dict[JobId, Job] = {}
@@ -61,6 +70,12 @@ class World:
             self.submit(job)
             self.settle()
         return self
+
+    def expect(self, name: str, outlook: Outlook) -> "World":
+        """Somebody has measured the job."""
+        self.outlooks[JobId(name)] = outlook
+        self.snapshot.expect(JobId(name), outlook)
+        return self._disturbed()
 
     def finish(self, name: str) -> "World":
         """The job ends well; its GPUs are free at once."""
@@ -188,17 +203,20 @@ class World:
         jobs, queues, nodes = list(self.jobs.values()), list(self.queues), list(self.nodes)
         for things in (jobs, queues, nodes):
             self._chance.shuffle(things)
-        snapshot = Snapshot(nodes, queues, ())
+        snapshot = Snapshot(nodes, queues, (), self.policy)
         for job in jobs:
             if job.terminal and job.id in self._last_run:
                 snapshot.put(self._last_run[job.id])
         for job in jobs:
             snapshot.put(job, self._blocked(job))
+        for name, outlook in self.outlooks.items():
+            snapshot.expect(name, outlook)
         return snapshot
 
     def clone(self) -> "World":
         """Another world in the same state, to try something in."""
-        other = World(self.nodes, *self.queues)
+        other = World(self.nodes, *self.queues, policy=self.policy)
+        other.outlooks = dict(self.outlooks)
         other.jobs, other.now, other.wake_at = dict(self.jobs), self.now, self.wake_at
         other._timers, other._last_run = list(self._timers), dict(self._last_run)
         other.snapshot = other.anew()

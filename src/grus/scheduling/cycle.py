@@ -24,6 +24,7 @@ from grus.scheduling.rights import MINIMUM_RUN, PATIENCE, Asking, Piece, inside,
 from grus.scheduling.shapes import Shape
 from grus.scheduling.snapshot import Entry, Snapshot
 from grus.scheduling.topology import NOW, SOON
+from grus.scheduling.trading import trade
 from grus.scheduling.transaction import Transaction
 from grus.scheduling.victims import finds_victim, shrink_step
 
@@ -122,7 +123,8 @@ class Cycle:
         self.give(Stage.OVER)  #    which would be taken back by those who come after,
         if self._someone_behind:
             self.give(Stage.OVER)  # and last those whose preemptors were tried in vain
-        grow(self, by_quota=False)  # 4. spare GPUs to elastic jobs
+        grow(self, by_quota=False)  # 4. spare GPUs to elastic jobs, where they buy most,
+        trade(self)  #    and between them where that pays
 
     def over_leaves(self) -> tuple[list[QueueNode], float, bool]:
         """Queues over quota, the highest held / share of any branch, and whether any of them has surplus."""
@@ -164,7 +166,7 @@ class Cycle:
         line: list[tuple[Key, int, QueueNode, Turn]] = []
         for leaf in self.tree.leaves:
             if leaf.line.count and self._worth_asking(leaf, stage):
-                turn = Turn(leaf, self.started, self.blocked)
+                turn = Turn(leaf, self.started, self.blocked, self.snapshot.policy.by_user)
                 line.append((giving_key(leaf, by_quota, GPU), len(line), leaf, turn))
         heapify(line)
         while line:

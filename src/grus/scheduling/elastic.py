@@ -2,7 +2,7 @@
 
 Growth inside quota reclaims like a waiting job; above quota it takes what is idle, or surplus from queues
 above their fair share. Between queues the one with the lowest (held + 1) / share is next; inside a queue the
-rule is `next_to_grow`, the place where a model of what a GPU buys comes in: for now the smallest job grows.
+job to which a GPU is worth most, by its ladder.
 """
 
 from heapq import heapify, heappop, heappush
@@ -18,13 +18,9 @@ from grus.scheduling.topology import NOW, SOON
 
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Cycle
+    from grus.scheduling.ordering import Age
     from grus.scheduling.quota import QueueNode
     from grus.scheduling.snapshot import Entry
-
-
-def next_to_grow(candidates: "list[Entry]") -> "Entry":
-    """Equal marginal value: the smallest job is next, then the oldest."""
-    return min(candidates, key=lambda entry: (entry.held, entry.age))
 
 
 def grow(cycle: "Cycle", by_quota: bool) -> None:
@@ -32,7 +28,7 @@ def grow(cycle: "Cycle", by_quota: bool) -> None:
 
     `by_quota`: only growth inside quota, which is due before what others ask for over theirs.
     """
-    growing = _candidates(cycle)
+    growing = {queue: _climbers(cycle, entries) for queue, entries in _candidates(cycle).items()}
     line = [(giving_key(queue, by_quota, GPU), number, queue) for number, queue in enumerate(growing)]
     heapify(line)
     while line:
@@ -72,30 +68,69 @@ def can_grow(entry: "Entry") -> bool:
     return entry.running and entry.shape.elastic >= 0 and entry.shape.next_size(entry.size) is not None
 
 
-def _grow_one(cycle: "Cycle", candidates: "list[Entry]", by_quota: bool) -> bool:
+Climber = tuple[float, "Age", int, "Entry"]
+"""What each replica gains (negative, for the heap), the older first, the size to reach, and who."""
+
+
+def _climbers(cycle: "Cycle", entries: "list[Entry]") -> list[Climber]:
+    """The jobs of a queue that gain by growing, steepest first."""
+    found = [climber for entry in entries if (climber := _climber(cycle, entry)) is not None]
+    heapify(found)
+    return found
+
+
+def _climber(cycle: "Cycle", entry: "Entry") -> Climber | None:
+    step = cycle.snapshot.ladder(entry, present_size(cycle, entry)).up(entry.size)
+    return None if step is None else (-step.each, entry.age, step.size, entry)
+
+
+def _partly(cycle: "Cycle", entry: "Entry", size: int) -> Climber | None:
+    """There is no room for a whole step: the first part of it, if that alone gains something."""
+    ladder = cycle.snapshot.ladder(entry, present_size(cycle, entry))
+    each = ladder.loss(size, entry.size)
+    return (-each, entry.age, size, entry) if each > 0 else None
+
+
+def present_size(cycle: "Cycle", entry: "Entry") -> int:
+    """Replicas that it has outside this cycle's plans; 0 for one that only starts."""
+    before = cycle.transaction.touched.get(entry)
+    if before is None:
+        return entry.size
+    return sum(1 for place in before.places if place.part == entry.shape.elastic)
+
+
+def _grow_one(cycle: "Cycle", climbers: list[Climber], by_quota: bool) -> bool:
     """One step for one job of the queue; False when none of them can have one."""
-    while candidates:
-        entry = next_to_grow(candidates)
-        if not can_grow(entry) or not _step(cycle, entry, by_quota):
-            candidates.remove(entry)
+    while climbers:
+        _, _, size, entry = heappop(climbers)
+        following = entry.shape.next_size(entry.size)
+        if following is None:
             continue
-        return True
+        if _step(cycle, entry, size, by_quota):
+            if (climber := _climber(cycle, entry)) is not None:
+                heappush(climbers, climber)
+            return True
+        if size > following and (partly := _partly(cycle, entry, following)) is not None:
+            heappush(climbers, partly)
     return False
 
 
-def _step(cycle: "Cycle", entry: "Entry", by_quota: bool) -> bool:
+def growth(entry: "Entry", size: int, owed: bool) -> Asking:
+    """The request to grow to a size."""
     shape = entry.shape
-    size = shape.next_size(entry.size)
-    assert size is not None
     counts = [0] * len(shape.parts)
     counts[shape.elastic] = size - entry.size
     amount = counts[shape.elastic] * shape.parts[shape.elastic].unit
-    asking = Asking(entry, shape, counts, amount, minimum=False, owed=by_quota)
+    return Asking(entry, shape, counts, amount, minimum=False, owed=owed)
+
+
+def _step(cycle: "Cycle", entry: "Entry", size: int, by_quota: bool) -> bool:
+    asking = growth(entry, size, owed=by_quota)
     if by_quota and not _inside(cycle, asking):
         return False
     if _take_idle(cycle, asking):
         return True
-    if by_quota or entry.queue.held[SOON] + amount <= entry.queue.share:
+    if by_quota or entry.queue.held[SOON] + asking.amount <= entry.queue.share:
         return make_room(cycle, asking)
     return False
 

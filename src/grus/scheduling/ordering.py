@@ -93,9 +93,15 @@ class Turn:
     """One walk down a queue's line. The user who holds least is next; after each start the order is anew."""
 
     def __init__(
-        self, node: "QueueNode", started: dict[RequestClass, int], blocked: Container[Group]
+        self,
+        node: "QueueNode",
+        started: dict[RequestClass, int],
+        blocked: Container[Group],
+        by_user: bool = True,
     ) -> None:
         self._node = node
+        self._users = node.users if by_user else {}
+        """What each user holds; nothing where that makes no difference."""
         self._started = started
         """How far the cycle has come in each class: all before have been given seats."""
         self._blocked = blocked
@@ -113,7 +119,7 @@ class Turn:
                 if first is None:
                     heappop(self._heap)
                     continue
-                present = (self._node.users.get(user, 0), first[0], user, classes)
+                present = (self._users.get(user, 0), first[0], user, classes)
                 if (held, age) != present[:2]:
                     heapreplace(self._heap, present)
                     continue
@@ -132,7 +138,7 @@ class Turn:
             classes = list(shapes.values())
             first = self._oldest(classes)
             if first is not None:
-                self._heap.append((self._node.users.get(user, 0), first[0], user, classes))
+                self._heap.append((self._users.get(user, 0), first[0], user, classes))
         heapify(self._heap)
 
     def _oldest(self, classes: list[RequestClass]) -> tuple[Age, RequestClass] | None:

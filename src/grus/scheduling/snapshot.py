@@ -15,6 +15,8 @@ from grus.model.queues import DEFAULT_QUEUE, Queue
 from grus.scheduling.fragmentation import Mix
 from grus.scheduling.gang import Place
 from grus.scheduling.ordering import Age, Alike
+from grus.scheduling.outlook import Ladder, Outlook, unknown
+from grus.scheduling.policies import GRUS, Policy
 from grus.scheduling.quota import QueueNode, Tree, covers
 from grus.scheduling.shapes import Compiler, Shape
 from grus.scheduling.topology import NOW, SOON, Pool
@@ -34,8 +36,10 @@ class Entry:
         "held",
         "id",
         "job",
+        "ladder",
         "leaving",
         "never",
+        "outlook",
         "places",
         "priority",
         "queue",
@@ -48,15 +52,27 @@ class Entry:
         "waiting",
     )
 
-    def __init__(self, job: Job, queue: QueueNode, shape: Shape, blocked: str) -> None:
+    def __init__(
+        self,
+        job: Job,
+        queue: QueueNode,
+        shape: Shape,
+        blocked: str,
+        policy: Policy,
+        outlook: Outlook | None = None,
+    ) -> None:
         self.job = job
         self.id = job.id
         self.queue = queue
         self.shape = shape
         self.user = job.user
-        self.priority = job.spec.priority
+        self.outlook = outlook
+        """What is known of its speed at other sizes; None where nobody measured it."""
+        self.ladder: tuple[int, Ladder] | None = None
+        """What each size is worth, seen from the one that it has; made when it is first asked for."""
         self.never = job.spec.never_preempted
-        self.age: Age = (job.submitted_at, job.id)
+        self.priority = job.spec.priority - (0 if self.never else policy.demotion(job, outlook))
+        self.age: Age = (policy.rank(job, outlook), job.id)
         self.alike: Alike = (shape.key, job.spec.max_runtime)
         self.blocked = blocked
         self.started_at = job.started_at or job.submitted_at
@@ -105,8 +121,16 @@ class Snapshot:
     """The state that `decide` works on."""
 
     def __init__(
-        self, nodes: Iterable[Node] = (), queues: Iterable[Queue] = (), jobs: Iterable[Job] = ()
+        self,
+        nodes: Iterable[Node] = (),
+        queues: Iterable[Queue] = (),
+        jobs: Iterable[Job] = (),
+        policy: Policy = GRUS,
     ) -> None:
+        self.policy = policy
+        self.outlooks: dict[JobId, Outlook] = {}
+        self._unmeasured: dict[tuple[int, ...], Ladder] = {}
+        """Ladders of jobs that nobody measured: one for all with the same sizes."""
         self.nodes = tuple(nodes)
         self.queue_list = tuple(queues)
         self._clear()
@@ -184,12 +208,14 @@ class Snapshot:
         if old is not None:
             self._detach(old)
         if job.terminal and not job.seats:
+            self.outlooks.pop(job.id, None)
             return
         queue = self.queue_of(job.spec.queue)
         if job.started_at is not None:
             for level in queue.path:
                 level.last_start = max(level.last_start, (job.started_at, 0))
-        entry = Entry(job, queue, self._compiler.shape(job, queue.nodes), blocked)
+        shape = self._compiler.shape(job, queue.nodes)
+        entry = Entry(job, queue, shape, blocked, self.policy, self.outlooks.get(job.id))
         self.entries[job.id] = entry
         self.mix.count(entry.shape, 1)
         if job.made_room_for is not None:
@@ -202,6 +228,30 @@ class Snapshot:
                 heappush(self._delayed, (job.not_before, job.id))
             else:
                 self._enqueue(entry)
+
+    def expect(self, job: JobId, outlook: Outlook | None) -> None:
+        """Take note of how a job would run at other sizes; None where that is not known any more."""
+        entry = self.entries.get(job)
+        if entry is None or entry.outlook == outlook:
+            return
+        if outlook is None:
+            self.outlooks.pop(job, None)
+        else:
+            self.outlooks[job] = outlook
+        self.put(entry.job, entry.blocked)
+
+    def ladder(self, entry: Entry, present: int) -> Ladder:
+        """What each size of a job is worth to it when it has so many replicas."""
+        outlook = entry.outlook
+        if outlook is None and not self.policy.by_age:
+            sizes = entry.shape.sizes
+            if sizes not in self._unmeasured:
+                self._unmeasured[sizes] = self.policy.ladder(entry.job, unknown(sizes), 0)
+            return self._unmeasured[sizes]
+        if entry.ladder is None or entry.ladder[0] != present:
+            known = unknown(entry.shape.sizes) if outlook is None else outlook
+            entry.ladder = (present, self.policy.ladder(entry.job, known.among(entry.shape.sizes), present))
+        return entry.ladder[1]
 
     def queue_of(self, name: QueueName) -> QueueNode:
         found = self.tree.by_name.get(name)
@@ -372,7 +422,7 @@ class Snapshot:
                 )
                 for node in self.nodes
             ]
-            self._empty = Snapshot(sound, self.queue_list)
+            self._empty = Snapshot(sound, self.queue_list, policy=self.policy)
         return self._empty
 
 

@@ -1,0 +1,109 @@
+"""What is known of how an elastic job would run at other sizes, and what each size is therefore worth.
+
+An outlook is a value that somebody who measures gives to the scheduler: predicted speeds at the sizes worth
+trying now, the work that is left, what a change costs. A ladder is made of it: the worth of every size, seen
+from the one that the job has. Growth climbs the steepest ladders first; what is taken, is taken where it
+loses least.
+"""
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+UNKNOWN_LEFT = 3600.0
+"""Seconds of work on one GPU that a job is taken to have left when nothing is known of it."""
+UNKNOWN_POWER = 0.9
+"""Without measurements twice the GPUs are taken to give 1.87 times the speed, whatever the job: so the
+smallest one grows first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Predicted speed on each number of replicas, relative to one replica alone.
+
+    `sizes` are those worth trying now: allowed, and not far beyond what was run before. `left`: seconds that
+    the remaining work takes on one replica; where nobody knows it, the time that the job has run so far is a
+    good guess. `stall`: how long it stands still when its size changes; `boot`: how long new GPUs do nothing.
+    `attained`: GPU-seconds that it has had.
+    """
+
+    sizes: tuple[int, ...]
+    speeds: tuple[float, ...]
+    left: float = UNKNOWN_LEFT
+    stall: float = 0.0
+    boot: float = 0.0
+    attained: float = 0.0
+
+    def __post_init__(self) -> None:
+        if len(self.sizes) != len(self.speeds) or list(self.sizes) != sorted(set(self.sizes)):
+            raise ValueError("sizes must ascend, and each needs a speed")
+
+    def among(self, allowed: Container[int]) -> "Outlook":
+        """The same for the sizes that are allowed."""
+        kept = [(size, speed) for size, speed in zip(self.sizes, self.speeds, strict=True) if size in allowed]
+        sizes, speeds = zip(*kept, strict=True) if kept else ((), ())
+        return replace(self, sizes=sizes, speeds=speeds)
+
+
+def unknown(sizes: tuple[int, ...]) -> Outlook:
+    """The outlook of a job that nobody has measured."""
+    return Outlook(sizes, tuple(size**UNKNOWN_POWER for size in sizes))
+
+
+class Step(NamedTuple):
+    """A change of size, and what each replica of it gains (or loses)."""
+
+    size: int
+    each: float
+
+
+class Ladder:
+    """What each size of a job is worth. Answers are remembered: equal jobs may share one ladder."""
+
+    __slots__ = ("_prices", "_sizes", "_up", "_worth")
+
+    def __init__(self, worth: Mapping[int, float]) -> None:
+        self._worth = dict(worth)
+        self._sizes = sorted(worth)
+        self._up: dict[int, Step | None] = {}
+        self._prices: dict[tuple[int, int], float] = {}
+
+    def worth(self, size: int) -> float:
+        """Of a size that nobody predicted: that of the largest one below it."""
+        found = self._worth.get(size)
+        if found is None:
+            found = max((self._worth[known] for known in self._sizes if known < size), default=0.0)
+        return found
+
+    def up(self, size: int) -> Step | None:
+        """The way up that gains most for each replica; None where none gains anything.
+
+        Seen from a size, this is the first step of the concave hull over it: a dip is stepped over.
+        """
+        if size not in self._up:
+            self._up[size] = self._steepest(size)
+        return self._up[size]
+
+    def _steepest(self, size: int) -> Step | None:
+        here = self.worth(size)
+        best: Step | None = None
+        for larger in self._sizes:
+            if larger <= size:
+                continue
+            each = (self._worth[larger] - here) / (larger - size)
+            if each > 0 and (best is None or each > best.each):
+                best = Step(larger, each)
+        return best
+
+    def loss(self, size: int, lower: int) -> float:
+        """What each replica loses on the way down; negative where fewer do better."""
+        return (self.worth(size) - self.worth(lower)) / (size - lower)
+
+    def price(self, size: int, lower: int) -> float:
+        """What each replica of the way down must fetch: no less than what it would then be worth to climb
+        again, or it would be bought back."""
+        key = (size, lower)
+        if key not in self._prices:
+            back = self.up(lower)
+            self._prices[key] = max(self.loss(size, lower), back.each if back is not None else 0.0)
+        return self._prices[key]

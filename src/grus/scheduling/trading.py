@@ -1,0 +1,141 @@
+"""GPUs that flow between running jobs of one queue, from where they buy least to where they buy most.
+
+One trade takes a step up that gains most and pays for it with the cheapest steps down; it is made only when
+it gains more than it loses, the cost of every change counted. The sum of what all sizes are worth rises with
+every trade, so trades come to an end. Only jobs that were measured trade, and only inside their queue: what
+queues hold is for the quotas to say.
+"""
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from grus.model.jobs import Phase
+from grus.model.resources import GPU
+from grus.scheduling.elastic import growth, present_size
+from grus.scheduling.gang import PLANNED, place
+from grus.scheduling.outlook import Step
+from grus.scheduling.rights import Piece
+from grus.scheduling.topology import SOON
+from grus.scheduling.victims import shrink_step
+
+if TYPE_CHECKING:
+    from grus.scheduling.cycle import Cycle
+    from grus.scheduling.ordering import Age
+    from grus.scheduling.snapshot import Entry
+
+TRIED = 4
+"""Jobs of a queue that may look for a place in vain before the queue is left alone for this cycle."""
+
+MARGIN = 1.02
+"""A trade must gain that many times what it loses: predictions are not exact, nor is arithmetic."""
+
+Cheap = tuple[float, "Age", "Entry"]
+"""What each replica of the next step down must fetch, and who."""
+
+
+def trade(cycle: "Cycle") -> None:
+    """Let the jobs of each queue trade as long as that gains something."""
+    if not cycle.snapshot.policy.trades:
+        return
+    for leaf in cycle.tree.leaves:
+        if leaf.elastic and leaf.by_type is None:
+            traders = [entry for entry in leaf.elastic.values() if _may_trade(cycle, entry)]
+            _give_up_useless(cycle, traders)
+            if len(traders) > 1:
+                _trade_inside(cycle, traders)
+
+
+def _may_trade(cycle: "Cycle", entry: "Entry") -> bool:
+    """Measured, on whole GPUs, and with nothing else under way."""
+    return (
+        entry.outlook is not None
+        and entry.running
+        and entry.job.phase is Phase.RUNNING
+        and not entry.leaving
+        and entry not in cycle.transaction.touched
+        and entry.shape.parts[entry.shape.elastic].unit % GPU == 0
+        and not cycle.behind_preemptor(entry)
+    )
+
+
+def _give_up_useless(cycle: "Cycle", traders: "list[Entry]") -> None:
+    """Replicas that a job is better off without go back to the pool."""
+    for entry in traders:
+        while (price := _price(cycle, entry)) is not None and price <= 0 < -_loss(cycle, entry):
+            cycle.transaction.unseat(entry, shrink_step(entry))
+
+
+def _price(cycle: "Cycle", entry: "Entry") -> float | None:
+    """What each replica of the next step down must fetch; None at the minimum."""
+    lower = entry.shape.lower_size(entry.size)
+    if lower is None:
+        return None
+    return cycle.snapshot.ladder(entry, present_size(cycle, entry)).price(entry.size, lower)
+
+
+def _loss(cycle: "Cycle", entry: "Entry") -> float:
+    """What each replica of the next step down loses."""
+    lower = entry.shape.lower_size(entry.size)
+    assert lower is not None
+    return cycle.snapshot.ladder(entry, present_size(cycle, entry)).loss(entry.size, lower)
+
+
+def _trade_inside(cycle: "Cycle", traders: "list[Entry]") -> None:
+    prices = [price for entry in traders if (price := _price(cycle, entry)) is not None]
+    steps = [(step.each, entry, step) for entry in traders if (step := _up(cycle, entry)) is not None]
+    if not steps or not prices:
+        return
+    least = MARGIN * min(prices)
+    wishes = sorted((wish for wish in steps if wish[0] > least), key=lambda wish: (-wish[0], wish[1].age))
+    vain = 0
+    for _, entry, step in wishes:
+        if entry in cycle.transaction.touched:
+            continue  # It has given something itself.
+        vain += not _buy(cycle, entry, step, traders)
+        if vain >= TRIED:
+            return
+
+
+def _up(cycle: "Cycle", entry: "Entry") -> Step | None:
+    return cycle.snapshot.ladder(entry, present_size(cycle, entry)).up(entry.size)
+
+
+def _buy(cycle: "Cycle", buyer: "Entry", step: Step, traders: "list[Entry]") -> bool:
+    """One step up, paid for by the cheapest steps down; False, and nothing changed, if it does not pay."""
+    transaction = cycle.transaction
+    start, freed_before = transaction.mark(), transaction.freed
+    asking = growth(buyer, step.size, owed=False)
+    taken: list[Piece] = []
+    missing = asking.amount
+    for price, piece in _cheapest(cycle, buyer, traders):
+        if price * MARGIN >= step.each:
+            break
+        transaction.unseat(piece.entry, piece.places)
+        taken.append(piece)
+        missing -= piece.amount
+        if missing > 0:
+            continue
+        found = place(transaction, asking.shape, asking.counts, SOON, PLANNED, buyer.places)
+        if found is not None:
+            transaction.seat(buyer, tuple(found), now=False)
+            cycle.note_victims(buyer, taken)
+            return True
+    transaction.undo(start)
+    transaction.freed = freed_before  # Everything is as it was.
+    return False
+
+
+def _cheapest(cycle: "Cycle", buyer: "Entry", traders: "list[Entry]") -> Iterator[tuple[float, Piece]]:
+    """Steps down, the one that asks least for each replica first."""
+    heap: list[Cheap] = []
+    for entry in traders:
+        bought = entry.places and entry.places[-1].born == PLANNED
+        if entry is not buyer and not bought and (price := _price(cycle, entry)) is not None:
+            heap.append((price, entry.age, entry))
+    heapify(heap)
+    while heap:
+        price, age, entry = heappop(heap)
+        yield price, Piece(entry, shrink_step(entry), surplus=True)
+        if (following := _price(cycle, entry)) is not None:
+            heappush(heap, (following, age, entry))
