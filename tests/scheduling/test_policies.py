@@ -1,6 +1,5 @@
 """Growth, trades and order in line follow the policy; quotas hold under all of them."""
 
-import os
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -116,7 +115,7 @@ outlooks = st.builds(
 )
 
 
-@settings(max_examples=int(os.environ.get('N','60')), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(outlooks, min_size=2, max_size=5), st.sampled_from(sorted(POLICIES)))
 def test_trades_come_to_rest_whatever_was_measured(measured: list[Outlook], policy: str) -> None:
     """The world asserts that it never comes back to an allocation that it has left."""
