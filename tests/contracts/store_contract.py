@@ -12,7 +12,7 @@ import pytest
 from grus.model.errors import BadInput, Conflict, Fenced, NotFound, StaleVersion
 from grus.model.identifiers import JobId, NodeId, QueueName
 from grus.model.jobs import NEXT, TERMINAL, Job, Phase
-from grus.model.ports import AccessRole, Store, Token, User
+from grus.model.ports import AccessRole, Prediction, Store, Token, User
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU
 from tests.contracts.store_log_contract import LogContract
@@ -350,6 +350,45 @@ class StoreContract(LogContract):
         for node in ("n1", "n9"):
             done(store.set_cordoned(NodeId(node), False))
         assert store.cordoned() == {"n2"}
+
+    # -------------------------------------------------------------------------------------- predictions
+
+    def test_predictions_are_read_back_newest_first(self, store: Store) -> None:
+        stored(store, a_job("j1"), a_job("j2"), a_job("j3"))
+        made = [
+            Prediction(job=JobId(f"j{n}"), at=float(n), start=(1.0, 2.5), end=(3.0, 1e12)) for n in (1, 2, 3)
+        ]
+        done(store.put_predictions(made[:2]))
+        done(store.put_predictions(made[2:]))
+        assert store.predictions(10) == made[::-1]
+        assert store.predictions(2) == made[:0:-1]
+
+    def test_the_first_prediction_of_a_job_stays(self, store: Store) -> None:
+        stored(store, a_job("j1"))
+        first, second = (Prediction(job=JobId("j1"), at=at, end=(at,)) for at in (1.0, 2.0))
+        done(store.put_predictions([first]))
+        done(store.put_predictions([second]))
+        assert store.predictions(10) == [first]
+
+    def test_a_prediction_of_a_job_that_is_gone_is_dropped_and_its_neighbours_are_kept(
+        self, store: Store
+    ) -> None:
+        stored(store, a_job("j1"))
+        kept, lost = (Prediction(job=JobId(job), at=1.0) for job in ("j1", "gone"))
+        done(store.put_predictions([lost, kept]))
+        assert store.predictions(10) == [kept]
+
+    def test_a_prediction_that_could_not_be_read_back_is_refused(self, store: Store) -> None:
+        stored(store, a_job("j1"))
+        with pytest.raises(BadInput):
+            done(store.put_predictions([Prediction(job=JobId("j1"), at=1.0, end=(float("inf"),))]))
+        assert store.predictions(10) == []
+
+    def test_predictions_go_with_their_jobs(self, store: Store) -> None:
+        stored(store, replace(a_job("j1", phase=Phase.SUCCEEDED), ended_at=1.0), a_job("j2"))
+        done(store.put_predictions([Prediction(job=JobId(job), at=1.0) for job in ("j1", "j2")]))
+        assert done(store.prune(events_before=0.0, jobs_before=2.0)) == 1
+        assert [one.job for one in store.predictions(10)] == ["j2"]
 
     # -------------------------------------------------------------------------------------------- prune
 

@@ -59,6 +59,21 @@ class Token:
     expires_at: float | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What was foreseen of a job when it was first looked at: moments by which, each with a chance.
+
+    Kept to be held against what then happened. The chances are those of `grus.simulation.eta.LEVELS`.
+    """
+
+    job: JobId
+    at: float
+    """When it was foreseen."""
+    start: tuple[float, ...] = ()
+    """Empty if it ran already, or nothing could be said."""
+    end: tuple[float, ...] = ()
+
+
 Change = tuple[Job, Event]
 
 
@@ -154,8 +169,19 @@ class Store(Protocol):
 
     def set_cordoned(self, node: NodeId, cordoned: bool) -> "Future[None]": ...
 
+    def put_predictions(self, predictions: Sequence[Prediction]) -> "Future[None]":
+        """Keep them. The first one of each job stays; those of jobs that are not on record are dropped."""
+        ...
+
+    def predictions(self, limit: int) -> list[Prediction]:
+        """The last ones of jobs on record, newest first (ties by id, descending)."""
+        ...
+
     def prune(self, *, events_before: float, jobs_before: float) -> "Future[int]":
-        """Drop events before that, and jobs that ended before that (with their keys); how many rows."""
+        """Drop events before that, and jobs that ended before that (with their keys and predictions).
+
+        The result is how many events and jobs went.
+        """
         ...
 
     def close(self) -> None:

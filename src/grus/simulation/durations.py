@@ -218,7 +218,7 @@ class Durations:
         if like < FEWEST:
             return None
         times, ended, weights = (np.concatenate(column) for column in zip(*pieces, strict=True))
-        return _kaplan_meier(times, ended, weights, like)
+        return kaplan_meier(times, ended, weights, like)
 
 
 def _same(narrow: deque[_Known], wide: deque[_Known]) -> bool:
@@ -238,7 +238,8 @@ def _weights(ended: NDArray[np.bool_], gaps: Seconds, gap: float, most: float) -
     return weights * (most / total) if total > most else weights
 
 
-def _kaplan_meier(times: Seconds, ended: NDArray[np.bool_], weights: Seconds, like: int) -> Law:
+def kaplan_meier(times: Seconds, ended: NDArray[np.bool_], weights: Seconds, like: int) -> Law:
+    """The law of a sample of which some have `ended` and the others are known to last longer than `times`."""
     order = np.argsort(times, kind="stable")
     times, ended, weights = times[order], ended[order], weights[order]
     at_risk = np.cumsum(weights[::-1])[::-1]

@@ -139,6 +139,17 @@ def forecast(
     return {job: _told(question, seen, job) for job in question.asked}
 
 
+def at_once(one: Standing, durations: Durations, now: float, costs: Costs | None = None) -> Forecast:
+    """What is foreseen of a job that starts now: nothing but its own length is open."""
+    known = expected(one, durations, now)
+    start = Chances((now,) * len(LEVELS))
+    if not known.known:
+        return Forecast(one.job.id, now, start, unknown=NO_HISTORY)
+    boot = (costs or Costs()).start
+    left = np.maximum(known.lengths(np.array(LEVELS)) - known.ran, 0.0)
+    return Forecast(one.job.id, now, start, Chances(tuple((now + boot + left).tolist())))
+
+
 def _strata(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
     """Chances that cover all of 0 to 1 evenly, in an order that is this job's own."""
     return (rng.permutation(count) + rng.random(count)) / count

@@ -11,7 +11,7 @@ import msgspec
 
 from grus.model.errors import BadInput, Mistake
 from grus.model.jobs import Job
-from grus.model.ports import Event, Token, User
+from grus.model.ports import Event, Prediction, Token, User
 from grus.model.queues import Queue
 
 T = TypeVar("T")
@@ -53,3 +53,4 @@ EVENT = Codec(Event)
 QUEUE = Codec(Queue)
 USER = Codec(User)
 TOKEN = Codec(Token)
+PREDICTION = Codec(Prediction)

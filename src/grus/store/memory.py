@@ -14,7 +14,7 @@ from typing import TypeVar
 from grus.model.errors import GrusError, NotFound, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Job, Phase
-from grus.model.ports import Event, Token, User
+from grus.model.ports import Event, Prediction, Token, User
 from grus.model.queues import Queue
 from grus.store import codec, rules
 from grus.store.listeners import Listener, Listeners, Written
@@ -40,6 +40,7 @@ class MemoryStore:
         self._users: dict[UserName, User] = {}
         self._tokens: dict[str, Token] = {}
         self._cordoned: set[NodeId] = set()
+        self._predictions: dict[JobId, Prediction] = {}
 
     # ------------------------------------------------------------------------------------ jobs, written
 
@@ -192,6 +193,21 @@ class MemoryStore:
     def set_cordoned(self, node: NodeId, cordoned: bool) -> "Future[None]":
         return self._write(lambda: self._cordoned.add(node) if cordoned else self._cordoned.discard(node))
 
+    def put_predictions(self, predictions: Sequence[Prediction]) -> "Future[None]":
+        def put() -> None:
+            for one in predictions:
+                codec.PREDICTION.encode(one)
+            for one in predictions:
+                if one.job in self._jobs:
+                    self._predictions.setdefault(one.job, one)
+
+        return self._write(put)
+
+    def predictions(self, limit: int) -> list[Prediction]:
+        with self._lock:
+            found = sorted(self._predictions.values(), key=lambda one: (one.at, one.job), reverse=True)
+        return found[:limit]
+
     def prune(self, *, events_before: float, jobs_before: float) -> "Future[int]":
         return self._write(lambda: self._prune(events_before, jobs_before))
 
@@ -206,6 +222,7 @@ class MemoryStore:
         self._events = kept
         self._jobs = {id: job for id, job in self._jobs.items() if id not in gone}
         self._keys = {key: job for key, job in self._keys.items() if job not in gone}
+        self._predictions = {job: one for job, one in self._predictions.items() if job not in gone}
         return dropped
 
     def close(self) -> None:

@@ -68,7 +68,16 @@ FIRST: Step = (
         BEGIN SELECT RAISE(ABORT, 'the event log is append-only; only prune removes from it'); END""",
 )
 
-STEPS: Sequence[Step] = (FIRST,)
+PREDICTIONS: Step = (
+    """CREATE TABLE predictions (
+        job TEXT PRIMARY KEY NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+        at REAL NOT NULL,
+        body TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX predictions_newest ON predictions (at, job)",
+)
+
+STEPS: Sequence[Step] = (FIRST, PREDICTIONS)
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Step] = STEPS) -> None:

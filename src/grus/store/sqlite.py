@@ -17,7 +17,7 @@ from typing import Any
 from grus.model.errors import GrusError, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Job, Phase
-from grus.model.ports import Event, Token, User
+from grus.model.ports import Event, Prediction, Token, User
 from grus.model.queues import Queue
 from grus.store import codec, rules, works
 from grus.store.batch import JobWrite
@@ -181,6 +181,14 @@ class SqliteStore:
 
     def set_cordoned(self, node: NodeId, cordoned: bool) -> "Future[None]":
         return self._writer.do(works.set_cordoned(node, cordoned))
+
+    def put_predictions(self, predictions: Sequence[Prediction]) -> "Future[None]":
+        return self._put(lambda: works.put_predictions(predictions))
+
+    def predictions(self, limit: int) -> list[Prediction]:
+        rows = "SELECT body FROM predictions ORDER BY at DESC, job DESC LIMIT ?"
+        found = codec.PREDICTION.decode_list(self._readers.text(_as_array(rows), (limit,)))
+        return sorted(found, key=lambda one: (one.at, one.job), reverse=True)
 
     def prune(self, *, events_before: float, jobs_before: float) -> "Future[int]":
         return self._writer.do(works.prune(events_before, jobs_before))

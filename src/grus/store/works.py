@@ -1,15 +1,16 @@
-"""The small writes: queues, users, tokens, cordoned nodes, epochs, pruning.
+"""The small writes: queues, users, tokens, cordoned nodes, predictions, epochs, pruning.
 
 Each function makes a piece of work for the writer's thread, done inside its transaction. Work checks before
 it writes: a GrusError says that nothing was written.
 """
 
 import sqlite3
+from collections.abc import Sequence
 
 from grus.model.errors import NotFound
 from grus.model.identifiers import NodeId, QueueName, UserName
 from grus.model.jobs import TERMINAL
-from grus.model.ports import Token, User
+from grus.model.ports import Prediction, Token, User
 from grus.model.queues import Queue
 from grus.store import codec
 from grus.store.writer import Work
@@ -64,8 +65,20 @@ def set_cordoned(node: NodeId, cordoned: bool) -> Work[None]:
     return _execute(insert if cordoned else "DELETE FROM cordoned WHERE node = ?", node)
 
 
+def put_predictions(predictions: Sequence[Prediction]) -> Work[None]:
+    """The first one of a job stays; one of a job that is gone would break the foreign key, and is dropped."""
+    sql = """INSERT INTO predictions (job, at, body) SELECT ?, ?, ?
+        WHERE EXISTS (SELECT 1 FROM jobs WHERE id = ?) ON CONFLICT (job) DO NOTHING"""
+    rows = [(one.job, one.at, codec.PREDICTION.encode(one), one.job) for one in predictions]
+
+    def work(connection: sqlite3.Connection) -> None:
+        connection.executemany(sql, rows)
+
+    return work
+
+
 def prune(events_before: float, jobs_before: float) -> Work[int]:
-    """Events and jobs that went; keys go with their jobs and are not counted."""
+    """Events and jobs that went; keys and predictions go with their jobs and are not counted."""
 
     def work(connection: sqlite3.Connection) -> int:
         connection.execute("UPDATE control SET pruning = ?", (events_before,))
