@@ -101,7 +101,7 @@ def change(
     load: float,
     policy: str,
 ) -> "Change":
-    from grus.simulation.policy import decide_named
+    from grus.scheduling.policies import policy_named
     from grus.simulation.what_if import Change
 
     numbers: dict[str, float] = {}
@@ -115,7 +115,7 @@ def change(
         gathering.note("load", "must be above 0 and at most 100", f"{load:g}")
     if policy:
         with gathering.part():
-            decide_named(policy)
+            policy_named(policy)
     return Change(add_nodes=add_nodes, remove=tuple(remove), quotas=numbers, load=load, policy=policy)
 
 

@@ -51,6 +51,8 @@ class Policy:
     by_user: bool = True
     """Whether users of a queue take turns by what they hold."""
     trades: bool = False
+    oracle: bool = False
+    """Whether it needs to know of every job how long it will take: in a simulation it is told."""
     by_age: bool = False
     """Whether what a size is worth depends on when the job was submitted."""
 
@@ -116,6 +118,7 @@ SRTF = Policy(
     rank=_by_time_left,
     by_user=False,
     trades=True,
+    oracle=True,
 )
 TIRESIAS = Policy(
     name="tiresias",
@@ -124,6 +127,7 @@ TIRESIAS = Policy(
     demotion=_after_long_service,
     by_user=False,
     by_age=True,
+    oracle=True,
 )
 OPTIMUS = Policy(
     name="optimus",
@@ -131,6 +135,7 @@ OPTIMUS = Policy(
     worth=_time_saved,
     by_user=False,
     trades=True,
+    oracle=True,
 )
 GRUS = Policy(
     name="grus",

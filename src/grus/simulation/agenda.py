@@ -18,6 +18,7 @@ class Kind(IntEnum):
     READY = 5
     JOINED = 6
     SAVED = 7
+    TOLD = 8
 
 
 class Due(NamedTuple):

@@ -15,6 +15,7 @@ from grus.scheduling.snapshot import Snapshot
 from grus.simulation.agenda import Agenda, Due, Kind
 from grus.simulation.records import Ran
 from grus.simulation.run import Run, gpus_of
+from grus.simulation.telling import outlook
 from grus.simulation.work import Work
 
 
@@ -30,6 +31,8 @@ class Costs:
     """Stall of those who stay when others join or leave."""
     leave: float = 1.0
     """Until a worker that was given back is proven gone."""
+    report: float = 60.0
+    """Between two reports of a job."""
     speeds: Mapping[str, float] = field(default_factory=dict)
     """Speed by GPU type, relative to that of the trace; 1 for types that are not named. A gang is as fast as
     its slowest GPU."""
@@ -80,6 +83,7 @@ class Effects:
         run.wait(now)
         self.waiting += 1
         self.snapshot.put(run.job)
+        self._tell(run)
 
     def take_over(self, run: Run, now: float) -> None:
         """A job that was there before the simulation: it goes on from the phase that it is in."""
@@ -134,6 +138,8 @@ class Effects:
         self.snapshot.put(run.job)
         run.wait_no_more(now)
         self.waiting -= 1
+        if self._tells(run):
+            self.agenda.push(now + self.costs.start + self.costs.report, Kind.TOLD, run, run.job.attempt)
         run.hold(gpus_of(action.seats), now)
         ready = now + self.costs.start
         run.boots = {1: ready}
@@ -146,6 +152,7 @@ class Effects:
     def _work(self, run: Run, seats: tuple[Seat, ...], since: float) -> None:
         """From `since` on it works on these seats; foresee its end."""
         run.busy = gpus_of(seats)
+        run.most_run = max(run.most_run, int(run.busy))
         run.rate = run.work.rate(run.busy) * self._speed(seats)
         run.since = since
         run.epoch += 1
@@ -212,6 +219,21 @@ class Effects:
         self.snapshot.put(run.job)
         self.agenda.push(now + self.costs.leave, Kind.LEFT, run, (run.job.attempt, leaving))
 
+    def _tells(self, run: Run) -> bool:
+        return (run.work.reports and run.work.size is not None) or self.snapshot.policy.oracle
+
+    def _tell(self, run: Run) -> None:
+        """Let the scheduler know how fast the job is and how far."""
+        if self._tells(run):
+            self.snapshot.expect(run.job.id, outlook(run, self.costs.resize, self.costs.start))
+
+    def _told(self, run: Run, now: float) -> bool:
+        run.catch_up(now)
+        run.hold(run.gpus, now)
+        self._tell(run)
+        self.agenda.push(now + self.costs.report, Kind.TOLD, run, run.job.attempt)
+        return True
+
     def _wait_again(self, run: Run, now: float) -> None:
         run.hold(0.0, now)
         run.wait(now)
@@ -235,6 +257,8 @@ class Effects:
             return False  # Of an attempt that is over or being paused.
         if due.kind is Kind.READY:
             return self._ready(run)
+        if due.kind is Kind.TOLD:
+            return self._told(run, now)
         return self._joined(run, now) if due.kind is Kind.JOINED else self._saved(run, now)
 
     def _end(self, run: Run, now: float) -> bool:
@@ -278,7 +302,8 @@ class Effects:
         """Those who were given to it have booted: a stall, then it is faster."""
         run.catch_up(now)
         self._work(run, run.working(now), max(run.since, now + self.costs.resize))
-        return False
+        self._tell(run)
+        return self._tells(run)
 
     def _saved(self, run: Run, now: float) -> bool:
         """A checkpoint by itself; it changes what a kill would cost, but is no reason to decide anew."""

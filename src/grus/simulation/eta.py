@@ -290,6 +290,7 @@ class _World:
             queue=job.spec.queue,
             user=job.user,
             speedup=steady,
+            reports=False,
             grace=job.spec.checkpoint.grace,
             spec=job.spec,
         )

@@ -22,6 +22,7 @@ class Run:
         "job",
         "kept",
         "lost",
+        "most_run",
         "pauses",
         "rate",
         "resizes",
@@ -60,6 +61,8 @@ class Run:
         self.waited = 0.0
         self.waiting_since = NO_WAIT
         self.lost = 0.0
+        self.most_run = 0
+        """The largest number of GPUs that it has worked on."""
         self.pauses = 0
         self.resizes = 0
         self.faults = 0

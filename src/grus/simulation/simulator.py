@@ -24,6 +24,7 @@ from grus.model.resources import GPU
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decisions
 from grus.scheduling.fitting import never_fits
+from grus.scheduling.policies import GRUS, Policy
 from grus.scheduling.snapshot import Snapshot
 from grus.simulation.agenda import Kind
 from grus.simulation.effects import Costs, Effects
@@ -77,6 +78,7 @@ class Simulation:
         faults: Sequence[Fault] = (),
         underway: Sequence[Underway] = (),
         begin: float | None = None,
+        policy: Policy = GRUS,
         decide: Decide = cycle.decide,
         history: bool = False,
         watch: Watch | None = None,
@@ -86,7 +88,7 @@ class Simulation:
         self.total = len(self.arrivals) + len(underway)
         self.begin = begin if begin is not None else next((work.submit for work in self.arrivals), 0.0)
         self.now = self.begin
-        self.snapshot = Snapshot(nodes, queues)
+        self.snapshot = Snapshot(nodes, queues, policy=policy)
         check_fits(self.snapshot, self.arrivals)
         self.effects = Effects(self.snapshot, nodes, costs or Costs(), spans=history)
         self.ledger = Ledger(self.snapshot, self.begin, history)

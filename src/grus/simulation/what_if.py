@@ -14,11 +14,11 @@ from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import JobId, QueueName
 from grus.model.queues import Queue, Quota, check_tree
 from grus.model.resources import GPU, Range
+from grus.scheduling.policies import GRUS, policy_named
 from grus.scheduling.snapshot import Snapshot
 from grus.simulation.drawing import Drawn, draw
 from grus.simulation.effects import Costs
 from grus.simulation.outcomes import Outcome, measure
-from grus.simulation.policy import USUAL, decide_named
 from grus.simulation.pools import count_gpus, parse_nodes, shares
 from grus.simulation.simulator import Fault, Progress, Simulation, check_fits
 from grus.simulation.traces import refuse
@@ -65,7 +65,7 @@ class Scenario:
     works: tuple[Work, ...]
     costs: Costs = field(default_factory=Costs)
     faults: tuple[Fault, ...] = ()
-    policy: str = USUAL
+    policy: str = GRUS.name
     draw: bool = False
     """Whether what can be drawn of it is kept too."""
 
@@ -94,7 +94,7 @@ def run(scenario: Scenario, progress: Progress | None = None) -> Simulated:
         scenario.works,
         costs=scenario.costs,
         faults=scenario.faults,
-        decide=decide_named(scenario.policy),
+        policy=policy_named(scenario.policy),
         history=scenario.draw,
     ).run(progress)
     return Simulated(measure(made), draw(made) if scenario.draw else None)
@@ -248,7 +248,7 @@ def changed(present: Scenario, change: Change, seed: int) -> Scenario:
         mistakes.append(Mistake("load", "must be above zero", f"{change.load:g}"))
     policy = change.policy or present.policy
     try:
-        decide_named(policy)
+        policy_named(policy)
     except BadInput as error:
         mistakes += error.mistakes
     if mistakes:

@@ -50,6 +50,8 @@ class Work:
     one_node: bool = True
     """A rigid job's GPUs are all on one node; false where it asks for more than a node has."""
     speedup: Speedup = field(default=Linear())
+    reports: bool = True
+    """Whether it tells how fast it is and how far, if it is elastic, as `grus.report` lets it."""
     save_every: float | None = None
     """Seconds between the checkpoints that it writes by itself."""
     grace: float = 30.0

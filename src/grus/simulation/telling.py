@@ -1,0 +1,31 @@
+"""What a simulated job tells the scheduler of itself, as a live one does by its reports.
+
+A job that reports is known at the sizes that it has run and at the next larger ones; how exact the prediction
+of the latter is, is not simulated. Its remaining work is known from its progress.
+"""
+
+from grus.scheduling.allocation import within_reach
+from grus.scheduling.outlook import Outlook
+from grus.simulation.run import Run
+
+FIRST_SIZE = 2
+"""GPUs up to which a job may start before anything of it was measured."""
+
+
+def outlook(run: Run, stall: float, boot: float) -> Outlook:
+    """What is known of a job at this moment; its work must have been counted up to now."""
+    work = run.work
+    if work.size is None:
+        sizes: tuple[int, ...] = ()
+    else:
+        first = max(FIRST_SIZE, work.size.low)
+        sizes = within_reach(range(work.size.low, work.size.high + 1), run.most_run, first)
+    alone = work.rate(1)
+    return Outlook(
+        sizes=sizes,
+        speeds=tuple(work.rate(size) / alone for size in sizes),
+        left=max(0.0, work.duration - run.done) / alone,
+        stall=stall,
+        boot=boot,
+        attained=run.held,
+    )
