@@ -31,6 +31,7 @@ def a_work(
     save_every: float | None = None,
     grace: float = 30.0,
     max_runtime: float | None = None,
+    reports: bool = False,
 ) -> Work:
     usual = PRIORITIES["dev" if dev else "train"]
     return Work(
@@ -39,6 +40,7 @@ def a_work(
         duration=duration,
         gpus=gpus,
         size=Range(*size) if size else None,
+        reports=reports,
         queue=QueueName(queue),
         user=UserName(user),
         type=JobType.DEV if dev else JobType.TRAIN,
