@@ -148,10 +148,14 @@ def _parsed(nodes: str) -> "tuple[Node, ...]":
 
 
 def _works(source: Source, pool: "tuple[Node, ...]", *, asks: bool) -> "list[Work]":
+    from grus.simulation.pools import largest_node
     from grus.simulation.workloads import Mix, synthesize
 
     if source.synthetic is not None:
-        works = synthesize(Mix.parse(source.synthetic), source.seed)
+        mix = Mix.parse(source.synthetic)
+        if pool and "largest" not in source.synthetic:  # nobody submits what no node could ever run
+            mix = replace(mix, largest=min(mix.largest, largest_node(pool)))
+        works = synthesize(mix, source.seed)
         if not works:
             rule = "makes no jobs at all; ask for more days or jobs"
             raise BadInput([Mistake("synthetic", rule, source.synthetic)])
@@ -191,20 +195,21 @@ def _curves(source: Source) -> "Callable[[], Curves] | None":
     def load() -> "Curves":
         from grus.simulation.pollux import Curves
 
-        return Curves(lambda name: _application(folder / name))
+        return Curves(lambda name: _application(folder, name))
 
     return load
 
 
-def _application(folder: Path) -> "Application | None":
+def _application(traces: Path, name: str) -> "Application | None":
     from grus.simulation.applications import EPOCHS, make_application
 
-    if folder.name not in EPOCHS or not folder.is_dir():
+    folder = traces / name
+    if name not in EPOCHS or not folder.is_dir():
         return None
     try:
         runs = {int(path.stem.split("-")[1]): _rows(path) for path in folder.glob("validation-*.csv")}
         placed, scaled = _rows(folder / "placements.csv"), _rows(folder / "scalability.csv")
-        return make_application(folder.name, placed, scaled, runs)
+        return make_application(name, placed, scaled, runs)
     except (OSError, KeyError, ValueError, IndexError) as error:
         rule = f"cannot be read: {type(error).__name__}: {error}"
         raise BadInput([Mistake("applications", rule, str(folder))]) from None

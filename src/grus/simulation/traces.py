@@ -205,6 +205,7 @@ def _philly_work(line: Line, mistakes: list[Mistake], around: Around) -> Work:
 
 
 def _pollux_work(line: Line, mistakes: list[Mistake], around: Around) -> Work:
+    before = len(mistakes)
     name = line.read("application", _name, mistakes, "")
     gpus = line.read("num_replicas", _whole, mistakes) or 1
     batch = line.read("batch_size", _whole_batch, mistakes) or 1
@@ -213,6 +214,8 @@ def _pollux_work(line: Line, mistakes: list[Mistake], around: Around) -> Work:
     if around.curves is None or not around.curves.knows(name):
         rule = "has no measurements; say where they are: --applications FOLDER with a folder for each"
         mistakes.append(Mistake("application", rule, name or "nothing", line.number))
+        return work
+    if len(mistakes) > before:
         return work
     try:
         duration, size, speedup = around.curves.request(name, gpus, batch)

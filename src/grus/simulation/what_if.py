@@ -170,8 +170,8 @@ def judge(present: Scenario, change: Change, static: bool = False) -> None:
     except BadInput as error:
         mistakes += error.mistakes
     else:
-        told = {mistake.line for mistake in mistakes}
-        new = [] if change.nothing else [one for one in misfits(then) if one.line not in told or not one.line]
+        told = {(mistake.line, mistake.value) for mistake in mistakes}
+        new = [] if change.nothing else [one for one in misfits(then) if (one.line, one.value) not in told]
         mistakes += [replace(one, rule=f"{change.words()} it {one.rule}") for one in new]
     if not change.load > 0:
         mistakes.append(Mistake("load", "must be above zero", f"{change.load:g}"))
