@@ -88,6 +88,11 @@ ROWS = [
         ),
         csv=HEAD + "0,-1,1\n0,1,x\n0,1\n?,1,1\n0,1,1\n",
     ),
+    Bad(
+        "a broken line and a job larger than the cluster",
+        ((2, "duration", "above zero"), (3, "gpus", "could ever give"), (4, "line", "3 cells")),
+        csv=HEAD + "0,-1,1\n0,1,99\n0,1\n",
+    ),
     # -------------------------------------------------------------------------------------------- headings
     one("nothing at all", "file", "is empty", line=1, csv=""),
     one("a heading alone", "file", "has no jobs", line=1, csv=HEAD),

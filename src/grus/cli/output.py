@@ -254,7 +254,7 @@ def show_error(error: GrusError, chosen: Format) -> None:
         return
     label = typer.style("error:", fg="red", bold=True) if _colour_on_stderr() else "error:"
     if len(mistakes) > 1:
-        hint(f"{label} {len(mistakes)} mistakes; nothing was stored")
+        hint(f"{label} {len(mistakes)} mistakes; nothing was done")
         for mistake in mistakes:
             hint(f"  {mistake}")
     else:

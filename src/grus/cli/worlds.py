@@ -80,11 +80,11 @@ def present(source: Source, change: "Change", gathering: Gathering) -> "Scenario
                 pool, own = _server_pool()
         else:
             pool = _parsed(source.nodes)
-    with gathering.part():
-        works = _works(source, pool, asks=not gathering.mistakes)
     if source.queues:
         with gathering.part():
             given = _queues_of(source.queues, pool)
+    with gathering.part():
+        works = _works(source, pool, given, asks=not gathering.mistakes)
     if len(gathering.mistakes) > before:
         if pool:  # What can be said of the change already; its quotas belong to queues that are not known.
             with gathering.part():
@@ -147,7 +147,9 @@ def _parsed(nodes: str) -> "tuple[Node, ...]":
 # -------------------------------------------------------------------------------------------------- jobs
 
 
-def _works(source: Source, pool: "tuple[Node, ...]", *, asks: bool) -> "list[Work]":
+def _works(
+    source: Source, pool: "tuple[Node, ...]", queues: "tuple[Queue, ...]", *, asks: bool
+) -> "list[Work]":
     from grus.simulation.pools import largest_node
     from grus.simulation.workloads import Mix, synthesize
 
@@ -162,19 +164,24 @@ def _works(source: Source, pool: "tuple[Node, ...]", *, asks: bool) -> "list[Wor
         return works
     if source.history:
         return _server_jobs() if asks else []
-    return _trace(source, pool) if source.trace else []
+    return _trace(source, pool, queues) if source.trace else []
 
 
-def _trace(source: Source, pool: "tuple[Node, ...]") -> "list[Work]":
-    from grus.simulation.pools import largest_node
+def _trace(source: Source, pool: "tuple[Node, ...]", queues: "tuple[Queue, ...]") -> "list[Work]":
+    from grus.simulation.pools import largest_node, quotas_by_use
     from grus.simulation.traces import read_trace
+    from grus.simulation.what_if import PRESENT, Scenario, misfits
+
+    def judge(works: "list[Work]") -> list[Mistake]:
+        known = queues or tuple(quotas_by_use(works, pool, least=1))
+        return misfits(Scenario(PRESENT, pool, known, tuple(works))) if pool else []
 
     gpus, curves = largest_node(pool) or USUAL_NODE, _curves(source)
     if source.trace == "-":
-        return read_trace(sys.stdin, node_gpus=gpus, curves=curves)
+        return read_trace(sys.stdin, node_gpus=gpus, curves=curves, judge=judge)
     try:
         with Path(source.trace).open(encoding="utf-8", newline="") as file:
-            return read_trace(file, node_gpus=gpus, curves=curves)
+            return read_trace(file, node_gpus=gpus, curves=curves, judge=judge)
     except OSError as error:
         raise BadInput([Mistake("trace", f"cannot be read: {error.strerror}", source.trace)]) from None
     except UnicodeDecodeError as error:

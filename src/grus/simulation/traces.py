@@ -76,12 +76,17 @@ class Around:
 
 
 def read_trace(
-    text: Iterable[str], *, node_gpus: int = 8, curves: Callable[[], Curves] | None = None
+    text: Iterable[str],
+    *,
+    node_gpus: int = 8,
+    curves: Callable[[], Curves] | None = None,
+    judge: Callable[[list[Work]], list[Mistake]] | None = None,
 ) -> list[Work]:
     """The jobs of a CSV file, in order of submission. Raises BadInput with every mistake.
 
     `node_gpus`: a rigid job of at most so many GPUs wants them on one node.
     `curves`: gives what was measured of the applications; asked for a workload of Pollux only.
+    `judge`: of a file with mistakes, what else is wrong with the jobs of its other lines.
     """
     mistakes: list[Mistake] = []
     rows = _rows(text, mistakes)
@@ -101,6 +106,8 @@ def read_trace(
             works.append(made)
     if not works and not mistakes:
         mistakes.append(Mistake("file", "has no jobs", line=last))
+    if mistakes and works and judge is not None:
+        mistakes = sorted(mistakes + judge(works), key=lambda mistake: mistake.line or 0)
     refuse(mistakes)
     return numbered(works)
 
