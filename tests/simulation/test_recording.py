@@ -7,6 +7,8 @@ import pytest
 from grus.model.errors import BadInput
 from grus.model.jobs import Phase
 from grus.scheduling import cycle
+from grus.scheduling.outlook import Outlook
+from grus.scheduling.policies import SRTF
 from grus.scheduling.snapshot import Snapshot
 from grus.simulation.recording import Decide, Recording
 from grus.simulation.replay import replay
@@ -57,6 +59,26 @@ def test_a_change_of_the_pool_does_not_tell_all_jobs_again() -> None:
     assert [line[2:6] for line in lines] == [b"begi", b"pool", b'put"', b"pool"]
 
 
+def test_what_is_expected_of_a_job_and_the_policy_are_on_record_too() -> None:
+    """Both change decisions: without them the replay would not be one."""
+    lines: list[bytes] = []
+    recording = Recording(lines.append, on_end=lambda _: None)
+    snapshot = recording.snapshot(SRTF)
+    snapshot.nodes = a_pool("1x4")
+    snapshot.set_queues([a_queue("default", quota=4)])
+    for name, left in (("long", 9000.0), ("short", 10.0)):
+        snapshot.put(a_job(name, gpus=3))
+        snapshot.expect(a_job(name).id, Outlook((1,), (1.0,), left=left))
+    decided = recording.of(cycle.decide)(snapshot, 5.0)
+    assert [action.job for action in decided.actions] == ["short"]
+    assert [line[2:8] for line in lines] == [
+        *(b'begin"', b'pool":', b'put":{', b"expect", b'put":{', b"expect", b"decide")
+    ]
+    assert replay(lines).difference is None
+    without = [line.replace(b'"srtf"', b'"grus"') for line in lines]
+    assert replay(without).difference is not None
+
+
 def test_a_record_is_bounded_and_says_where_it_was_cut() -> None:
     lines, ends = record_of(most=2500)
     assert sum(map(len, lines[:-1])) <= 2500
@@ -91,6 +113,7 @@ def test_a_disk_that_is_full_ends_the_recording_and_nothing_else() -> None:
         ([b'{"begin":{"form":1}}\n', b'{"put":{"job":5}}\n'], 2, "is not a record"),
         ([b'{"begin":{"form":1}}\n', b'{"decide":{"now":"soon"}}\n'], 2, "is not a record"),
         ([b'{"begin":{"form":9}}\n'], 1, "is of form 9"),
+        ([b'{"begin":{"form":1,"policy":"luck"}}\n'], 1, "must be one of fifo"),
         ([b'{"decide":{"now":1.0}}\n'], 1, "must begin with"),
         ([b'{"begin":{"form":1}}\n', b"{}\n"], 2, "must be one of"),
         ([b'{"begin":{"form":1}}\n', b'{"decide":{"now":1.0}}\n'], 2, "asks before there is a pool"),

@@ -1,5 +1,7 @@
 """What-if: the worlds that are compared, the sentence, and changes that make no sense."""
 
+from dataclasses import replace
+
 import pytest
 
 from grus.model.errors import BadInput
@@ -55,6 +57,23 @@ def test_gpus_that_nobody_needs_are_not_recommended() -> None:
 def test_other_changes_are_told_without_advice() -> None:
     found = compare(a_scenario(), Change(load=1.5, quotas={"a": 2}))
     assert answers.answer(found).startswith("With quota a=2 and at 1.5 times the load, jobs complete in ")
+
+
+def test_another_policy_is_a_change_like_others() -> None:
+    """Users of a queue take turns today; under fifo the one who came last waits for all who came first."""
+    lengths = (100.0, 1000.0, 100.0)
+    works = [
+        a_work(f"ann{n}", queue="a", gpus=4, user="ann", submit=n, duration=length)
+        for n, length in enumerate(lengths)
+    ]
+    works += [a_work("bob", queue="a", gpus=4, user="bob", submit=5.0, duration=10.0)]
+    scene = replace(a_scenario(works), nodes=parse_nodes("1x8xV100"))
+    found = compare(scene, Change(policy="fifo"), static=False)
+    now, then = found.side(PRESENT), found.side(WHAT_IF)
+    assert now is not None
+    assert then is not None
+    assert then.outcomes[0].wait_mean - now.outcomes[0].wait_mean == (98 + 195 - 108 - 95) / 4
+    assert answers.answer(found).startswith("Under the policy fifo, jobs complete in ")
 
 
 def test_several_seeds_give_intervals_and_the_same_figures_again() -> None:
@@ -120,6 +139,7 @@ def test_an_elastic_job_in_a_static_split_keeps_to_its_share() -> None:
         (Change(quotas={"a": 7}), "sum to 11, but the pool has 8"),
         (Change(add_nodes="8xA100"), "write nodes x GPUs x type"),
         (Change(load=0.0), "above zero"),
+        (Change(policy="luck"), "must be one of fifo, fair"),
     ],
 )
 def test_changes_that_make_no_sense_are_named(change: Change, words: str) -> None:

@@ -76,7 +76,13 @@ def simulate(
         typer.Option(help="What if the queue had this quota? May be repeated.", metavar="QUEUE=GPUS"),
     ] = None,
     load: Annotated[float, typer.Option(help="What if there were so many times the jobs?")] = 1.0,
-    policy: Annotated[str, typer.Option(help="What if the pool were shared out so?", metavar="NAME")] = "",
+    policy: Annotated[
+        str,
+        typer.Option(
+            help="What if what quotas leave open went by: fifo, fair, srtf, tiresias, optimus, grus?",
+            metavar="NAME",
+        ),
+    ] = "",
     seeds: Annotated[
         int,
         typer.Option(help="Possible worlds to look at, for intervals.", min=1, max=MOST_SEEDS),

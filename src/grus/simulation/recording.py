@@ -4,9 +4,10 @@ The store keeps what became of jobs, not what the scheduler knew at the moment i
 is told to record writes down every fact that its snapshot was given, in the order in which it was given, and
 every decision that followed. One JSON object a line:
 
-    {"begin": {"form": 1}}                       a control plane has taken over and knows nothing yet
+    {"begin": {"form": 1, "policy": "grus"}}     a control plane has taken over and knows nothing yet
     {"pool": {"nodes": [...], "queues": [...]}}  the pool and its queues, whole
     {"put": {"job": {...}, "blocked": ""}}       a job as it now stands
+    {"expect": {"job": ..., "outlook": {...}}}   how it would run at other sizes
     {"decide": {"now": ..., "actions": [...], "wake_at": ...}}
     {"full": {"bytes": ...}}                     the record ends here because it is long enough
 
@@ -14,7 +15,8 @@ What jobs run and their environment is no input of a decision and is left out: a
 others.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -24,6 +26,8 @@ from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Seat
 from grus.model.queues import Queue
 from grus.scheduling.decisions import Decision, Decisions, Pause, Requeue, Resize, Start
+from grus.scheduling.outlook import Outlook
+from grus.scheduling.policies import GRUS, Policy
 from grus.scheduling.snapshot import Snapshot
 
 FORM = 1
@@ -38,6 +42,7 @@ Write = Callable[[bytes], object]
 @dataclass(frozen=True, slots=True)
 class Begin:
     form: int
+    policy: str = GRUS.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,12 @@ class PoolLine:
 class Put:
     job: Job
     blocked: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    job: JobId
+    outlook: Outlook | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +96,7 @@ class Line:
     begin: Begin | None = None
     pool: PoolLine | None = None
     put: Put | None = None
+    expect: Expect | None = None
     decide: Asked | None = None
     full: Full | None = None
 
@@ -98,7 +110,6 @@ class Recording:
         self._most = most
         self._on_end = on_end
         self._encoder = msgspec.json.Encoder()
-        self.line("begin", Begin(FORM))
 
     def line(self, name: str, value: object) -> None:
         """Write it down, unless the recording has ended."""
@@ -119,9 +130,10 @@ class Recording:
         self._write = None
         self._on_end(why)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, policy: Policy = GRUS) -> Snapshot:
         """An empty snapshot whose every change is written down."""
-        return Recorded(self)
+        self.line("begin", Begin(FORM, policy.name))
+        return Recorded(self, policy)
 
     def of(self, decide: Decide) -> Decide:
         """The same decisions, written down."""
@@ -137,24 +149,34 @@ class Recording:
 class Recorded(Snapshot):
     """A snapshot that tells what it is told."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, policy: Policy) -> None:
         self._recording = recording
-        self._rebuilding = False
-        super().__init__()
+        self._known = False
+        """Jobs are being put in again that are on record already."""
+        super().__init__(policy=policy)
 
     def _rebuild(self) -> None:
-        """What is known already is put in again; only the pool and the queues are news."""
         self._recording.line("pool", PoolLine(self.nodes, self.queue_list))
-        self._rebuilding = True
-        try:
+        with self._nothing_new():
             super()._rebuild()
-        finally:
-            self._rebuilding = False
+
+    def expect(self, job: JobId, outlook: Outlook | None) -> None:
+        self._recording.line("expect", Expect(job, outlook))
+        with self._nothing_new():
+            super().expect(job, outlook)
 
     def put(self, job: Job, blocked: str = "") -> None:
-        if not self._rebuilding:
+        if not self._known:
             self._recording.line("put", Put(shown(job), blocked))
         super().put(job, blocked)
+
+    @contextmanager
+    def _nothing_new(self) -> Iterator[None]:
+        self._known = True
+        try:
+            yield
+        finally:
+            self._known = False
 
 
 def shown(job: Job) -> Job:

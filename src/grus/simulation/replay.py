@@ -7,7 +7,7 @@ of it, in everything that a later decision looks at. The first difference ends t
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -16,6 +16,7 @@ from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase, Seat
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decision
+from grus.scheduling.policies import Policy, policy_named
 from grus.scheduling.snapshot import Snapshot
 from grus.simulation.effects import Costs, Effects
 from grus.simulation.recording import FORM, Action, Asked, Decide, Line, Put, flat, lines
@@ -122,7 +123,7 @@ class _Player:
                 rule = f"is of form {line.begin.form}; this version reads form {FORM}"
                 raise BadInput([Mistake("record", rule, line=number)])
             self.found.lives += 1
-            self._snapshot, self._open = Snapshot(), {}
+            self._snapshot, self._open = Snapshot(policy=self._policy(number, line.begin.policy)), {}
         elif not self.found.lives:
             raise BadInput([Mistake("record", "must begin with the line `begin`", line=number)])
         elif line.pool is not None:
@@ -132,12 +133,23 @@ class _Player:
             raise BadInput([Mistake("record", "asks before there is a pool", line=number)])
         elif line.put is not None:
             self._put(number, line.put)
+        elif line.expect is not None:
+            self._snapshot.expect(line.expect.job, line.expect.outlook)
         elif line.decide is not None:
             self._ask(number, line.decide)
         elif line.full is not None:
             self.found.full = True
         else:
-            raise BadInput([Mistake("record", "must be one of begin, pool, put, decide, full", line=number)])
+            raise BadInput(
+                [Mistake("record", "must be one of begin, pool, put, expect, decide, full", line=number)]
+            )
+
+    @staticmethod
+    def _policy(number: int, name: str) -> Policy:
+        try:
+            return policy_named(name)
+        except BadInput as error:
+            raise BadInput([replace(mistake, line=number) for mistake in error.mistakes]) from None
 
     def _put(self, number: int, put: Put) -> None:
         expected = self._open.pop(put.job.id, None)

@@ -80,6 +80,7 @@ class Simulation:
         begin: float | None = None,
         policy: Policy = GRUS,
         decide: Decide = cycle.decide,
+        policy: Policy = GRUS,
         history: bool = False,
         watch: Watch | None = None,
     ) -> None:
