@@ -80,7 +80,6 @@ class Simulation:
         begin: float | None = None,
         policy: Policy = GRUS,
         decide: Decide = cycle.decide,
-        policy: Policy = GRUS,
         history: bool = False,
         watch: Watch | None = None,
     ) -> None:
