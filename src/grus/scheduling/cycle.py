@@ -128,12 +128,12 @@ class Cycle:
 
     def over_leaves(self) -> tuple[list[QueueNode], float, bool]:
         """Queues over quota, the highest held / share of any branch, and whether any of them has surplus."""
-        if self._over_leaves is None or self._over_leaves[0] != self.transaction.changes:
+        if self._over_leaves is None or self._over_leaves[0] != self.transaction.version:
             leaves = [leaf for leaf in self.tree.leaves if leaf.over()]
             branches = {node for leaf in leaves for node in leaf.path[1:]}
             ratio = max((n.held[SOON] / n.exact if n.exact > 0 else UNLIMITED for n in branches), default=0.0)
             found = (leaves, ratio, any(leaf.surplus for leaf in leaves))
-            self._over_leaves = (self.transaction.changes, found)
+            self._over_leaves = (self.transaction.version, found)
         return self._over_leaves[1]
 
     # ------------------------------------------------------------------------------- rules 1 to 3
@@ -184,7 +184,7 @@ class Cycle:
         """A cheap look before a walk down the line: is anything in it for this stage?"""
         if stage is Stage.OVER:
             return True
-        least = min(shape.minimum for shape in leaf.line.shapes)
+        least = leaf.line.least
         if stage is Stage.FAIR:
             return leaf.within_share(least)
         if stage is Stage.BRANCH:
@@ -193,13 +193,12 @@ class Cycle:
 
     def _hopeless(self, leaf: QueueNode) -> bool:
         """Whether nothing that the queue waits for has a place, and it may take nothing from anybody."""
-        least = min(shape.minimum for shape in leaf.line.shapes)
+        free, least = self.pool.free[SOON], leaf.line.least
+        if not all(shape.minimum > free or self._known_placeless(shape) for shape in leaf.line.shapes):
+            return False
         if self._own_to_take(leaf) or self._late_backfill() or self.over_leaves()[2]:
             return False
-        if may_take(self, leaf, least) and finds_victim(self, leaf, least):
-            return False
-        free = self.pool.free[SOON]
-        return all(shape.minimum > free or self._known_placeless(shape) for shape in leaf.line.shapes)
+        return not (may_take(self, leaf, least) and finds_victim(self, leaf, least))
 
     def _known_placeless(self, shape: Shape) -> bool:
         known = self._no_place.get(shape)

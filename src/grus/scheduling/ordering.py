@@ -49,6 +49,8 @@ class WaitingLine:
         """How many have a `max_runtime`, and so might pass a reservation."""
         self.shapes: dict[Shape, int] = {}
         """How many ask for each shape."""
+        self.least = 0
+        """The smallest minimum of these, in micro-GPUs."""
 
     def add(self, entry: "Entry") -> None:
         users = self.levels.setdefault(entry.priority, {})
@@ -58,6 +60,8 @@ class WaitingLine:
             found = shapes[entry.alike] = RequestClass((self, entry.priority, entry.alike))
         self.limited += entry.alike[1] is not None
         self.shapes[entry.shape] = self.shapes.get(entry.shape, 0) + 1
+        if self.shapes[entry.shape] == 1:
+            self._find_least()
         insort(found.ages, entry.age)
         found.entries[entry.age] = entry
         self.count += 1
@@ -73,12 +77,16 @@ class WaitingLine:
         self.shapes[entry.shape] -= 1
         if not self.shapes[entry.shape]:
             del self.shapes[entry.shape]
+            self._find_least()
         if not found.ages:
             del shapes[entry.alike]
             if not shapes:
                 del users[entry.user]
                 if not users:
                     del self.levels[entry.priority]
+
+    def _find_least(self) -> None:
+        self.least = min((shape.minimum for shape in self.shapes), default=0)
 
     def classes(self) -> Iterator[RequestClass]:
         for users in self.levels.values():

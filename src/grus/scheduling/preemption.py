@@ -5,6 +5,7 @@ is tentative; nobody is told before the whole request provably fits.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import TYPE_CHECKING
 
 from grus.model.resources import GPU
@@ -47,10 +48,10 @@ def _make_room(cycle: "Cycle", asking: Asking) -> bool:
     if not _enough_to_take(cycle, asking):
         return False
     places = _focus(cycle, asking)
-    # Without anything of its own to give, the other sources come to the same as the first.
-    sources = SOURCES if asking.minimum and has_own(asking) else SOURCES[:1]
-    for source in sources:
-        for nodes in places:
+    own = asking.minimum and has_own(asking)
+    if own or _anything_to_take(cycle, asking, places):
+        # Without anything of its own to give, the other sources come to the same as the first.
+        for source, nodes in product(SOURCES if own else SOURCES[:1], places):
             if _take_and_seat(cycle, asking, source(cycle, asking, nodes)):
                 return True
     if asking.minimum and asking.amount > GPU and cycle.has_reservation(asking):
@@ -84,6 +85,11 @@ def _perhaps_victims(cycle: "Cycle", asking: Asking) -> Iterator[tuple[QueueNode
     if own or (len(queue.path) > 2 and any(inside(node, asking, cycle.pool) for node in queue.path[1:])):
         return ((leaf, leaf.held[SOON]) for leaf in cycle.over_leaves()[0] if leaf is not queue)
     return victims_of(cycle, asking)
+
+
+def _anything_to_take(cycle: "Cycle", asking: Asking, places: list[int]) -> bool:
+    """Whether other queues have to give even one piece there; the last of the places covers all of them."""
+    return bool(places) and next(reclaim_pieces(cycle, asking, places[-1]), None) is not None
 
 
 def _focus(cycle: "Cycle", asking: Asking) -> list[int]:

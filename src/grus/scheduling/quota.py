@@ -63,10 +63,16 @@ class QueueNode:
         """Those of the running jobs that have a range."""
         self.priorities: dict[int, int] = {}
         """How many of the running jobs have each priority."""
-        self.changes = 0
-        """Counts what happened to its jobs' seats, tentative or not."""
+        self.version = 0
+        """Names what its jobs hold: a new number after each change, the former one again after an undo."""
+        self._versions = 0
         self.over_cache: tuple[tuple[int, int], list[Entry]] | None = None
         self.line: WaitingLine = WaitingLine()
+
+    def new_version(self) -> None:
+        """Its jobs hold something else from now on: a state that had no name before."""
+        self._versions += 1
+        self.version = self._versions
 
     @property
     def leaf(self) -> bool:
@@ -175,6 +181,8 @@ class Tree:
         self.leaves = [node for node in self._walk(self.root) if node.leaf and node is not self.root]
         for horizon in (NOW, SOON):
             self._claim_reserved(self.root, horizon)
+        self._shared_out: tuple[int, list[int]] | None = None
+        """The pool and the demands that the present shares were worked out for."""
 
     def _walk(self, node: QueueNode) -> Iterator[QueueNode]:
         yield node
@@ -194,6 +202,7 @@ class Tree:
 
     def set_capacity(self, pool: int) -> None:
         """Work out the effective quotas for a healthy pool of that size."""
+        self._shared_out = None
         self._scale(self.root, pool)
 
     def _scale(self, parent: QueueNode, capacity: int) -> None:
@@ -208,7 +217,11 @@ class Tree:
             self._scale(child, child.quota)
 
     def share_out(self, pool: int) -> None:
-        """Work out the fair share of every queue, from the root down."""
+        """Work out the fair share of every queue, from the root down, if anybody wants more or less."""
+        wanted = [leaf_demand(leaf) for leaf in self.leaves]
+        if (pool, wanted) == self._shared_out:
+            return
+        self._shared_out = (pool, wanted)
         self._demands(self.root)
         self.root.share = pool
         self._share(self.root)

@@ -5,6 +5,7 @@ jobs that end before may pass (backfill). Where ends are unknown it begins after
 nothing passes. GPUs are held back from everybody but requests inside quota, which were served before.
 """
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from grus.model.resources import GPU
@@ -109,9 +110,14 @@ def _ends(cycle: "Cycle") -> list[tuple[float, "Entry"]]:
 
 def _free_devices(cycle: "Cycle", asking: Asking) -> list[DeviceState]:
     """Free GPUs that the gang could use: of the roomiest node if it needs one, else as many as it needs."""
-    kinds = asking.shape.kinds
-    nodes = [node for node in cycle.pool.nodes if node.bit & asking.shape.nodes]
-    if asking.shape.one_node and nodes:
-        nodes = [max(nodes, key=lambda n: (sum(n.counts[SOON].get(k, 0) for k in kinds), -n.index))]
-    free = [d for node in nodes for d in node.devices if d.open and d.kind in kinds and d.free[SOON] == GPU]
-    return free[: -(-asking.amount // GPU)]
+    pool, kinds = cycle.pool, asking.shape.kinds
+    nodes = pool.having(kinds, asking.shape.nodes, SOON)
+    if asking.shape.one_node:
+        nodes = pool.roomiest(kinds, nodes, SOON)
+    free = (
+        device
+        for node in pool.each(nodes)
+        for device in node.devices
+        if device.open and device.kind in kinds and device.free[SOON] == GPU
+    )
+    return list(islice(free, -(-asking.amount // GPU)))

@@ -108,11 +108,9 @@ def may_reclaim(cycle: "Cycle", asking: Asking, piece: Piece) -> bool:
     mine, theirs = queue.path[level], victim.path[level]
     if asking.owed and inside(mine, asking, cycle.pool):
         return True
-    if not piece.surplus and cycle.guarded(piece.entry):
-        return False
     if piece.surplus and asking.minimum and cycle.impatient(asking.entry):
         return True
-    return _fair(asking, piece, mine, theirs)
+    return _fair(asking, piece, mine, theirs) and (piece.surplus or not cycle.guarded(piece.entry))
 
 
 def _fair(asking: Asking, piece: Piece, mine: QueueNode, theirs: QueueNode) -> bool:

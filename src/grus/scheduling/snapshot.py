@@ -323,7 +323,7 @@ class Snapshot:
 
     def _run(self, entry: Entry) -> None:
         queue = entry.queue
-        queue.changes += 1
+        queue.new_version()
         queue.running[entry.id] = entry
         queue.priorities[entry.priority] = queue.priorities.get(entry.priority, 0) + 1
         if entry.shape.elastic >= 0:
@@ -337,7 +337,7 @@ class Snapshot:
 
     def _end_run(self, entry: Entry) -> None:
         queue = entry.queue
-        queue.changes += 1
+        queue.new_version()
         del queue.running[entry.id]
         queue.elastic.pop(entry.id, None)
         self.broken.pop(entry.id, None)

@@ -5,7 +5,7 @@ starts may not. Nodes are bits of integers, so that "nodes of this kind with exa
 job may use" is one `&`; looking for a place costs the number of GPUs of a node, not of the pool.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from grus.model.cluster import Device, Health, Node
 from grus.model.identifiers import DeviceId, NodeId
@@ -196,6 +196,28 @@ class Pool:
         """How many entirely free devices of a kind the allowed nodes have."""
         index = self.whole[horizon][kind]
         return sum(count * (index[count] & allowed).bit_count() for count in range(1, len(index)))
+
+    def having(self, kinds: Iterable[int], allowed: int, horizon: int) -> int:
+        """The allowed nodes with an entirely free device of one of the kinds, as bits."""
+        found = 0
+        for kind in kinds:
+            for nodes in self.whole[horizon][kind][1:]:
+                found |= nodes
+        return found & allowed
+
+    def roomiest(self, kinds: Collection[int], allowed: int, horizon: int) -> int:
+        """The bit of the allowed node with most entirely free devices of the kinds, the first of several."""
+        if len(kinds) > 1:
+            counts = {
+                node.bit: sum(node.counts[horizon].get(kind, 0) for kind in kinds)
+                for node in self.each(allowed)
+            }
+            return max(counts, key=counts.__getitem__, default=0)
+        for kind in kinds:
+            for nodes in reversed(self.whole[horizon][kind]):
+                if nodes & allowed:
+                    return nodes & allowed & -(nodes & allowed)
+        return 0
 
     def matching(self, labels: Iterable[tuple[str, str]]) -> int:
         """The nodes that carry all these labels, as bits."""

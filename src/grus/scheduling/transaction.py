@@ -36,8 +36,9 @@ class Transaction:
         self.touched: dict[Entry, Before] = {}
         self.planned: set[Entry] = set()
         """Entries given seats that are not all free yet: they wait for them."""
-        self.changes = 0
-        """Grows with every change of what anybody holds."""
+        self.version = 0
+        """Names what everybody holds: a new number after each change, the former one again after an undo."""
+        self._versions = 0
         self.freed = 0
         """Grows whenever something is given back: what found no place before may find one now."""
         self._log: list[tuple[int, object, object, object]] = []
@@ -107,12 +108,13 @@ class Transaction:
     def _set(
         self, entry: Entry, places: tuple[Place, ...], leaving: tuple[Place, ...], running: bool, now: bool
     ) -> None:
-        self.changes += 1
-        entry.queue.changes += 1
         if entry not in self.touched:
             self.touched[entry] = Before(entry)
-        old = (entry.places, entry.leaving, entry.running, entry.held, entry.size)
-        held = entry.held
+        held, versions = entry.held, (entry.queue.version, self.version)
+        old = (entry.places, entry.leaving, entry.running, held, entry.size, versions)
+        entry.queue.new_version()
+        self._versions += 1
+        self.version = self._versions
         count_entry(entry, -1)
         entry.places, entry.leaving, entry.running = places, leaving, running
         entry.measure()
@@ -148,11 +150,10 @@ class Transaction:
                 self._restore(thing, amount, bool(now))
 
     def _restore(self, entry: Entry, old: tuple[object, ...], now: bool) -> None:
-        self.changes += 1
-        entry.queue.changes += 1
         held = entry.held
         count_entry(entry, -1)
-        entry.places, entry.leaving, entry.running, entry.held, entry.size = old  # type: ignore[assignment]  # the log is untyped
+        entry.places, entry.leaving, entry.running, entry.held, entry.size, versions = old  # type: ignore[assignment]  # the log is untyped
+        entry.queue.version, self.version = versions  # type: ignore[misc]  # as above
         count_entry(entry, 1)
         change = entry.held - held
         entry.queue.shift(change, SOON)

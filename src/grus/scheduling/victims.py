@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from grus.scheduling.gang import Place
 from grus.scheduling.quota import QueueNode
-from grus.scheduling.rights import Asking, Piece, fair_bound, may_reclaim, parting, victims_of
+from grus.scheduling.rights import Asking, Piece, fair_bound, inside, may_reclaim, parting, victims_of
 from grus.scheduling.snapshot import Entry
 from grus.scheduling.topology import SOON
 
@@ -76,7 +76,7 @@ def over_minima(queue: QueueNode) -> list[Entry]:
 
 def cached_over_minima(queue: QueueNode) -> list[Entry]:
     """`over_minima`, worked out once for the jobs that the queue has and what they hold at the moment."""
-    name = (queue.changes, queue.quota)
+    name = (queue.version, queue.quota)
     if queue.over_cache is None or queue.over_cache[0] != name:
         queue.over_cache = (name, over_minima(queue))
     return queue.over_cache[1]
@@ -141,6 +141,11 @@ def _branch_pieces(cycle: "Cycle", asking: Asking, leaves: list[QueueNode], node
         if may_reclaim(cycle, asking, piece):
             yield piece
     minima = [entry for leaf in leaves for entry in cached_over_minima(leaf)]
+    level = parting(asking.queue, leaves[0])
+    mine, theirs = asking.queue.path[level], leaves[0].path[level]
+    if not (asking.owed and inside(mine, asking, cycle.pool)):
+        most = fair_bound(mine, theirs, asking.amount)
+        minima = [entry for entry in minima if entry.held <= most]
     for piece in minima_pieces(minima, nodes):
         if may_reclaim(cycle, asking, piece):
             yield piece
