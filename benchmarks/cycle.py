@@ -4,6 +4,7 @@
 
 *Full backlog*: an empty pool and everything waiting, so that one `decide` fills the pool. *One change*: the
 pool is full, one job ends, and the time runs from that event to the decisions being recorded in the snapshot.
+*Elastic*: see `benchmarks.cycle_elastic`.
 """
 
 import argparse
@@ -123,6 +124,12 @@ def explaining(snapshot: Snapshot, rounds: int) -> float:
     return times[int(0.99 * (len(times) - 1))] * 1e3
 
 
+def elastic_figures(quick: bool) -> dict[str, float]:
+    from benchmarks.cycle_elastic import SIZES, elastic_figures  # it builds on the pool of this page
+
+    return elastic_figures(SIZES[:2] if quick else SIZES, 5 if quick else 50)
+
+
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
@@ -143,6 +150,7 @@ def main() -> None:
     result["cycle_ms_one_change"] = round(change, 2)
     result["cycle_ms_one_change_max"] = round(worst, 2)
     result["explain_ms_p99"] = round(explaining(snapshot, 20 if quick else 200), 2)
+    result |= elastic_figures(quick)
     result |= facts()
     print(json.dumps(result))
 

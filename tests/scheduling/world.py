@@ -30,7 +30,7 @@ WORKED_OUT = frozenset(
     {
         *("_versions", "over_cache"),
         *("_shared_out", "share", "exact", "demand"),
-        *("kept_weights", "ladder", "_unmeasured"),
+        *("kept_weights", "ladder", "_unmeasured", "terms", "calm"),
     }
 )
 """Fair shares and branches' demand, worked out anew when demand changes; what sizes are worth, and other

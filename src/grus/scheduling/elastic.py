@@ -28,7 +28,7 @@ def grow(cycle: "Cycle", by_quota: bool) -> None:
 
     `by_quota`: only growth inside quota, which is due before what others ask for over theirs.
     """
-    growing = {queue: _climbers(cycle, entries) for queue, entries in _candidates(cycle).items()}
+    growing = {queue: _climbers(cycle, entries) for queue, entries in _candidates(cycle, by_quota).items()}
     line = [(giving_key(queue, by_quota, GPU), number, queue) for number, queue in enumerate(growing)]
     heapify(line)
     while line:
@@ -37,16 +37,26 @@ def grow(cycle: "Cycle", by_quota: bool) -> None:
         if present > key:
             heappush(line, (present, number, queue))
             continue
-        if _grow_one(cycle, growing[queue], by_quota):
+        if _room(cycle, queue, by_quota) and _grow_one(cycle, growing[queue], by_quota):
             heappush(line, (giving_key(queue, by_quota, GPU), number, queue))
 
 
-def _candidates(cycle: "Cycle") -> "dict[QueueNode, list[Entry]]":
+def _room(cycle: "Cycle", queue: "QueueNode", by_quota: bool) -> bool:
+    """A cheap look: whether growth in this queue could find anything at all."""
+    if queue.without_gpu:
+        return True
+    if by_quota:
+        return queue.held[SOON] < queue.quota and _all_seated(cycle, queue)
+    return cycle.pool.free[SOON] > 0 or queue.held[SOON] < queue.share
+
+
+def _candidates(cycle: "Cycle", by_quota: bool) -> "dict[QueueNode, list[Entry]]":
     found: dict[QueueNode, list[Entry]] = {}
     for leaf in cycle.tree.leaves:
-        for entry in leaf.elastic.values():
-            if _may_grow(cycle, entry):
-                found.setdefault(leaf, []).append(entry)
+        if leaf.elastic and _room(cycle, leaf, by_quota):
+            growing = [entry for entry in leaf.elastic.values() if _may_grow(cycle, entry)]
+            if growing:
+                found[leaf] = growing
     for entry in cycle.newcomers:
         planned = any(place.born == PLANNED for place in entry.places)
         if can_grow(entry) and not planned and entry.id not in entry.queue.running:
@@ -154,6 +164,9 @@ def _take_idle(cycle: "Cycle", asking: Asking) -> bool:
 
 
 def _inside(cycle: "Cycle", asking: Asking) -> bool:
+    return inside(asking.queue, asking, cycle.pool) and _all_seated(cycle, asking.queue)
+
+
+def _all_seated(cycle: "Cycle", queue: "QueueNode") -> bool:
     """Surplus is inside quota only when all minima of its queue are: none may wait."""
-    queue = asking.queue
-    return inside(queue, asking, cycle.pool) and cycle.seated.get(queue, 0) >= queue.line.count
+    return cycle.seated.get(queue, 0) >= queue.line.count

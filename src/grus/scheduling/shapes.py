@@ -55,6 +55,11 @@ class Shape:
         """Whether both could want the same device."""
         return bool(self.nodes & other.nodes) and not self.kinds.isdisjoint(other.kinds)
 
+    @property
+    def grows_without_gpu(self) -> bool:
+        """Whether its elastic part needs no GPU."""
+        return self.elastic >= 0 and self.parts[self.elastic].unit == 0
+
     def counts(self) -> list[int]:
         """Replicas of each part at the smallest size."""
         return [part.low for part in self.parts]

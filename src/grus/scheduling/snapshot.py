@@ -15,7 +15,7 @@ from grus.model.queues import DEFAULT_QUEUE, Queue
 from grus.scheduling.fragmentation import Mix
 from grus.scheduling.gang import Place
 from grus.scheduling.ordering import Age, Alike
-from grus.scheduling.outlook import Ladder, Outlook, unknown
+from grus.scheduling.outlook import Ladder, Outlook, Step, unknown
 from grus.scheduling.policies import GRUS, Policy
 from grus.scheduling.quota import QueueNode, Tree, covers
 from grus.scheduling.shapes import Compiler, Shape
@@ -48,6 +48,7 @@ class Entry:
         "shape",
         "size",
         "started_at",
+        "terms",
         "user",
         "waiting",
     )
@@ -70,6 +71,8 @@ class Entry:
         """What is known of its speed at other sizes; None where nobody measured it."""
         self.ladder: tuple[int, Ladder] | None = None
         """What each size is worth, seen from the one that it has; made when it is first asked for."""
+        self.terms: tuple[float | None, Step | None] | None = None
+        """What it asks for its next step down and gains by its next step up, from the size that it has."""
         self.never = job.spec.never_preempted
         self.priority = job.spec.priority - (0 if self.never else policy.demotion(job, outlook))
         self.age: Age = (policy.rank(job, outlook), job.id)
@@ -328,6 +331,7 @@ class Snapshot:
         queue.priorities[entry.priority] = queue.priorities.get(entry.priority, 0) + 1
         if entry.shape.elastic >= 0:
             queue.elastic[entry.id] = entry
+            queue.without_gpu += entry.shape.grows_without_gpu
         if entry.broken:
             self.broken[entry.id] = entry
         if entry.backfill_until is not None:
@@ -339,7 +343,8 @@ class Snapshot:
         queue = entry.queue
         queue.new_version()
         del queue.running[entry.id]
-        queue.elastic.pop(entry.id, None)
+        if queue.elastic.pop(entry.id, None) is not None:
+            queue.without_gpu -= entry.shape.grows_without_gpu
         self.broken.pop(entry.id, None)
         self.backfilled.pop(entry.id, None)
         self.limited.pop(entry.id, None)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from grus.scheduling.ordering import Age
     from grus.scheduling.snapshot import Entry
 
+UNLIMITED = float("inf")
 TRIED = 4
 """Jobs of a queue that may look for a place in vain before the queue is left alone for this cycle."""
 
@@ -39,11 +40,10 @@ def trade(cycle: "Cycle") -> None:
     if not cycle.snapshot.policy.trades:
         return
     for leaf in cycle.tree.leaves:
-        if leaf.elastic and leaf.by_type is None:
+        if leaf.elastic and leaf.by_type is None and leaf.calm != leaf.changes:
             traders = [entry for entry in leaf.elastic.values() if _may_trade(cycle, entry)]
-            _give_up_useless(cycle, traders)
-            if len(traders) > 1:
-                _trade_inside(cycle, traders)
+            if _trade_inside(cycle, traders) and len(traders) == len(leaf.elastic):
+                leaf.calm = leaf.changes
 
 
 def _may_trade(cycle: "Cycle", entry: "Entry") -> bool:
@@ -59,19 +59,52 @@ def _may_trade(cycle: "Cycle", entry: "Entry") -> bool:
     )
 
 
+def _terms(cycle: "Cycle", entry: "Entry") -> tuple[float | None, Step | None]:
+    """What each replica of the next step down must fetch (None at the minimum), and the next step up."""
+    if entry in cycle.transaction.touched:
+        return _work_out(cycle, entry)
+    if entry.terms is None:
+        entry.terms = _work_out(cycle, entry)
+    return entry.terms
+
+
+def _work_out(cycle: "Cycle", entry: "Entry") -> tuple[float | None, Step | None]:
+    ladder = cycle.snapshot.ladder(entry, present_size(cycle, entry))
+    lower = entry.shape.lower_size(entry.size)
+    return None if lower is None else ladder.price(entry.size, lower), ladder.up(entry.size)
+
+
+def _trade_inside(cycle: "Cycle", traders: "list[Entry]") -> bool:
+    """Make the trades that pay; True when there was nothing to gain, wherever there is room."""
+    least = UNLIMITED
+    useless = False
+    for entry in traders:
+        price = _terms(cycle, entry)[0]
+        if price is not None and price < least:
+            least = price
+            useless = useless or price <= 0
+    if useless:
+        _give_up_useless(cycle, traders)
+    wishes = [
+        (-step.each, entry.age, entry, step)
+        for entry in traders
+        if (step := _terms(cycle, entry)[1]) is not None and step.each > MARGIN * least
+    ]
+    vain = 0
+    for _, _, entry, step in sorted(wishes):
+        if entry in cycle.transaction.touched:
+            continue  # It has given something itself.
+        vain += not _buy(cycle, entry, step, traders)
+        if vain >= TRIED:
+            break
+    return not wishes and not useless
+
+
 def _give_up_useless(cycle: "Cycle", traders: "list[Entry]") -> None:
     """Replicas that a job is better off without go back to the pool."""
     for entry in traders:
-        while (price := _price(cycle, entry)) is not None and price <= 0 < -_loss(cycle, entry):
+        while (price := _terms(cycle, entry)[0]) is not None and price <= 0 < -_loss(cycle, entry):
             cycle.transaction.unseat(entry, shrink_step(entry))
-
-
-def _price(cycle: "Cycle", entry: "Entry") -> float | None:
-    """What each replica of the next step down must fetch; None at the minimum."""
-    lower = entry.shape.lower_size(entry.size)
-    if lower is None:
-        return None
-    return cycle.snapshot.ladder(entry, present_size(cycle, entry)).price(entry.size, lower)
 
 
 def _loss(cycle: "Cycle", entry: "Entry") -> float:
@@ -79,26 +112,6 @@ def _loss(cycle: "Cycle", entry: "Entry") -> float:
     lower = entry.shape.lower_size(entry.size)
     assert lower is not None
     return cycle.snapshot.ladder(entry, present_size(cycle, entry)).loss(entry.size, lower)
-
-
-def _trade_inside(cycle: "Cycle", traders: "list[Entry]") -> None:
-    prices = [price for entry in traders if (price := _price(cycle, entry)) is not None]
-    steps = [(step.each, entry, step) for entry in traders if (step := _up(cycle, entry)) is not None]
-    if not steps or not prices:
-        return
-    least = MARGIN * min(prices)
-    wishes = sorted((wish for wish in steps if wish[0] > least), key=lambda wish: (-wish[0], wish[1].age))
-    vain = 0
-    for _, entry, step in wishes:
-        if entry in cycle.transaction.touched:
-            continue  # It has given something itself.
-        vain += not _buy(cycle, entry, step, traders)
-        if vain >= TRIED:
-            return
-
-
-def _up(cycle: "Cycle", entry: "Entry") -> Step | None:
-    return cycle.snapshot.ladder(entry, present_size(cycle, entry)).up(entry.size)
 
 
 def _buy(cycle: "Cycle", buyer: "Entry", step: Step, traders: "list[Entry]") -> bool:
@@ -131,11 +144,11 @@ def _cheapest(cycle: "Cycle", buyer: "Entry", traders: "list[Entry]") -> Iterato
     heap: list[Cheap] = []
     for entry in traders:
         bought = entry.places and entry.places[-1].born == PLANNED
-        if entry is not buyer and not bought and (price := _price(cycle, entry)) is not None:
+        if entry is not buyer and not bought and (price := _terms(cycle, entry)[0]) is not None:
             heap.append((price, entry.age, entry))
     heapify(heap)
     while heap:
         price, age, entry = heappop(heap)
         yield price, Piece(entry, shrink_step(entry), surplus=True)
-        if (following := _price(cycle, entry)) is not None:
+        if (following := _terms(cycle, entry)[0]) is not None:
             heappush(heap, (following, age, entry))
