@@ -64,7 +64,7 @@ class QueueNode:
         self.without_gpu = 0
         """How many of these need no GPU to grow."""
         self.calm = -1
-        """The number of changes at which nobody in it had anything to gain by a trade."""
+        """The version at which nobody in it had anything to gain by a trade."""
         self.priorities: dict[int, int] = {}
         """How many of the running jobs have each priority."""
         self.version = 0

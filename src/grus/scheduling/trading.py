@@ -40,10 +40,10 @@ def trade(cycle: "Cycle") -> None:
     if not cycle.snapshot.policy.trades:
         return
     for leaf in cycle.tree.leaves:
-        if leaf.elastic and leaf.by_type is None and leaf.calm != leaf.changes:
+        if leaf.elastic and leaf.by_type is None and leaf.calm != leaf.version:
             traders = [entry for entry in leaf.elastic.values() if _may_trade(cycle, entry)]
             if _trade_inside(cycle, traders) and len(traders) == len(leaf.elastic):
-                leaf.calm = leaf.changes
+                leaf.calm = leaf.version
 
 
 def _may_trade(cycle: "Cycle", entry: "Entry") -> bool:
