@@ -307,9 +307,13 @@ class ControlLoop:
         return changes
 
     def _with_report(self, job: Job, now: float) -> Job:
-        """The job with the last report of its first worker."""
+        """The job with the last report of its first worker, from which its speed is learned too."""
         team = members(job)
-        return progress.taken(job, self._engine.report(team[0].id), now) if team else job
+        if not team:
+            return job
+        line = self._engine.report(team[0].id)
+        self._picture.learn(job, line, now)
+        return progress.taken(job, line, now)
 
     def _decide(self, now: float) -> list[Change]:
         if not self._picture.undecided:

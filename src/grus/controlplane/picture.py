@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from grus.controlplane import access, pool
 from grus.controlplane.dependencies import Dependencies
 from grus.controlplane.launching import Surroundings
+from grus.controlplane.learning import Learning
 from grus.controlplane.lifecycle import Limits, ending
 from grus.controlplane.settings import Settings
 from grus.controlplane.timers import Timers
@@ -48,6 +49,9 @@ class Picture:
         """Jobs of whose predecessors one has ended."""
         self.undecided = True
         """Something happened since the last decision that could change it."""
+        self._learning = Learning()
+        self._per_node = 1
+        """GPUs of the largest node."""
         self._device_memory: dict[DeviceId, int] = {}
         self._users: dict[UserName, User] = {}
 
@@ -64,6 +68,7 @@ class Picture:
         self.queues = complete
         self.snapshot.set_queues(complete)
         self.by_name = {queue.name: queue for queue in complete}
+        self._per_node = max((len(node.devices) for node in nodes), default=1)
         self._device_memory = {device.id: device.memory for node in nodes for device in node.devices}
         self.version += 1
         self.undecided = True
@@ -86,6 +91,7 @@ class Picture:
         if known is not None and known.version >= job.version:
             return
         self.snapshot.put(job, self.after.note(job))
+        self._greet_or_part(job, known is None)
         self.touched.add(job.id)
         self.undecided = self.undecided or known is None or _matters(known, job)
         if job.phase in HOLDING:
@@ -99,6 +105,20 @@ class Picture:
             self.freed |= self.after.ended(job.id)
             if not told:
                 self._ended[job.id] = job.version
+
+    def _greet_or_part(self, job: Job, new: bool) -> None:
+        """What others like it have shown is expected of a new job; what one has shown outlasts its end."""
+        if job.terminal:
+            self._learning.ended(job)
+        elif new and (expected := self._learning.greet(job, self._per_node)) is not None:
+            self.snapshot.expect(job.id, expected)
+
+    def learn(self, job: Job, line: str, now: float) -> None:
+        """Take in what a running job reports of its speed."""
+        expected = self._learning.hear(job, line, now, self._per_node)
+        if expected is not None:
+            self.snapshot.expect(job.id, expected)
+            self.undecided = True
 
     def hear(self, status: WorkerStatus) -> None:
         """Take in what the engine says of a worker, unless something later is known."""

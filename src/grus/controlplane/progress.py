@@ -2,12 +2,14 @@
 
     {"at": 1763248440.5, "figures": {"step": 120, "total": 5000, "loss": 0.31}, "saved_at": 1763248431.0}
 
-Decisions use `saved_at` alone: what would be lost if the job had to make room.
+Decisions use `saved_at` (what would be lost if the job had to make room) and, for elastic jobs, the speed
+that `learning` reads out of `step`, `total` and `batch`.
 """
 
 import json
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 from grus.model.jobs import Job
 
@@ -15,11 +17,25 @@ MOST_FIGURES = 32
 LONGEST_NAME = 64
 
 
+class Report(NamedTuple):
+    """One line, as far as it makes sense."""
+
+    at: float | None
+    figures: tuple[tuple[str, float], ...]
+    saved_at: float | None
+
+
+def read(line: str) -> Report:
+    said = _object(line)
+    figures = tuple(_figures(said.get("figures"))[:MOST_FIGURES])
+    return Report(_number(said.get("at")), figures, _number(said.get("saved_at")))
+
+
 def taken(job: Job, line: str, now: float) -> Job:
     """The job with what the line says; the very same job if that is nothing new, or nothing at all."""
-    said = _object(line)
-    figures = tuple(_figures(said.get("figures"))[:MOST_FIGURES]) or job.progress
-    saved_at = _number(said.get("saved_at"))
+    said = read(line)
+    figures = said.figures or job.progress
+    saved_at = said.saved_at
     if saved_at is None or not 0 < saved_at <= now or saved_at <= (job.saved_at or 0.0):
         saved_at = job.saved_at
     if (figures, saved_at) == (job.progress, job.saved_at):

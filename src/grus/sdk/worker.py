@@ -87,7 +87,9 @@ def report(**figures: float) -> None:
     """Tell how far the run is: `report(step=120, total=5000, loss=0.31)`. Outside Grus it does nothing.
 
     Every figure must be a number (or turn into one by `float`). What the first worker of a job says is shown
-    by `grus ps` and `grus describe`, some seconds later. `report(saved=True)` is `saved()`.
+    by `grus ps` and `grus describe`, some seconds later. `report(saved=True)` is `saved()`. From `step`,
+    `total` and `batch` (examples of one step, all GPUs together) Grus learns how an elastic job scales, and
+    gives it GPUs by that.
     """
     numbers = {name: _number(name, value) for name, value in figures.items()}
     path = os.environ.get(_REPORT)

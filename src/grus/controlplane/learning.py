@@ -1,0 +1,208 @@
+"""What running jobs teach of their speed: from their reports to the outlooks that the scheduler weighs.
+
+    grus.report(step=120, total=5000)            steps done, and how many there are
+    grus.report(step=120, total=5000, batch=256) with the examples of one step, all GPUs together
+
+Two reports at one size give the seconds of a step there. A model fitted to the sizes that were run predicts
+the others; what jobs of the same fingerprint did before counts too, until the job has its own measurements.
+Reports are a job's word: they only ever change how GPUs flow between elastic jobs, never a right to them.
+Everything is a function of what was heard; the clock is passed in.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from grus.controlplane import progress
+from grus.model.identifiers import JobId
+from grus.model.jobs import Job, Phase, Spec, worker_per_seat
+from grus.model.resources import GPU
+from grus.scheduling.allocation import within_reach
+from grus.scheduling.outlook import Outlook
+from grus.scheduling.speedup import Profile, Sample, StepModel, dense_shapes, fit, pooled
+
+SHORTEST_LOOK = 5.0
+"""Seconds between two reports from which a speed is read."""
+FEWEST_STEPS = 3
+USUAL_BATCH = 1024.0
+"""Of a job that does not tell its batch; only ratios matter then."""
+FIRST_SIZE = 2
+"""GPUs up to which a job may grow before anything of it was measured, where its fingerprint is known."""
+STALL = 1.0
+"""Seconds for which those who stay stand still when others come or go."""
+BOOT = 30.0
+"""Seconds before new workers do work, until that was seen."""
+NEWS = 0.1
+"""By how much of itself something must have changed to be told again."""
+SMOOTHING = 0.3
+"""Weight of the newest measurement at a size against those before."""
+MOST_FINGERPRINTS = 1000
+
+
+@dataclass(slots=True)
+class _Look:
+    """The first report of a generation: the next ones are held against it."""
+
+    attempt: int
+    generation: int
+    step: float
+    at: float
+
+
+@dataclass(slots=True)
+class _Pupil:
+    """What is known of one job."""
+
+    seen: dict[tuple[int, int], Sample] = field(default_factory=dict)
+    """By nodes and GPUs: how it ran there, smoothed."""
+    profile: Profile = field(default_factory=Profile)
+    """The same as it was last told; small changes are none."""
+    look: _Look | None = None
+    told: Outlook | None = None
+    fitted: tuple[tuple[Sample, ...], StepModel] | None = None
+
+    def note(self, sample: Sample) -> None:
+        """Take in a measurement."""
+        key = (sample.nodes, sample.gpus)
+        before = self.seen.get(key)
+        if before is not None:
+            step = (1 - SMOOTHING) * before.step + SMOOTHING * sample.step
+            sample = replace(sample, step=step)
+        self.seen[key] = sample
+        told = {(one.nodes, one.gpus): one for one in self.profile.samples}
+        if key not in told or abs(told[key].step / sample.step - 1) > NEWS:
+            self.profile = Profile(self.seen.values())
+
+
+class Learning:
+    """All jobs that report, and what their fingerprints have shown. Belongs to the loop's thread."""
+
+    def __init__(self) -> None:
+        self._pupils: dict[JobId, _Pupil] = {}
+        self._history: OrderedDict[str, Profile] = OrderedDict()
+
+    def hear(self, job: Job, line: str, now: float, per_node: int) -> Outlook | None:
+        """Take in a report of a running elastic job; what the scheduler should now expect, if that is new."""
+        if not teaches(job.spec):
+            return None
+        said = progress.read(line)
+        at, figures = said.at, dict(said.figures)
+        step = figures.get("step")
+        if step is None or at is None or job.phase is not Phase.RUNNING:
+            return None
+        pupil = self._pupils.setdefault(job.id, _Pupil())
+        self._measure(pupil, job, step, at, figures)
+        found = self._outlook(pupil, job, figures, now, per_node)
+        if found is None or not _news(pupil.told, found):
+            return None
+        pupil.told = found
+        return found
+
+    def greet(self, job: Job, per_node: int) -> Outlook | None:
+        """What is expected of a job that has just come, from others of its fingerprint."""
+        if not teaches(job.spec) or fingerprint(job.spec) not in self._history:
+            return None
+        pupil = self._pupils.setdefault(job.id, _Pupil())
+        pupil.told = self._outlook(pupil, job, {}, job.submitted_at, per_node)
+        return pupil.told
+
+    def ended(self, job: Job) -> None:
+        """Keep what a job has shown for the next of its fingerprint."""
+        pupil = self._pupils.pop(job.id, None)
+        if pupil is None or not pupil.profile.version:
+            return
+        name = fingerprint(job.spec)
+        known = self._history.setdefault(name, Profile())
+        self._history.move_to_end(name)
+        known.merge(pupil.profile)
+        while len(self._history) > MOST_FINGERPRINTS:
+            self._history.popitem(last=False)
+
+    def _measure(self, pupil: _Pupil, job: Job, step: float, at: float, figures: Mapping[str, float]) -> None:
+        look, life = pupil.look, (job.attempt, job.generation)
+        settled = not any(seat.leaving for seat in job.seats)
+        if look is None or (look.attempt, look.generation) != life or step < look.step or not settled:
+            pupil.look = _Look(*life, step, at)
+            return
+        if at - look.at < SHORTEST_LOOK or step - look.step < FEWEST_STEPS:
+            return
+        gpus = size_of(job)
+        nodes = len({seat.node for seat in job.staying})
+        seconds = (at - look.at) / (step - look.step)
+        pupil.note(Sample(nodes, gpus, _batch(figures) / gpus, seconds, 0.0))
+        pupil.look = _Look(*life, step, at)
+
+    def _outlook(
+        self, pupil: _Pupil, job: Job, figures: Mapping[str, float], now: float, per_node: int
+    ) -> Outlook | None:
+        known = pooled(pupil.profile, self._history, fingerprint(job.spec))
+        if not known.version:
+            return None
+        if pupil.fitted is None or pupil.fitted[0] != known.samples:
+            pupil.fitted = (known.samples, fit(known.samples))
+        model, each = pupil.fitted[1], job.spec.request.roles[_elastic(job.spec)].replica.gpus
+        allowed = job.spec.request.allowed
+        reach = within_reach([size * each for size in allowed], known.most_seen, FIRST_SIZE * each)
+        batch = _batch(figures) if figures else USUAL_BATCH
+        seconds = _step_seconds(model, [each, *reach], batch, per_node)
+        steps = _steps_left(figures)
+        left = steps * seconds[0] if steps is not None else _age(job, now)
+        boot = BOOT
+        return Outlook(
+            sizes=tuple(size // each for size in reach),
+            speeds=tuple(seconds[0] / one for one in seconds[1:]),
+            left=left,
+            stall=STALL if worker_per_seat(job.spec) else boot,
+            boot=boot,
+        )
+
+
+def teaches(spec: Spec) -> bool:
+    """Whether its speed is asked at all: it is elastic, on whole GPUs."""
+    at = _elastic(spec)
+    return at >= 0 and spec.request.roles[at].replica.gpus > 0
+
+
+def _elastic(spec: Spec) -> int:
+    return next((i for i, role in enumerate(spec.request.roles) if not role.replicas.rigid), -1)
+
+
+def size_of(job: Job) -> int:
+    """Whole GPUs of its present generation."""
+    return max(1, sum(seat.held for seat in job.staying) // GPU)
+
+
+def fingerprint(spec: Spec) -> str:
+    """Jobs that share it do the same kind of work: same program, roles and name."""
+    told = (spec.name, spec.run, spec.setup, [(role.name, role.run) for role in spec.request.roles])
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+
+
+def _batch(figures: Mapping[str, float]) -> float:
+    batch = figures.get("batch", USUAL_BATCH)
+    return batch if 1 <= batch < 1e12 else USUAL_BATCH
+
+
+def _steps_left(figures: Mapping[str, float]) -> float | None:
+    step, total = figures.get("step"), figures.get("total")
+    return max(0.0, total - step) if step is not None and total is not None else None
+
+
+def _age(job: Job, now: float) -> float:
+    """Of a job of which nobody knows how much is left, the best guess is: as much as it has had."""
+    return max(0.0, now - (job.first_started_at or now))
+
+
+def _step_seconds(model: StepModel, gpus: list[int], batch: float, per_node: int) -> list[float]:
+    """Predicted seconds of a step of the same batch on so many GPUs, packed densely."""
+    nodes = [nodes for nodes, _ in dense_shapes(gpus, max(1, per_node))]
+    _, seconds = model.times(nodes, gpus, [batch / one for one in gpus])
+    return [float(one) for one in seconds]
+
+
+def _news(told: Outlook | None, found: Outlook) -> bool:
+    """Whether it differs enough to be worth a decision."""
+    if told is None or (told.sizes, told.speeds) != (found.sizes, found.speeds):
+        return True
+    return abs(found.left - told.left) > NEWS * told.left

@@ -1,0 +1,127 @@
+"""Reports teach how a job scales; what they teach reaches the scheduler, and nothing else does."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from grus.controlplane.learning import Learning, fingerprint
+from grus.model.identifiers import DeviceId, NodeId
+from grus.model.jobs import Job, Launch, Phase, Seat
+from grus.model.resources import GPU
+from grus.scheduling.outlook import Outlook
+from tests.controlplane.plane import Plane
+from tests.scheduling.builders import a_job
+
+PER_NODE = 8
+
+
+def a_line(at: float, **figures: object) -> str:
+    return json.dumps({"at": at, "figures": figures})
+
+
+def running(name: str, size: int, *, generation: int = 1, gpus: str = "1..8") -> Job:
+    seats = tuple(Seat("worker", i, NodeId("n"), (DeviceId(f"n-{i}"),), GPU) for i in range(size))
+    job = a_job(name, gpus=gpus)
+    return replace(job, phase=Phase.RUNNING, attempt=1, generation=generation, seats=seats)
+
+
+class Pupil:
+    """A job whose step takes 0.2 s, and 0.8 s more shared by its GPUs."""
+
+    def __init__(self, learning: Learning, name: str = "job") -> None:
+        self.learning, self.name = learning, name
+        self.at, self.step, self.generation = 1000.0, 0.0, 0
+        self.outlook: Outlook | None = None
+
+    def run(self, size: int, reports: int = 3, slower: float = 1.0) -> "Pupil":
+        self.generation += 1
+        job = running(self.name, size, generation=self.generation)
+        for _ in range(reports):
+            self.at += 10.0
+            self.step += 10.0 / ((0.2 + 0.8 / size) * slower)
+            line = a_line(self.at, step=self.step, total=10_000)
+            self.outlook = self.learning.hear(job, line, self.at, PER_NODE) or self.outlook
+        return self
+
+
+def test_sizes_that_were_run_are_known_and_larger_ones_predicted() -> None:
+    found = Pupil(Learning()).run(1).run(2).run(4).outlook
+    assert found is not None
+    assert found.sizes == tuple(range(1, 9)), "twice the largest that was run"
+    truth = [1.0 / (0.2 + 0.8 / size) for size in found.sizes]
+    assert found.speeds == pytest.approx(truth, rel=0.1)
+
+
+def test_what_is_left_is_what_the_job_says() -> None:
+    pupil = Pupil(Learning()).run(1)
+    assert pupil.outlook is not None
+    assert pupil.outlook.left == pytest.approx(10_000 - pupil.step, rel=0.15)
+
+
+def test_a_single_report_teaches_nothing() -> None:
+    assert Pupil(Learning()).run(2, reports=1).outlook is None
+
+
+def test_noise_of_a_few_percent_is_no_news() -> None:
+    pupil = Pupil(Learning()).run(2)
+    pupil.outlook = None
+    for slower in (1.03, 0.97, 1.05):
+        pupil.run(2, slower=slower)
+    assert pupil.outlook is None
+
+
+def test_a_job_that_became_slower_is_measured_anew() -> None:
+    pupil = Pupil(Learning()).run(1).run(4)
+    before = pupil.outlook
+    pupil.run(4, reports=20, slower=2.0)
+    assert before is not None
+    assert pupil.outlook is not None
+    assert pupil.outlook.speeds[3] < 0.7 * before.speeds[3]
+
+
+def test_the_next_job_of_a_fingerprint_is_known_from_the_start() -> None:
+    learning = Learning()
+    Pupil(learning, "job").run(1).run(2).run(4)
+    learning.ended(running("job", 4))
+    found = learning.greet(a_job("job", gpus="1..8"), PER_NODE)
+    assert found is not None
+    assert found.sizes == tuple(range(1, 9))
+    assert learning.greet(a_job("other", gpus="1..8"), PER_NODE) is None
+
+
+def test_a_fingerprint_is_the_program_and_not_the_size() -> None:
+    assert fingerprint(a_job("a", gpus="1..8").spec) == fingerprint(a_job("a", gpus="2..4").spec)
+    assert fingerprint(a_job("a").spec) != fingerprint(replace(a_job("a").spec, run=("false",)))
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [{}, {"loss": 1.0}, {"step": "x"}, {"step": float("nan")}, {"step": -1e300}, {"step": 1, "batch": -5}],
+)
+def test_reports_that_make_no_sense_teach_nothing(figures: dict[str, object]) -> None:
+    learning = Learning()
+    for at in (10.0, 20.0, 30.0):
+        assert learning.hear(running("job", 2), a_line(at, **figures), at, PER_NODE) is None
+
+
+def test_rigid_jobs_are_not_asked() -> None:
+    learning = Learning()
+    for at in (10.0, 20.0, 30.0):
+        assert learning.hear(running("job", 2, gpus="2"), a_line(at, step=at), at, PER_NODE) is None
+
+
+def test_gpus_flow_to_the_job_whose_reports_show_that_it_scales() -> None:
+    """Through the real loop: both hold half; one gets faster with its size, the other does not."""
+    plane = Plane(pool="1x8")
+    steep, flat = (plane.submit(name, gpus="1..8", launch=Launch.PER_GPU) for name in ("steep", "flat"))
+    plane.settle()
+    steps = {steep: 0.0, flat: 0.0}
+    for _ in range(30):
+        for job in (steep, flat):
+            size = len(plane.job(job).staying)
+            steps[job] += 10.0 * (size if job == steep else 1.0)
+            plane.engine.reports(f"{job}.1.worker.0", a_line(plane.now + 10.0, step=steps[job], total=1e6))
+        plane.after(10.0)
+    assert len(plane.job(steep).staying) > len(plane.job(flat).staying)
+    plane.close()
