@@ -16,6 +16,7 @@ from grus.model.ports import AccessRole, Event, User
 from grus.model.queues import Queue
 from grus.model.resources import GPU
 from grus.scheduling.cycle import decide as real_decide
+from grus.simulation.recording import Recording
 from grus.store.memory import MemoryStore
 from tests.fakes.engine import SimulatedEngine
 from tests.scheduling.builders import a_job, a_pool
@@ -45,6 +46,7 @@ class Plane:
         state: Path = Path("/nonexistent"),
         decide: Decide = real_decide,
         store: MemoryStore | None = None,
+        record: list[bytes] | None = None,
     ) -> None:
         self.settings = Settings(state=state, environment=(("PATH", "/bin"),))
         self.store = store or MemoryStore()
@@ -54,6 +56,8 @@ class Plane:
             self.store.put_queue(queue)
         self.engine = SimulatedEngine(a_pool(pool) if isinstance(pool, str) else pool)
         self._decide = decide
+        self._record = record
+        """Where everything that the scheduler is told and decides is written down, if it shall be."""
         self._ids = 0
         self._phases: dict[JobId, Phase] = {}
         self.store.subscribe(self._check_writes)
@@ -65,12 +69,15 @@ class Plane:
 
     def begin(self) -> None:
         """A control plane takes over."""
+        lines = [] if self._record is None else self._record
+        recording = Recording(lines.append, on_end=lambda _: None)
         self.loop = ControlLoop(
             self.store,
             self.engine,
             settings=self.settings,
             clock=lambda: self.engine.now,
-            decide=self._decide,
+            decide=self._decide if self._record is None else recording.of(self._decide),
+            snapshot=None if self._record is None else recording.snapshot(),
         )
         self.loop.open()
         self.services = Services(

@@ -19,9 +19,10 @@ STEPS = 120
 
 
 class Storm:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, record: list[bytes] | None = None) -> None:
         self.chance = random.Random(seed)
-        self.plane = Plane(a_queue("A", quota=2), a_queue("B", quota=3, reserved=1), pool="2x4")
+        queues = a_queue("A", quota=2), a_queue("B", quota=3, reserved=1)
+        self.plane = Plane(*queues, pool="2x4", record=record)
         self.deeds: list[Callable[[], object]] = [
             self.submit,
             self.submit,

@@ -13,10 +13,20 @@ from dataclasses import dataclass, replace
 
 from grus.controlplane.launching import LAUNCHER, Member, members, setup_id
 from grus.model.identifiers import JobId, WorkerId
-from grus.model.jobs import HOLDING, NEVER_CHARGED, Desired, Exit, ExitCause, Job, PauseCause, Phase
+from grus.model.jobs import (
+    FIRST_BACK_OFF,
+    HOLDING,
+    NEVER_CHARGED,
+    Desired,
+    Exit,
+    ExitCause,
+    Job,
+    PauseCause,
+    Phase,
+)
 from grus.model.ports import Event, WorkerState, WorkerStatus
 
-FIRST_BACK_OFF, LONGEST_BACK_OFF = 1.0, 300.0
+LONGEST_BACK_OFF = 300.0
 
 Statuses = Mapping[WorkerId, WorkerStatus]
 

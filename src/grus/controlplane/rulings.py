@@ -15,10 +15,9 @@ from grus.model.jobs import (
     Job,
     PauseCause,
     Phase,
-    Seat,
     worker_per_seat,
 )
-from grus.scheduling.decisions import Decision, Pause, Requeue, Resize, Start
+from grus.scheduling.decisions import Decision, Pause, Requeue, Resize, Start, new_seats
 
 
 def rule(job: Job, decision: Decision, now: float) -> Change | None:
@@ -87,7 +86,7 @@ def _resize(job: Job, decision: Resize, now: float) -> Change | None:
     ):  # one process cannot change its GPUs; it saves and starts again with others
         return _pause(job, Pause(job.id, decision.reason, decision.preemptor), now)
     generation = job.generation + 1
-    seats = _new_seats(job, decision.seats, generation)
+    seats = new_seats(job, decision.seats, generation)
     if seats == job.seats:
         return None
     resized = replace(job, seats=seats, generation=generation, made_room_for=decision.preemptor)
@@ -95,25 +94,6 @@ def _resize(job: Job, decision: Resize, now: float) -> Change | None:
     verb = "grows" if after > before else "shrinks" if after < before else "moves"
     text = f"{verb} from {before} to {after} workers: {decision.reason}"
     return change(resized, "resized", now, text, reason=decision.reason)
-
-
-def _new_seats(job: Job, wanted: tuple[Seat, ...], generation: int) -> tuple[Seat, ...]:
-    """The wanted seats, new ones born now, and every seat held so far still there at least as leaving."""
-    held = {_place(seat): seat for seat in job.seats}
-    kept = {}
-    new = []
-    for seat in wanted:
-        before = held.get(_place(seat))
-        if before is None:
-            new.append(replace(seat, born=generation, leaving=False))
-        else:
-            kept[_place(seat)] = replace(before, leaving=seat.leaving or before.leaving)
-    old = [kept.get(place, replace(seat, leaving=True)) for place, seat in held.items()]
-    return tuple(old + new)
-
-
-def _place(seat: Seat) -> tuple[object, ...]:
-    return seat.role, seat.index, seat.born, seat.node, seat.devices
 
 
 def _requeue(job: Job, decision: Requeue, now: float) -> Change | None:

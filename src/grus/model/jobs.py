@@ -90,6 +90,8 @@ class ExitCause(StrEnum):
 
 NEVER_CHARGED = frozenset({ExitCause.PREEMPTED, ExitCause.STOPPED, ExitCause.LOST})
 """Ends that do not count against `retries`."""
+FIRST_BACK_OFF = 1.0
+"""Seconds before the next start after an attempt that was lost, or failed for the first time."""
 
 
 @dataclass(frozen=True, slots=True)

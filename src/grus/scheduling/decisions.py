@@ -1,9 +1,9 @@
 """What `decide` answers: a list of changes, each with its reason, and when to ask again."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grus.model.identifiers import JobId
-from grus.model.jobs import Seat
+from grus.model.jobs import Job, Seat
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +56,23 @@ class Decisions:
     actions: tuple[Decision, ...] = ()
     wake_at: float | None = None
     """Decide again then, even if nothing happens: a guard, a back-off or a reservation runs out."""
+
+
+def new_seats(job: Job, wanted: tuple[Seat, ...], generation: int) -> tuple[Seat, ...]:
+    """What a job holds after a resize: the wanted seats, new ones born now, and every seat held so far still
+    there at least as leaving."""
+    held = {_place(seat): seat for seat in job.seats}
+    kept = {}
+    new = []
+    for seat in wanted:
+        before = held.get(_place(seat))
+        if before is None:
+            new.append(replace(seat, born=generation, leaving=False))
+        else:
+            kept[_place(seat)] = replace(before, leaving=seat.leaving or before.leaving)
+    old = [kept.get(place, replace(seat, leaving=True)) for place, seat in held.items()]
+    return tuple(old + new)
+
+
+def _place(seat: Seat) -> tuple[object, ...]:
+    return seat.role, seat.index, seat.born, seat.node, seat.devices

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from grus.model.cluster import Health, Node
 from grus.model.identifiers import DeviceId, JobId, NodeId
-from grus.model.jobs import PauseCause, Phase, Seat, worker_per_seat
-from grus.scheduling.decisions import Decision, Pause, Requeue, Resize, Start
+from grus.model.jobs import FIRST_BACK_OFF, PauseCause, Phase, Seat, worker_per_seat
+from grus.scheduling.decisions import Decision, Pause, Requeue, Resize, Start, new_seats
 from grus.scheduling.snapshot import Snapshot
 from grus.simulation.agenda import Agenda, Due, Kind
 from grus.simulation.records import Ran
@@ -186,19 +186,20 @@ class Effects:
         if not worker_per_seat(run.job.spec):  # It saves and starts again with others.
             return self._pause(run, Pause(action.job, action.reason, action.preemptor), now)
         run.catch_up(now)
+        generation = run.job.generation + 1
         run.job = replace(
             run.job,
-            seats=action.seats,
-            generation=run.job.generation + 1,
+            seats=new_seats(run.job, action.seats, generation),
+            generation=generation,
             made_room_for=action.preemptor,
         )
         self.snapshot.put(run.job)
         run.resizes += 1
-        run.hold(gpus_of(action.seats), now)
-        leaving = tuple(seat for seat in action.seats if seat.leaving)
+        run.hold(gpus_of(run.job.seats), now)
+        leaving = tuple(seat for seat in run.job.seats if seat.leaving)
         if leaving:
             self.agenda.push(now + self.costs.leave, Kind.LEFT, run, (run.job.attempt, leaving))
-        staying, generation = run.job.staying, run.job.generation
+        staying = run.job.staying
         if any(seat.born == generation for seat in staying):
             run.boots[generation] = now + self.costs.start
             self.agenda.push(now + self.costs.start, Kind.JOINED, run, run.job.attempt)
@@ -286,7 +287,8 @@ class Effects:
         if run.job.seats:
             run.hold(gpus_of(run.job.seats), now)
         else:  # Its attempt was ended by a fault.
-            run.job = replace(run.job, phase=Phase.PENDING, backfill_until=None)
+            again = now + FIRST_BACK_OFF
+            run.job = replace(run.job, phase=Phase.PENDING, backfill_until=None, not_before=again)
             self._wait_again(run, now)
         self.snapshot.put(run.job)
         return True

@@ -2,22 +2,25 @@
 
 Two things are compared. Asked with what the live scheduler was told, in the same order, `decide` must answer
 the same: the same jobs, the same seats, in the same order, for the same reasons, to be asked again at the
-same time. And what the simulator's `Effects` make of a job by a decision must be what the control plane made
-of it, in everything that a later decision looks at. The first difference ends the replay and is told.
+same time. And what the simulator's `Effects` make of a job, by a decision or when it has left its GPUs, must
+be what the control plane made of it, in everything that a later decision looks at. Since the rest (who comes,
+what users wish, when work ends, how nodes are) is told to both, state and decisions are equal step by step.
+The first difference ends the replay and is told.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import JobId
-from grus.model.jobs import Job, Phase, Seat
+from grus.model.jobs import Desired, Job, Phase, Seat
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decision
 from grus.scheduling.policies import Policy, policy_named
 from grus.scheduling.snapshot import Snapshot
+from grus.simulation.agenda import Due, Kind
 from grus.simulation.effects import Costs, Effects
 from grus.simulation.recording import FORM, Action, Asked, Decide, Line, Put, flat, lines
 from grus.simulation.run import Run
@@ -50,6 +53,8 @@ class Replay:
     """What it said to do."""
     carried: int = 0
     """Actions whose effect on the job was compared too; the others were overtaken by something else."""
+    left: int = 0
+    """How often a job that had left its GPUs, all or some, was compared."""
     jobs: set[JobId] = field(default_factory=set)
     full: bool = False
     """The record was cut because it was long enough."""
@@ -68,6 +73,7 @@ class Replay:
             "decisions": self.decisions,
             "actions": self.actions,
             "carried_out": self.carried,
+            "left": self.left,
             "jobs": len(self.jobs),
             "lives": self.lives,
             "full": self.full,
@@ -113,7 +119,7 @@ class _Player:
         self.found = Replay()
         self._decide = decide
         self._snapshot = Snapshot()
-        self._open: dict[JobId, Job] = {}
+        self._open: dict[JobId, tuple[Decision, Job]] = {}
         """What the simulator made of the jobs of the last decision, until the record says it too."""
         self._at = 0.0
 
@@ -152,18 +158,29 @@ class _Player:
             raise BadInput([replace(mistake, line=number) for mistake in error.mistakes]) from None
 
     def _put(self, number: int, put: Put) -> None:
-        expected = self._open.pop(put.job.id, None)
+        action, expected = self._open.pop(put.job.id, (None, None))
         known = self._snapshot.job(put.job.id)
-        if expected is not None and known is not None and _is_ruling(known, put.job):
-            self.found.carried += 1
-            live, simulated = essence(put.job), essence(expected)
-            for name, value in live.items():
-                if value != simulated[name]:
-                    what = f"the simulator leaves {put.job.id} with another {name}"
-                    self._differ(number, what, str(value), str(simulated[name]))
-                    return
+        if known is not None and _nobody_else(known, put.job):
+            if action is not None and _is_ruling(known, put.job, action):
+                self.found.carried += 1
+            elif (due := _given_back(known, put.job)) is not None:
+                self.found.left += 1
+                expected = self._alone(known, lambda effects, run: effects.happen(due(run), self._at))
+            else:
+                expected = None
+            if expected is not None and not self._same(number, put.job, expected):
+                return
         self.found.jobs.add(put.job.id)
         self._snapshot.put(put.job, put.blocked)
+
+    def _same(self, number: int, job: Job, expected: Job) -> bool:
+        live, simulated = essence(job), essence(expected)
+        for name, value in live.items():
+            if value != simulated[name]:
+                what = f"the simulator leaves {job.id} with another {name}"
+                self._differ(number, what, str(value), str(simulated[name]))
+                return False
+        return True
 
     def _ask(self, number: int, asked: Asked) -> None:
         self._at = asked.now
@@ -176,11 +193,15 @@ class _Player:
         elif decisions.wake_at != asked.wake_at:
             self._differ(number, "when to ask again", str(asked.wake_at), str(decisions.wake_at))
         else:
-            self._open = {action.job: self._carried(action, asked.now) for action in decisions.actions}
+            self._open = {one.job: (one, self._carried(one, asked.now)) for one in decisions.actions}
 
     def _carried(self, action: Decision, now: float) -> Job:
-        """What the simulator makes of the job."""
+        """What the simulator makes of the job by the decision."""
         job = self._snapshot.entries[action.job].job
+        return self._alone(job, lambda effects, _: effects.carry_out(action, now))
+
+    def _alone(self, job: Job, do: Callable[[Effects, Run], object]) -> Job:
+        """What the simulator makes of a job when this is done with it."""
         role = job.spec.request.elastic
         size = role.replicas if role is not None else None
         work = Work(
@@ -189,18 +210,40 @@ class _Player:
         # On a snapshot of its own, since the live one did not change before all was on record.
         effects = Effects(Snapshot((), self._snapshot.queue_list), (), Costs(), spans=False)
         run = effects.runs[job.id] = Run(work, job)
-        effects.carry_out(action, now)
+        do(effects, run)
         return run.job
 
     def _differ(self, number: int, what: str, live: str, simulated: str) -> None:
         self.found.difference = Difference(number, self._at, what, live, simulated)
 
 
-def _is_ruling(before: Job, after: Job) -> bool:
-    """Whether the job was changed by the decision and by nobody else in between."""
+def _nobody_else(before: Job, after: Job) -> bool:
+    """Whether this is one change, and none by its user."""
     return (
         after.version == before.version + 1 and after.desired is before.desired and after.size == before.size
     )
+
+
+def _is_ruling(before: Job, after: Job, action: Decision) -> bool:
+    """Whether the change is the one that was decided; what no longer applied is not carried out."""
+    moved = (after.phase, after.attempt, after.generation) != (
+        before.phase,
+        before.attempt,
+        before.generation,
+    )
+    return after.reason == action.reason and (moved or not after.staying) and not after.terminal
+
+
+def _given_back(before: Job, after: Job) -> Callable[[Run], Due] | None:
+    """What happens in the simulator when a job has left GPUs; None if it did not, ended, or failed."""
+    gone = tuple(seat for seat in before.seats if seat not in after.seats)
+    if not gone or after.terminal or after.desired is not Desired.RUN or after.failures != before.failures:
+        return None
+    if before.phase is Phase.PAUSING:
+        return lambda run: Due(0.0, Kind.PAUSED, 0, run, run.epoch)
+    if not all(seat.leaving for seat in gone):
+        return None  # Nobody had asked for it: its attempt was lost.
+    return lambda run: Due(0.0, Kind.LEFT, 0, run, (before.attempt, gone))
 
 
 def essence(job: Job) -> dict[str, object]:
@@ -215,7 +258,7 @@ def essence(job: Job) -> dict[str, object]:
         "cause of pause": job.paused_by,
         "job it made room for": job.made_room_for,
         "backfill": job.backfill_until,
-        "back-off": job.not_before,
+        "back-off": job.not_before > 0.0,
     }
 
 
