@@ -1,7 +1,11 @@
 """Where a gang goes: fewest nodes, one NVLink island, the right type, and only where it may."""
 
+from dataclasses import replace
+
 import pytest
 
+from grus.model.cluster import Device, Node
+from grus.model.identifiers import DeviceId, NodeId
 from grus.model.jobs import Phase
 from tests.scheduling.builders import a_job, a_pool, a_queue, a_role
 from tests.scheduling.world import World, jobs_of
@@ -138,3 +142,43 @@ def test_host_cpu_and_memory_of_a_node_are_kept() -> None:
     roles = [a_role("worker", 1, 1, cpu=3000)]
     world = World(pool).run(a_job("x", roles=roles), a_job("y", roles=roles), a_job("z"))
     assert world.running() == {"x", "z"}
+
+
+# ----------------------------------------------------------------------------------------- slow links
+
+
+def racked(pool: str, *racks: str) -> tuple[Node, ...]:
+    """The nodes of a pool, each in the rack of the same number."""
+    return tuple(
+        replace(node, labels=(("rack", rack),)) for node, rack in zip(a_pool(pool), racks, strict=True)
+    )
+
+
+def test_a_gang_that_would_cross_a_slow_link_is_placed_elsewhere() -> None:
+    """One GPU is free in each of three nodes; the first two, n1 and n2, are far apart."""
+    world = World(racked("3x4", "east", "west", "east"))
+    world.run(*(a_job(f"single{n}", gpus=3, one_node=True) for n in range(3)))
+    assert world.run(a_job("gang", gpus=2)).nodes_of("gang") == {"n1", "n3"}
+
+
+def test_a_gang_takes_slower_gpus_that_are_near_before_fast_ones_that_are_far_apart() -> None:
+    fast = [Node(NodeId(f"f{n}"), (a_device(f"f{n}", 1.5),), labels=(("rack", str(n)),)) for n in range(2)]
+    slow = [Node(NodeId(f"s{n}"), (a_device(f"s{n}", 1.0),), labels=(("rack", "s"),)) for n in range(2)]
+    world = World([*fast, *slow]).run(a_job("gang", gpus=2))
+    assert world.nodes_of("gang") == {"s0", "s1"}
+
+
+def test_a_gang_crosses_when_even_half_its_speed_is_more() -> None:
+    fast = [Node(NodeId(f"f{n}"), (a_device(f"f{n}", 3.0),), labels=(("rack", str(n)),)) for n in range(2)]
+    slow = [Node(NodeId(f"s{n}"), (a_device(f"s{n}", 1.0),), labels=(("rack", "s"),)) for n in range(2)]
+    world = World([*fast, *slow]).run(a_job("gang", gpus=2))
+    assert world.nodes_of("gang") == {"f0", "f1"}
+
+
+def test_a_job_grows_across_a_slow_link_only_when_that_pays() -> None:
+    world = World(racked("2x4", "east", "west")).run(a_job("wide", gpus="1..6"))
+    assert (world.size("wide"), world.nodes_of("wide")) == (4, {"n1"}), "six at half speed are three"
+
+
+def a_device(node: str, speed: float) -> Device:
+    return Device(id=DeviceId(f"{node}-0"), type=f"speed-{speed}", memory=16 << 30, speed=speed)

@@ -1,7 +1,8 @@
 """The search for a gang's place: all of it or nothing.
 
 Fewest nodes first, then one NVLink island, then the node that is left fullest. `train` tries the fastest type
-first, `dev` the smallest; a gang is put on unlike types only when no single type has room.
+first, `dev` the smallest; a gang is put on unlike types only when no single type has room, and across slow
+links only when everything near is slower.
 """
 
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from grus.model.identifiers import DeviceId
 from grus.model.jobs import Seat
 from grus.model.resources import GPU
+from grus.scheduling.links import reach, ways
 from grus.scheduling.shapes import Part, Shape
 from grus.scheduling.sharing import best_device, best_node
 from grus.scheduling.topology import DeviceState, NodeState, pick_devices
@@ -48,14 +50,17 @@ def place(
 
     `taken` are the seats that the gang has already: new ones get the free numbers and stay near.
     """
-    search = _Search(transaction, shape, shape.preferred, horizon, born)
+    within = reach(transaction.pool.racks, taken, sum(counts))
     if shape.one_node and taken:
-        search = replace(search, nodes=search.nodes & taken[0].node.bit)
-    places = search.gang(counts, taken)
-    if places is None and shape.preferred != shape.nodes:
-        nodes = shape.nodes & taken[0].node.bit if shape.one_node and taken else shape.nodes
-        places = replace(search, nodes=nodes).gang(counts, taken)
-    return places
+        within = [taken[0].node.bit]
+    preferences = (shape.preferred, shape.nodes) if shape.preferred != shape.nodes else (shape.nodes,)
+    for nodes in within:
+        for preferred in preferences:
+            search = _Search(transaction, shape, preferred & nodes, horizon, born)
+            places = search.gang(counts, taken)
+            if places is not None:
+                return places
+    return None
 
 
 def to_seat(shape: Shape, place: Place, leaving: bool = False) -> Seat:
@@ -102,6 +107,13 @@ class _Search:
             self.transaction.undo(mark)
         return None
 
+    def _ways(self, part: Part, near: tuple[Place, ...]) -> list[tuple[int, int]]:
+        """Kinds of device and nodes over which the gang may be spread, the best first."""
+        pool, kinds = self.transaction.pool, _kinds_near(part, near)
+        if len(pool.racks) < 2 or self.shape.one_node or self.shape.maximum <= GPU:
+            return [(kind, self.nodes) for kind in kinds]
+        return [(kind, nodes & self.nodes) for kind, nodes in ways(pool.racks, kinds, pool.speeds)]
+
     def _each(self) -> list[NodeState]:
         return list(self.transaction.pool.each(self.nodes))
 
@@ -125,8 +137,8 @@ class _Search:
             return self._without_gpu(index, numbers, near)
         if part.gpus == 0:
             return self._slices(index, numbers)
-        for kind in _kinds_near(part, near):
-            chosen = self._spread(part, len(numbers), (kind,), near)
+        for kind, nodes in self._ways(part, near):
+            chosen = self._spread(part, len(numbers), kind, near, nodes)
             if chosen is not None:
                 return self._take(index, numbers, chosen)
         if len(part.kinds) > 1 and not self.shape.one_node:
@@ -138,11 +150,10 @@ class _Search:
     # ------------------------------------------------------------------------------------ whole GPUs
 
     def _spread(
-        self, part: Part, count: int, kinds: tuple[int, ...], near: tuple[Place, ...]
+        self, part: Part, count: int, kind: int, near: tuple[Place, ...], nodes: int
     ) -> list[_Choice] | None:
         """Nodes for `count` replicas: one node if any has room for all (best where the gang is already), else
-        the roomiest first."""
-        (kind,) = kinds
+        the roomiest of `nodes` first."""
         cpu, memory = part.cpu * count, part.memory * count
         for place in near:
             node = place.node
@@ -154,7 +165,8 @@ class _Search:
             return [_Choice(best, kind, count)]
         if self.shape.one_node or count == 1:
             return None
-        return self._over_nodes(part, count, kinds)
+        search = self if nodes == self.nodes else replace(self, nodes=nodes)
+        return search._over_nodes(part, count, (kind,))
 
     def _over_nodes(self, part: Part, count: int, kinds: tuple[int, ...]) -> list[_Choice] | None:
         pool, per = self.transaction.pool, part.gpus

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from grus.model.cluster import Device, Health, Node
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.resources import GPU
+from grus.scheduling.links import racks
 
 NOW, SOON = 0, 1
 """The two horizons."""
@@ -101,6 +102,8 @@ class Pool:
         for node in ordered:
             self._add(node, number)
         self._build_index()
+        self.racks = racks(self.nodes)
+        """Groups of nodes that are near each other, as bits."""
 
     def _add(self, node: Node, number: dict[Kind, int]) -> None:
         state = NodeState(len(self.nodes), node)
