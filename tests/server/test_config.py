@@ -72,3 +72,11 @@ def test_a_certificate_needs_its_key(at: Places) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_loopback_needs_nothing(at: Places, host: str) -> None:
     assert load(at, host=host).host == host
+
+
+def test_the_policy_is_one_of_those_that_there_are(at: Places) -> None:
+    at.config_file.write_text('[server]\npolicy = "srtf"\n')
+    assert load(at).policy == "srtf"
+    at.config_file.write_text('[server]\npolicy = "best"\n')
+    with pytest.raises(BadInput, match="fifo, fair, srtf, tiresias, optimus, grus"):
+        load(at)

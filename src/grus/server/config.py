@@ -4,6 +4,7 @@
     host = "127.0.0.1"           quota = 4            events = "90d"       server = "https://…"
     port = 7600                  reserved = 1         jobs = "365d"        token = "…"
     pool = "virtual 2x4x16GB"    weight = 2
+    policy = "grus"
     record = "decisions.jsonl"
 
 Every mistake of the file is told at once, with its place. `[client]` is read by the SDK.
@@ -22,6 +23,7 @@ from grus.api.rules import Strict, read
 from grus.api.units import parse_seconds
 from grus.api.wire import QueueIn
 from grus.model.errors import BadInput, Mistake
+from grus.scheduling.policies import GRUS, POLICIES
 from grus.sdk.places import Places
 
 DEFAULT_PORT = 7600
@@ -37,12 +39,22 @@ Span = Annotated[str | int | float, AfterValidator(_span)]
 """A length of time, as people write it; read as seconds."""
 
 
+def _policy(name: str) -> str:
+    if name not in POLICIES:
+        raise ValueError(f"must be one of {', '.join(POLICIES)}")
+    return name
+
+
+PolicyName = Annotated[str, AfterValidator(_policy)]
+
+
 class ServerIn(Strict):
     """`[server]`"""
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = DEFAULT_PORT
     pool: str = AUTO_POOL
+    policy: PolicyName = GRUS.name
     certificate: str = ""
     key: str = ""
     insecure_http: bool = False
@@ -76,6 +88,8 @@ class ServerSettings:
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     pool: str = AUTO_POOL
+    policy: str = GRUS.name
+    """Who is next in a queue and who grows: a name of `grus.scheduling.policies`."""
     certificate: Path | None = None
     key: Path | None = None
     insecure_http: bool = False

@@ -25,6 +25,8 @@ from grus.model.ports import Store, User
 from grus.model.queues import DEFAULT_QUEUE, check_tree
 from grus.model.resources import GPU
 from grus.scheduling.cycle import decide
+from grus.scheduling.policies import policy_named
+from grus.scheduling.snapshot import Snapshot
 from grus.server import listen, pools
 from grus.server.app import create_app
 from grus.server.config import ServerSettings, in_file, is_loopback
@@ -122,13 +124,14 @@ def _start_loop(
     engine = LocalEngine(settings.places.state / "engine", source)
     stack.callback(engine.close)
     recording = _recording(settings.record, stack)
+    policy = policy_named(settings.policy)
     timed = figures.timed(decide)
     loop = ControlLoop(
         store,
         engine,
         settings=control,
         decide=recording.of(timed) if recording else timed,
-        snapshot=recording.snapshot() if recording else None,
+        snapshot=recording.snapshot(policy) if recording else Snapshot(policy=policy),
         on_stopped=brake.pull,
     )
     stack.callback(loop.close)
