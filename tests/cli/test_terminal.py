@@ -163,3 +163,12 @@ def test_tables_have_colours_unless_no_color_is_set(
     terminal = on_terminal("status")
     terminal.end()
     assert "\x1b[3" not in terminal.text
+
+
+def test_a_simulation_shows_how_far_it_is_and_leaves_only_the_answer(
+    on_terminal: Callable[..., Terminal],
+) -> None:
+    terminal = on_terminal("simulate", "--synthetic", "days=2,jobs=40", "--nodes", "1x8xA100")
+    assert terminal.end() == 0
+    assert "simulating" in terminal.text
+    assert "completion, mean" in terminal.text.rpartition("simulating")[2]

@@ -14,7 +14,7 @@ from grus.cli.output import Format, Output, emit, examples, hint, say, table
 from grus.model.errors import BadInput, Mistake
 
 if TYPE_CHECKING:
-    from grus.cli.worlds import Gathering
+    from grus.cli.worlds import Gathering, Source
     from grus.simulation.what_if import Comparison
 
 PANEL = "Looking ahead"
@@ -147,7 +147,7 @@ def simulate(
         runner=lambda scenarios: run_all(scenarios, cores),
     )
     if page is not None:
-        _write_page(page, comparison)
+        _write_page(page, comparison, _title(source))
     _show(comparison, output)
 
 
@@ -205,7 +205,14 @@ def _page_file(gathering: "Gathering", html: str) -> Path | None:
     return page
 
 
-def _write_page(path: Path, comparison: "Comparison") -> None:
+def _title(source: "Source") -> str:
+    jobs = (
+        Path(source.trace).name if source.trace else "made-up jobs" if not source.history else "the history"
+    )
+    return f"Simulation: {jobs} on {source.nodes or 'this pool'}"
+
+
+def _write_page(path: Path, comparison: "Comparison", title: str) -> None:
     """The whole page or none."""
     from importlib.resources import files
 
@@ -214,7 +221,7 @@ def _write_page(path: Path, comparison: "Comparison") -> None:
     script = files("plotly").joinpath("package_data", "plotly.min.js").read_text(encoding="utf-8")
     fresh = path.with_name(path.name + ".new")
     try:
-        fresh.write_text(page(comparison, script), encoding="utf-8")
+        fresh.write_text(page(comparison, script, title), encoding="utf-8")
         fresh.replace(path)
     except OSError as error:
         fresh.unlink(missing_ok=True)

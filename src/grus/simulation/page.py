@@ -29,6 +29,8 @@ QUEUES = (
     "#8c6d4f",
     "#3a9ad9",
 )
+FINE = 128
+"""GPUs up to which bars are parted by a line; in larger pools it would be as thick as they are."""
 UNITS = ((2 * 86400.0, 86400.0, "days"), (2 * 3600.0, 3600.0, "hours"), (120.0, 60.0, "minutes"))
 
 STYLE = """
@@ -204,7 +206,7 @@ def jobs(one: Drawn) -> Figure:
             "hovertemplate": f"%{{customdata[0]}}: %{{customdata[1]}} GPUs<br>from %{{base:.2f}} {unit}",
             "marker": {
                 "color": _colour(QUEUES, number),
-                "line": {"width": 0.6},
+                "line": {"width": 0.6 if one.gpus <= FINE else 0},
             },
         }
         for number, (queue, bars) in enumerate(sorted(by_queue.items()))
