@@ -52,10 +52,8 @@ def asked(present: Present, durations: Durations, **more: object) -> dict[str, F
     return dict(forecast(present, durations, costs=FREE, worlds=16, **more))  # type: ignore[arg-type]
 
 
-def wait(
-    name: str, gpus: int = 1, *, user: str = "ann", priority: int | None = None, limit: float | None = None
-) -> Job:
-    job = a_job(name, queue="default", gpus=gpus, user=user, priority=priority, max_runtime=limit)
+def wait(name: str, gpus: int = 1, *, user: str = "ann", priority: int | None = None) -> Job:
+    job = a_job(name, queue="default", gpus=gpus, user=user, priority=priority)
     return replace(job, submitted_at=NOW - 10)
 
 
@@ -102,8 +100,8 @@ def test_without_history_it_says_so_but_still_knows_who_starts_at_once() -> None
 
 
 def test_a_time_limit_is_the_latest_end() -> None:
-    [running] = started(wait("a", limit=300.0))
-    told = asked(a_present(Standing(running, ran=100.0)), knowing(running, *[9000.0] * 20))["a"]
+    [running] = started(wait("a"))
+    told = asked(a_present(Standing(running, ran=100.0, limit=300.0)), knowing(running, *[9000.0] * 20))["a"]
     assert told.end is not None
     assert told.end.quantile(0.9) == NOW + 200
 

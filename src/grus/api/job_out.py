@@ -39,6 +39,20 @@ class SeatOut(Out):
     leaving: bool = False
 
 
+class EtaOut(Out):
+    """When a job will start and end, with a chance of one half (P50) and of nine tenths (P90)."""
+
+    at: str
+    """When it was foreseen."""
+    start_p50: str | None = None
+    """None of a job that runs, and of what lies too far away or cannot be said."""
+    start_p90: str | None = None
+    end_p50: str | None = None
+    end_p90: str | None = None
+    unknown: str = ""
+    """Why something cannot be said."""
+
+
 class JobOut(Out):
     id: str
     name: str
@@ -79,6 +93,8 @@ class JobOut(Out):
     paused_by: str | None = None
     progress: dict[str, float] = Field(default_factory=dict)
     version: int = 0
+    eta: EtaOut | None = None
+    """What is foreseen of it; None once it has ended, and before it was looked at."""
 
 
 class EventOut(Out):
@@ -128,6 +144,7 @@ class WhyOut(Out):
     """Who holds what the job waits for."""
     change: str = ""
     """The cheapest change that starts it now; empty if there is none."""
+    eta: EtaOut | None = None
 
 
 class AffectedOut(Out):
@@ -147,12 +164,15 @@ class PlanOut(Out):
     nodes: tuple[str, ...] = ()
     seats: tuple[SeatOut, ...] = ()
     affected: tuple[AffectedOut, ...] = ()
+    change: str = ""
+    """The cheapest change with which it would start now; empty if there is none."""
+    eta: EtaOut | None = None
 
 
 # ------------------------------------------------------------------------------------------ model to wire
 
 
-def job_out(job: Job) -> JobOut:
+def job_out(job: Job, eta: EtaOut | None = None) -> JobOut:
     spec = job.spec
     return JobOut(
         id=job.id,
@@ -188,6 +208,25 @@ def job_out(job: Job) -> JobOut:
         paused_by=None if job.paused_by is None else job.paused_by.value,
         progress=dict(job.progress),
         version=job.version,
+        eta=eta,
+    )
+
+
+def eta_out(
+    at: float,
+    *,
+    start: tuple[float | None, float | None],
+    end: tuple[float | None, float | None],
+    unknown: str = "",
+) -> EtaOut:
+    """P50 and P90 of start and end."""
+    return EtaOut(
+        at=rfc3339(at),
+        start_p50=maybe_rfc3339(start[0]),
+        start_p90=maybe_rfc3339(start[1]),
+        end_p50=maybe_rfc3339(end[0]),
+        end_p90=maybe_rfc3339(end[1]),
+        unknown=unknown,
     )
 
 
@@ -290,7 +329,13 @@ def usage_out(usage: Usage) -> UsageOut:
 
 
 def why_out(
-    job: Job, *, code: str, sentence: str, holders: Iterable[tuple[JobId, int]] = (), change: str = ""
+    job: Job,
+    *,
+    code: str,
+    sentence: str,
+    holders: Iterable[tuple[JobId, int]] = (),
+    change: str = "",
+    eta: EtaOut | None = None,
 ) -> WhyOut:
     """An explanation of the scheduler; holders hold micro-GPUs."""
     return WhyOut(
@@ -300,6 +345,7 @@ def why_out(
         sentence=sentence,
         holders=tuple(HolderOut(job=holder, gpus=gpu_number(amount)) for holder, amount in holders),
         change=change,
+        eta=eta,
     )
 
 
@@ -311,6 +357,8 @@ def plan_out(
     launch: str = "",
     seats: Iterable[Seat] = (),
     affected: Iterable[tuple[JobId, str, str]] = (),
+    change: str = "",
+    eta: EtaOut | None = None,
 ) -> PlanOut:
     """What would happen; `affected` are (job, action, reason)."""
     seats = tuple(seats)
@@ -324,4 +372,6 @@ def plan_out(
         affected=tuple(
             AffectedOut(job=job, action=action, reason=reason) for job, action, reason in affected
         ),
+        change=change,
+        eta=eta,
     )

@@ -259,6 +259,19 @@ class PoolOut(Out):
     held: float | int = 0
 
 
+class ForecastsOut(Out):
+    """How forecasts of ends, and of starts of jobs that had to wait, did so far; right are 0.5 and 0.9."""
+
+    settled: int = 0
+    """Of so many it is known what happened."""
+    p50_coverage: float | None = None
+    """Part of the ends that came by the P50 that was told; None before anything is known."""
+    p90_coverage: float | None = None
+    starts_settled: int = 0
+    start_p50_coverage: float | None = None
+    start_p90_coverage: float | None = None
+
+
 class StatusOut(Out):
     """The server at a glance."""
 
@@ -274,6 +287,7 @@ class StatusOut(Out):
     queues: int = 0
     mechanisms: dict[str, str] = Field(default_factory=dict)
     """How things are enforced here."""
+    forecasts: ForecastsOut | None = None
     warnings: tuple[str, ...] = ()
 
 

@@ -3,6 +3,7 @@
 from grus.api.job_in import AffinityIn, CheckpointIn, IdleIn, JobIn, ResourcesIn, RoleIn
 from grus.api.job_out import (
     AffectedOut,
+    EtaOut,
     EventOut,
     ExitOut,
     HolderOut,
@@ -12,6 +13,7 @@ from grus.api.job_out import (
     UsageOut,
     WhyOut,
     WorkerOut,
+    eta_out,
     event_out,
     exit_out,
     job_out,
@@ -35,6 +37,7 @@ from grus.api.people_wire import (
     user_out,
 )
 from grus.api.pool_wire import (
+    ForecastsOut,
     GpuOut,
     NodeOut,
     PoolOut,
@@ -57,8 +60,10 @@ __all__ = [
     "AffectedOut",
     "AffinityIn",
     "CheckpointIn",
+    "EtaOut",
     "EventOut",
     "ExitOut",
+    "ForecastsOut",
     "GpuOut",
     "HolderOut",
     "IdleIn",
@@ -81,6 +86,7 @@ __all__ = [
     "UserOut",
     "WhyOut",
     "WorkerOut",
+    "eta_out",
     "event_out",
     "exit_out",
     "expires_at",

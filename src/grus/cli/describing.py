@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
-from grus.cli import following
+from grus.cli import following, foreseen
 from grus.cli.merged import Merged
 from grus.cli.output import (
     Format,
@@ -70,6 +70,8 @@ def _show_job(job: "JobOut") -> None:
             ("started", local(job.first_started_at)),
             ("ended", local(job.ended_at)),
             ("ran", between(job.first_started_at, job.ended_at)),
+            ("will start", foreseen.start_sentence(job.eta)),
+            ("will end", foreseen.end_sentence(job.eta)),
             ("attempt", f"{job.attempt} (failures charged: {job.failures} of {job.retries} allowed)"),
             ("checkpoint", local(job.saved_at)),
             ("not before", local(job.not_before)),
@@ -93,11 +95,22 @@ def show_why(client: "Client", job: "JobOut", why: "WhyOut") -> None:
         say("held by: " + ", ".join(f"{names[one.job]} {number(one.gpus)}" for one in why.holders))
     if why.change:
         say(f"to start it now: {why.change}")
+    for sentence in foreseen.sentences(why.eta):
+        say(sentence)
 
 
 def show_plan(client: "Client", plan: "PlanOut") -> None:
     say(plan.sentence)
-    fields((("starts", plan.starts), ("launch", plan.launch), ("on", ", ".join(plan.nodes))))
+    fields(
+        (
+            ("starts", plan.starts),
+            ("launch", plan.launch),
+            ("on", ", ".join(plan.nodes)),
+            ("will start", foreseen.start_sentence(plan.eta) if plan.starts == "later" else ""),
+            ("will end", foreseen.end_sentence(plan.eta)),
+            ("sooner", plan.change),
+        )
+    )
     if plan.affected:
         names = _names(client, [one.job for one in plan.affected])
         table(("JOB", "WHAT", "WHY"), [(names[one.job], one.action, one.reason) for one in plan.affected])

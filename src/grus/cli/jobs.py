@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grus.cli import following
+from grus.cli import following, foreseen
 from grus.cli.access import JobArgument, JobsArgument, complete_queue, connected, find_job
 from grus.cli.output import (
     Format,
@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 PANEL = "Jobs"
 SHOWN_FIGURES = 3
 """Of what a job reports, in `ps`; `describe` shows all."""
+COLUMNS = (
+    *("ID", "NAME", "QUEUE", "USER", "PHASE", "GPUS"),
+    *("AGE", "RAN", "START", "END", "PROGRESS", "REASON"),
+)
+SHOWN_IF_TOLD = ("START", "END", "PROGRESS")
+"""Columns that are left out where no job has anything in them."""
 All = Annotated[bool, typer.Option("--all", help="The output of all workers, each line behind its number.")]
 LIVE = [phase.value for phase in Phase if phase not in TERMINAL]
 Queue = Annotated[
@@ -222,11 +228,12 @@ def ps(
 
 def _list_jobs(jobs: "list[JobOut]", everything: bool) -> None:
     empty = "No jobs." if everything else "No live jobs. `grus ps -a` lists ended ones too."
-    told = any(job.progress for job in jobs)
-    headings = ("ID", "NAME", "QUEUE", "USER", "PHASE", "GPUS", "AGE", "RAN", "PROGRESS", "REASON")
     rows = [_row(job) for job in jobs]
-    keep = [at for at, heading in enumerate(headings) if told or heading != "PROGRESS"]
-    table([headings[at] for at in keep], [[row[at] for at in keep] for row in rows], empty=empty)
+    told = [
+        heading not in SHOWN_IF_TOLD or any(row[at] for row in rows) for at, heading in enumerate(COLUMNS)
+    ]
+    keep = [at for at, shown in enumerate(told) if shown]
+    table([COLUMNS[at] for at in keep], [[row[at] for at in keep] for row in rows], empty=empty)
 
 
 def _row(job: "JobOut") -> tuple[object, ...]:
@@ -239,6 +246,8 @@ def _row(job: "JobOut") -> tuple[object, ...]:
         f"{number(job.gpus)} of {job.request}",
         between(job.submitted_at, None),
         between(job.first_started_at, job.ended_at),
+        foreseen.start_words(job.eta),
+        foreseen.end_words(job.eta),
         ", ".join(progress(job.progress)[:SHOWN_FIGURES]),
         job.reason,
     )

@@ -260,6 +260,8 @@ def status(output: Output = Format.TABLE) -> None:
 
 
 def _show_status(client: "Client", now: "StatusOut") -> None:
+    from grus.cli.foreseen import record_words
+
     jobs = ", ".join(f"{count} {phase}" for phase, count in now.jobs.items() if count)
     pool = now.pool
     fields(
@@ -270,6 +272,7 @@ def _show_status(client: "Client", now: "StatusOut") -> None:
             ("pool", _pool_words(client)),
             ("in use", f"{number(pool.held)} held of {pool.usable} usable, {pool.gpus} in all"),
             ("jobs", jobs or "none"),
+            ("forecasts", record_words(now.forecasts)),
             *sorted(now.mechanisms.items()),
         )
     )

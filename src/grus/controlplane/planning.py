@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from grus.controlplane.forecasting import Expectation
 from grus.controlplane.loop import ControlLoop, Decide
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase, Seat
@@ -27,6 +28,9 @@ class Plan:
     """Where it would start now."""
     affected: tuple[tuple[JobId, str, str], ...] = ()
     """Jobs that would give way: id, paused or shrunk, and the reason that they would be told."""
+    change: str = ""
+    """The cheapest change with which it would start now."""
+    foreseen: Expectation | None = None
 
 
 def plan(loop: ControlLoop, job: Job, blocked: str, now: float, decide: Decide = cycle.decide) -> Plan:
@@ -54,8 +58,10 @@ def _told(snapshot: Snapshot, job: Job, actions: list[Decision], now: float) -> 
             seats=start.seats,
             affected=affected,
         )
-    sentence = explain(snapshot, job.id, now).sentence
-    return Plan(fits=True, starts=LATER, sentence=sentence, launch=launch, affected=affected)
+    why = explain(snapshot, job.id, now)
+    return Plan(
+        fits=True, starts=LATER, sentence=why.sentence, launch=launch, affected=affected, change=why.change
+    )
 
 
 def _affected(snapshot: Snapshot, action: Decision) -> tuple[JobId, str, str] | None:

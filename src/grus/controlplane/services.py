@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from grus.controlplane import access, logs, pool, wishes
 from grus.controlplane.access import Owner
 from grus.controlplane.accounts import Accounts, check_unix_user
+from grus.controlplane.forecasting import Expectation, Forecaster, Record
 from grus.controlplane.lifecycle import Change
 from grus.controlplane.loop import ControlLoop
 from grus.controlplane.planning import NEVER, Plan, plan
@@ -55,6 +56,8 @@ class Status:
     """Length of the loop's last pass."""
     drift: int
     warnings: tuple[str, ...]
+    forecasts: Record | None = None
+    """How forecasts did so far."""
 
 
 class Services:
@@ -69,6 +72,7 @@ class Services:
         settings: Settings,
         clock: Callable[[], float] = time.time,
         entropy: Callable[[], int] = lambda: secrets.randbits(50),
+        forecaster: Forecaster | None = None,
     ) -> None:
         self._store = store
         self._engine = engine
@@ -76,6 +80,7 @@ class Services:
         self._settings = settings
         self._clock = clock
         self._entropy = entropy
+        self._forecaster = forecaster
         self._started_at = clock()
         self._accounts = Accounts(store, clock)
         self._submission = Submission(store, loop.picture, settings)
@@ -120,7 +125,10 @@ class Services:
         job = new_job(JobId("plan"), user, complete, now)
         missing = [other for other in spec.after if self._store.job(other).phase is not Phase.SUCCEEDED]
         blocked = f"waits for {', '.join(missing)} to succeed" if missing else ""
-        return plan(self._loop, job, blocked, now)
+        made = plan(self._loop, job, blocked, now)
+        if self._forecaster is None:
+            return made
+        return replace(made, foreseen=self._forecaster.planned(job, tuple(missing), now))
 
     # ------------------------------------------------------------------------------------ looking
 
@@ -197,6 +205,10 @@ class Services:
             (holder if self._sight.job(user, holder) else HIDDEN, amount) for holder, amount in found.holders
         )
         return replace(found, holders=holders)
+
+    def foreseen(self, job: Job) -> Expectation | None:
+        """When a job that the caller sees will start and end; None if it has ended or nobody looked yet."""
+        return None if self._forecaster is None or job.terminal else self._forecaster.of(job.id)
 
     def workers(self, user: User, id_: JobId) -> list[WorkerStatus]:
         """What is known of its present workers, in the order of their ids."""
@@ -343,6 +355,7 @@ class Services:
             pass_seconds=pulse.seconds,
             drift=self._loop.drift,
             warnings=tuple(text for text in (*troubles, drift if self._loop.drift else "") if text),
+            forecasts=None if self._forecaster is None else self._forecaster.record,
         )
 
     # ------------------------------------------------------------------------------------- people

@@ -11,12 +11,14 @@ from starlette.responses import Response
 from grus.api.job_in import JobIn
 from grus.api.job_spec import to_spec
 from grus.api.wire import (
+    EtaOut,
     EventOut,
     JobOut,
     PlanOut,
     ScaleIn,
     WhyOut,
     WorkerOut,
+    eta_out,
     event_out,
     job_out,
     mistakes_of,
@@ -25,6 +27,7 @@ from grus.api.wire import (
     why_out,
     worker_out,
 )
+from grus.controlplane.forecasting import Expectation
 from grus.controlplane.launching import members
 from grus.controlplane.planning import Plan
 from grus.model.errors import BadInput, Mistake
@@ -81,12 +84,13 @@ async def list_jobs(
     """Jobs, newest first; `after` is the id of the last one of the page before."""
     name = None if queue is None else QueueName(queue)
     found = await off_loop(does.jobs, user, phases=phases, queue=name, mine=mine, limit=limit, after=after)
-    return answers(JobOut, [job_out(job) for job in found])
+    return answers(JobOut, [job_out(job, _eta_out(does.foreseen(job))) for job in found])
 
 
 @router.get("/jobs/{id}", response_model=JobOut)
 async def one_job(id: JobPath, user: Who, does: Does) -> Response:
-    return answer(job_out(await off_loop(does.job, user, JobId(id))))
+    job = await off_loop(does.job, user, JobId(id))
+    return answer(job_out(job, _eta_out(does.foreseen(job))))
 
 
 @router.post("/jobs/{id}/stop", response_model=JobOut)
@@ -118,7 +122,14 @@ async def why(id: JobPath, user: Who, does: Does) -> Response:
     found = await off_loop(does.why, user, JobId(id))
     job = await off_loop(does.job, user, JobId(id))
     return answer(
-        why_out(job, code=found.code, sentence=found.sentence, holders=found.holders, change=found.change)
+        why_out(
+            job,
+            code=found.code,
+            sentence=found.sentence,
+            holders=found.holders,
+            change=found.change,
+            eta=_eta_out(does.foreseen(job)),
+        )
     )
 
 
@@ -186,4 +197,13 @@ def _plan_out(plan: Plan) -> PlanOut:
         launch=plan.launch,
         seats=plan.seats,
         affected=plan.affected,
+        change=plan.change,
+        eta=_eta_out(plan.foreseen),
     )
+
+
+def _eta_out(told: Expectation | None) -> EtaOut | None:
+    if told is None:
+        return None
+    start, end = (told.start_p50, told.start_p90), (told.end_p50, told.end_p90)
+    return eta_out(told.at, start=start, end=end, unknown=told.unknown)

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from grus.api.wire import to_queue
+from grus.controlplane.forecasting import Forecaster
 from grus.controlplane.loop import ControlLoop
 from grus.controlplane.retention import Retention
 from grus.controlplane.services import Services
@@ -136,7 +137,10 @@ def _start_loop(
     )
     stack.callback(loop.close)
     loop.start()
-    services = Services(store, engine, loop, settings=control)
+    forecaster = Forecaster(store, loop)
+    stack.callback(forecaster.close)
+    forecaster.start()
+    services = Services(store, engine, loop, settings=control, forecaster=forecaster)
     stack.callback(services.close)
     retention = Retention(store, engine, control, time.time)
     stack.callback(retention.close)

@@ -4,7 +4,17 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from grus import __version__
-from grus.api.wire import NodeOut, StatusOut, UsageOut, node_out, pool_out, rfc3339, usage_out
+from grus.api.wire import (
+    ForecastsOut,
+    NodeOut,
+    StatusOut,
+    UsageOut,
+    node_out,
+    pool_out,
+    rfc3339,
+    usage_out,
+)
+from grus.controlplane.forecasting import Record
 from grus.controlplane.services import Status
 from grus.model.identifiers import NodeId
 from grus.server.edge import Does, NamePath, Who, answer, answers, off_loop
@@ -53,5 +63,17 @@ def _status_out(status: Status) -> StatusOut:
         jobs={phase.value: count for phase, count in status.jobs.items()},
         queues=status.queues,
         mechanisms=status.mechanisms,
+        forecasts=None if status.forecasts is None else _forecasts_out(status.forecasts),
         warnings=status.warnings,
+    )
+
+
+def _forecasts_out(record: Record) -> ForecastsOut:
+    return ForecastsOut(
+        settled=record.ends.settled,
+        p50_coverage=record.ends.p50_coverage,
+        p90_coverage=record.ends.p90_coverage,
+        starts_settled=record.starts.settled,
+        start_p50_coverage=record.starts.p50_coverage,
+        start_p90_coverage=record.starts.p90_coverage,
     )

@@ -165,7 +165,13 @@ class Durations:
         sort.came = max(sort.came, at)
 
     def began(self, job: str, traits: Traits, at: float) -> None:
-        """It started to run, for the first time. `at` is moved on by the time it stood still since."""
+        """It started to run; after a pause, with `at` moved on by the time that it stood still."""
+        if job in self._running:
+            traits, again = self._running[job]
+            again.since = at
+            for step in traits.steps():
+                self._cohort(step).changed()
+            return
         known = _Known(at, self._gaps.pop(job, LONE))
         self._running[job] = traits, known
         for step in traits.steps():

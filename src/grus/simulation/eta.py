@@ -56,6 +56,8 @@ class Standing:
     job: Job
     ran: float = 0.0
     """Seconds that it has run so far, in all its attempts."""
+    limit: float | None = None
+    """Seconds in all after which it is ended."""
     after: tuple[JobId, ...] = ()
     """Jobs that must succeed before it may start, and have not yet."""
 
@@ -180,11 +182,11 @@ class Expected:
         return np.minimum(self.ran + left, self.law.limit)
 
 
-def expected(one: Standing, durations: Durations, now: float, limit: float | None = None) -> Expected:
-    """What is known of its length. A reported progress beats history; `max_runtime` bounds both."""
+def expected(one: Standing, durations: Durations, now: float) -> Expected:
+    """What is known of its length. A reported progress beats history; a time limit bounds both."""
     job = one.job
     found = durations.law(job.id, traits_of(job), now)
-    law = (found or ANYTHING).capped(limit if limit is not None else job.spec.max_runtime)
+    law = (found or ANYTHING).capped(one.limit)
     pace = pace_of(job, one.ran)
     return Expected(law, one.ran, found is not None or pace is not None, pace)
 

@@ -29,13 +29,14 @@ def from_jobs(jobs: Iterable[Job], events: Iterable[Event] = ()) -> list[Work]:
     happened = _by_job((event.job, event.at, event.kind) for event in events)
     works = []
     for job in jobs:
-        ran = _ran(happened.get(job.id, ()), job.started_at, job.ended_at)
+        ran = seconds_run(happened.get(job.id, ()), job.started_at, job.ended_at)
         if job.terminal and ran > 0.0:
-            works.append(_work_of(job, ran))
+            works.append(work_of(job, ran))
     return numbered(works)
 
 
-def _work_of(job: Job, ran: float) -> Work:
+def work_of(job: Job, ran: float) -> Work:
+    """A job of the past as one that might come again."""
     request = job.spec.request
     role = request.elastic
     return Work(
@@ -70,7 +71,7 @@ def from_shown(jobs: Iterable[JobOut], events: Iterable[EventOut] = ()) -> list[
     happened = _by_job((event.job, _seconds(event.at), event.kind) for event in events)
     works = []
     for job in jobs:
-        ran = _ran(happened.get(job.id, ()), _maybe(job.started_at), _maybe(job.ended_at))
+        ran = seconds_run(happened.get(job.id, ()), _maybe(job.started_at), _maybe(job.ended_at))
         if job.ended_at is None or ran <= 0.0:
             continue
         try:
@@ -103,7 +104,7 @@ def _by_job(events: Iterable[tuple[str | None, float, str]]) -> Mapping[str, Hap
     return found
 
 
-def _ran(happened: Happened, started: float | None, ended: float | None) -> float:
+def seconds_run(happened: Happened, started: float | None, ended: float | None) -> float:
     """Seconds in which the job worked."""
     total, since = 0.0, None
     for at, kind in happened:
