@@ -50,7 +50,7 @@ def test_ps_prints_the_values_for_programs(grus: Grus, client: FakeClient) -> No
     [
         (None, "", ""),
         (an_eta(end_p50=in_(seconds=40), end_p90=in_(hours=2)), "", "in ~"),
-        (an_eta(start_p50=in_(), start_p90=in_(), unknown="no finished job like it"), "now", "?"),
+        (an_eta(start_p50=in_(), start_p90=in_(), unknown="no finished job like it"), "soon", "?"),
         (an_eta(unknown="no finished job like it"), "?", "?"),
     ],
 )

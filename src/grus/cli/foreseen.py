@@ -14,7 +14,7 @@ NOW = timedelta(seconds=5)
 
 
 def start_words(eta: "EtaOut | None") -> str:
-    """`in ~12m`, `~14:05`, `now`; a question mark where it cannot be said, nothing for a job that runs."""
+    """`in ~12m`, `~14:05`, `soon`; a question mark where it cannot be said, nothing for a job that runs."""
     if eta is None:
         return ""
     if eta.start_p50 is None:
@@ -81,7 +81,7 @@ def _left(text: str) -> timedelta:
 def _about(text: str) -> str:
     left = _left(text)
     if left <= NOW:
-        return "now"
+        return "soon"  # It may have passed since it was foreseen.
     return f"in ~{_round(left)}" if left < SOON else f"~{_clock(text)}"
 
 

@@ -148,7 +148,7 @@ class Forecaster:
 
     def _run(self) -> None:
         while not self._closing.is_set():
-            self._changed.wait(REFRESH if self._told else None)
+            self._changed.wait(self._until_next())
             self._closing.wait(SETTLE)
             if self._closing.is_set():
                 return
@@ -159,6 +159,14 @@ class Forecaster:
             except Exception:  # the edge of the thread: a forecast is no reason to stop forecasting
                 log.exception("forecasts could not be kept up to date; tried again later")
             self._closing.wait(max(PAUSE, PAUSE_FACTOR * (time.perf_counter() - began)))
+
+    def _until_next(self) -> float | None:
+        """Seconds after which time alone makes forecasts stale: what was foreseen should have happened."""
+        told = self._told.values()
+        if not told:
+            return None
+        moments = [at for one in told for at in (one.start_p50, one.end_p50) if at is not None]
+        return max(0.0, min([REFRESH, *(at - self._clock() for at in moments)]))
 
     def step(self, now: float) -> None:
         """Look at everything once."""
