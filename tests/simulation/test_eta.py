@@ -9,6 +9,7 @@ from grus.model.identifiers import JobId, UserName
 from grus.model.jobs import Desired, Job, PauseCause, Phase
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Start
+from grus.scheduling.outlook import Outlook
 from grus.scheduling.snapshot import Snapshot
 from grus.simulation.durations import Durations
 from grus.simulation.eta import LEVELS, NO_HISTORY, Chances, Forecast, Present, Standing, forecast, traits_of
@@ -184,3 +185,25 @@ def test_what_never_starts_is_said_to_be_unknown() -> None:
     assert told.unknown
     assert not math.isnan(told.at)
     assert big.user == UserName("bob")
+
+
+def test_the_policy_that_runs_is_the_one_that_foresees() -> None:
+    """Under `srtf` the shorter of two goes first, under `fifo` the one that came first."""
+    running = started(wait("a", gpus=2))[0]
+    long, short = wait("b", gpus=2), wait("c", gpus=2)
+
+    def outlook(left: float) -> Outlook:
+        return Outlook(sizes=(2,), speeds=(1.0,), left=left)
+
+    jobs = (
+        Standing(running),
+        Standing(long, outlook=outlook(50_000.0)),
+        Standing(short, outlook=outlook(10.0)),
+    )
+    durations = knowing(running, *[600.0] * 20)
+    first = {}
+    for policy in ("fifo", "srtf"):
+        told = asked(replace(a_present(*jobs), policy=policy), durations)
+        starts = {job: told[job].start for job in ("b", "c")}
+        first[policy] = min(starts, key=lambda job: starts[job].quantile(0.5))  # type: ignore[union-attr]
+    assert first == {"fifo": "b", "srtf": "c"}

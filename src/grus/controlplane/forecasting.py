@@ -199,15 +199,16 @@ class Forecaster:
 
     def _present(self, now: float, *more: Standing) -> Present:
         with self._loop.snapshot() as snapshot:
-            jobs = [(entry.job, entry.blocked) for entry in snapshot.entries.values()]
-            nodes, queues = snapshot.nodes, snapshot.queue_list
-        live = {job.id for job, _ in jobs}
+            jobs = [(entry.job, entry.blocked, entry.outlook) for entry in snapshot.entries.values()]
+            nodes, queues, policy = snapshot.nodes, snapshot.queue_list, snapshot.policy.name
+        live = {job.id for job, _, _ in jobs}
         standing = []
-        for job, blocked in jobs:
+        for job, blocked, outlook in jobs:
             awaited = tuple(other for other in job.spec.after if other in live) if blocked else ()
             if awaited or not blocked:
-                standing.append(Standing(job, self._running.so_far(job, now), self._limit(job), awaited))
-        return Present(now, nodes, queues, (*standing, *more))
+                ran = self._running.so_far(job, now)
+                standing.append(Standing(job, ran, self._limit(job), awaited, outlook))
+        return Present(now, nodes, queues, (*standing, *more), policy)
 
     def _limit(self, job: Job) -> float | None:
         attempt = pool.max_runtime(job, self._loop.picture.by_name)

@@ -22,6 +22,8 @@ from grus.model.queues import Queue
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decisions, Start
 from grus.scheduling.fitting import never_fits
+from grus.scheduling.outlook import Outlook
+from grus.scheduling.policies import GRUS, policy_named
 from grus.scheduling.snapshot import Snapshot, waits
 from grus.simulation.durations import ANYTHING, Durations, Law, Traits
 from grus.simulation.effects import Costs
@@ -60,6 +62,8 @@ class Standing:
     """Seconds in all after which it is ended."""
     after: tuple[JobId, ...] = ()
     """Jobs that must succeed before it may start, and have not yet."""
+    outlook: Outlook | None = None
+    """What the scheduler knows of its speed at other sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ class Present:
     nodes: tuple[Node, ...]
     queues: tuple[Queue, ...]
     jobs: tuple[Standing, ...]
+    policy: str = GRUS.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +275,12 @@ class _World:
             underway=now,
             begin=self._now,
             watch=self._note,
+            policy=policy_named(present.policy),
             decide=decide,
         )
+        for one in present.jobs:
+            if one.outlook is not None:
+                simulation.snapshot.expect(one.job.id, one.outlook)
         simulation.run(until=self._over)
         self._read(simulation)
         return self._future
