@@ -22,7 +22,7 @@ from grus.scheduling.quota import UNLIMITED, QueueNode
 from grus.scheduling.reservation import Reservation, due_at, passes
 from grus.scheduling.rights import MINIMUM_RUN, PATIENCE, Asking, Piece, inside, may_take
 from grus.scheduling.shapes import Shape
-from grus.scheduling.snapshot import Entry, Snapshot
+from grus.scheduling.snapshot import Entry, Settled, Snapshot
 from grus.scheduling.topology import NOW, SOON
 from grus.scheduling.trading import trade
 from grus.scheduling.transaction import Transaction
@@ -31,11 +31,16 @@ from grus.scheduling.victims import finds_victim, shrink_step
 
 def decide(snapshot: Snapshot, now: float) -> Decisions:
     """What to do next. The snapshot is left as it was."""
+    snapshot.advance(now)
+    if snapshot.still_settled(now) and snapshot.settled is not None:
+        return Decisions(wake_at=snapshot.settled.wake_at)
     cycle = Cycle(snapshot, now)
     requeued = cycle.requeue_broken()  # 1. health: unhealthy devices take no work
     cycle.obey_sizes()
     cycle.share()
     decisions = difference(cycle, requeued)  # 7. with the reason of each
+    if cycle.idle():
+        snapshot.settled = Settled(decisions.wake_at, snapshot.tree.shares)
     cycle.close()
     return decisions
 
@@ -160,6 +165,8 @@ class Cycle:
 
     def give(self, stage: Stage) -> None:
         """Serve waiting jobs, always of the queue that has least in proportion to what it deserves."""
+        if stage is Stage.BRANCH and not self.tree.branches:
+            return
         by_quota = stage <= Stage.BRANCH
         if not by_quota and self._first_gang is not None and self.reservation is None:
             self.reservation = Reservation.make(self, self._first_gang)
@@ -194,8 +201,10 @@ class Cycle:
     def _hopeless(self, leaf: QueueNode) -> bool:
         """Whether nothing that the queue waits for has a place, and it may take nothing from anybody."""
         free, least = self.pool.free[SOON], leaf.line.least
-        if not all(shape.minimum > free or self._known_placeless(shape) for shape in leaf.line.shapes):
-            return False
+        if least <= free:
+            for shape in leaf.line.shapes:
+                if shape.minimum <= free and not self._known_placeless(shape):
+                    return False
         if self._own_to_take(leaf) or self._late_backfill() or self.over_leaves()[2]:
             return False
         return not (may_take(self, leaf, least) and finds_victim(self, leaf, least))
@@ -342,7 +351,7 @@ class Cycle:
         if not GPU < asking.amount <= queue.quota or queue in self._barriers:
             return
         due = due_at(self, asking)
-        if due is not None and not self._has_place(asking):
+        if due is not None and (self._known_placeless(asking.shape) or not self._has_place(asking)):
             self._barriers[queue] = (asking, due)
 
     def _has_place(self, asking: Asking) -> bool:
@@ -404,6 +413,8 @@ class Cycle:
                 places = held.place_inside(self, asking, horizon, born)
                 if places is not None and horizon == NOW:
                     self.backfills[entry] = held.due
+            if places is None and horizon == NOW and self._nobody_leaves():
+                break
             if places is None:
                 continue
             if code := self.too_much(asking, places, horizon):
@@ -417,6 +428,10 @@ class Cycle:
         code = self._why_no_place(asking)
         self._no_place[asking.shape] = (transaction.freed, code)
         return code
+
+    def _nobody_leaves(self) -> bool:
+        """Whether *soon* has no more to offer than *now*."""
+        return not self.snapshot.going and not self.transaction.unseated
 
     def _broken_rule(self, asking: Asking) -> str:
         """The rule that forbids it, as far as there are GPUs to forbid."""
@@ -476,6 +491,12 @@ class Cycle:
         self.newcomers.append(preemptor)
         for piece in taken:
             self.victims[piece.entry] = Victim(preemptor, moved)
+
+    def idle(self) -> bool:
+        """Whether it neither did nor planned anything, and would not but for where things are put: what is
+        best for the usual mix of jobs may change with any job that comes."""
+        shapes = (shape for leaf in self.tree.leaves for shape in leaf.line.shapes)
+        return self.transaction.version == 0 and all(len(shape.parts) == 1 for shape in shapes)
 
     def close(self) -> None:
         """Leave the snapshot as it was."""

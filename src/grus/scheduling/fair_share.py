@@ -21,6 +21,8 @@ class Claim(NamedTuple):
 
 def fair_shares(claims: Sequence[Claim], pool: int) -> list[tuple[float, int]]:
     """Of each claim the exact share (in micro-GPUs) and the rounded one."""
+    if sum(max(claim.demand, claim.reserved) for claim in claims) <= pool - GPU:
+        return [(float(claim.demand), claim.demand) for claim in claims]  # There is enough for every wish.
     exact = _pour(claims, pool)
     rounded = [int(share) for share in exact]
     unmet = [i for i, claim in enumerate(claims) if exact[i] < claim.demand]

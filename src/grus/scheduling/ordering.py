@@ -52,7 +52,8 @@ class WaitingLine:
         self.least = 0
         """The smallest minimum of these, in micro-GPUs."""
 
-    def add(self, entry: "Entry") -> None:
+    def add(self, entry: "Entry") -> RequestClass:
+        """Let a job wait; returns the class that it belongs to."""
         users = self.levels.setdefault(entry.priority, {})
         shapes = users.setdefault(entry.user, {})
         found = shapes.get(entry.alike)
@@ -65,6 +66,7 @@ class WaitingLine:
         insort(found.ages, entry.age)
         found.entries[entry.age] = entry
         self.count += 1
+        return found
 
     def remove(self, entry: "Entry") -> None:
         users = self.levels[entry.priority]

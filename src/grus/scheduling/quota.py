@@ -53,6 +53,8 @@ class QueueNode:
         self.demand = 0
         """Maxima of running and startable jobs, but for the minima of never-preempted ones."""
         self.never_demand = 0
+        self.wanted = 0
+        """What it would hold if it could, and what is kept idle for its members; its share depends on it."""
         self.share = 0
         self.exact = 0.0
         self.last_start: tuple[float, int] = (0.0, 0)
@@ -70,7 +72,7 @@ class QueueNode:
         self.version = 0
         """Names what its jobs hold: a new number after each change, the former one again after an undo."""
         self._versions = 0
-        self.over_cache: tuple[tuple[int, int], list[Entry]] | None = None
+        self.over_cache: tuple[tuple[int, int], list[Entry], int] | None = None
         self.line: WaitingLine = WaitingLine()
 
     def new_version(self) -> None:
@@ -183,10 +185,13 @@ class Tree:
                 self.by_name[queue.name] = node
             waiting = [queue for queue in waiting if queue.name not in self.by_name]
         self.leaves = [node for node in self._walk(self.root) if node.leaf and node is not self.root]
+        self.branches = [node for node in self.all() if not node.leaf]
         for horizon in (NOW, SOON):
             self._claim_reserved(self.root, horizon)
         self._shared_out: tuple[int, list[int]] | None = None
         """The pool and the demands that the present shares were worked out for."""
+        self.shares = 0
+        """Grows when any fair share changes."""
 
     def _walk(self, node: QueueNode) -> Iterator[QueueNode]:
         yield node
@@ -226,34 +231,20 @@ class Tree:
         if (pool, wanted) == self._shared_out:
             return
         self._shared_out = (pool, wanted)
-        self._demands(self.root)
+        for leaf, amount in zip(self.leaves, wanted, strict=True):
+            leaf.wanted = amount
+        for branch in reversed(self.branches):  # children before their parents
+            total = sum(max(child.wanted, child.reserved) for child in branch.children)
+            branch.wanted = min(total, branch.limit)
         self.root.share = pool
         self._share(self.root)
 
-    def _demands(self, node: QueueNode) -> int:
-        """What the branch would hold if it could, plus what is kept idle for its members."""
-        if node.children:
-            total = 0
-            for child in node.children:
-                wanted = self._demands(child)
-                total += max(wanted, child.reserved)
-            node.demand = min(total, node.limit)
-            return node.demand
-        return leaf_demand(node)
-
     def _share(self, parent: QueueNode) -> None:
-        claims = [
-            Claim(
-                child.quota,
-                child.reserved,
-                child.weight,
-                child.demand if child.children else leaf_demand(child),
-            )
-            for child in parent.children
-        ]
+        claims = [Claim(child.quota, child.reserved, child.weight, child.wanted) for child in parent.children]
         for child, (exact, rounded) in zip(parent.children, fair_shares(claims, parent.share), strict=True):
-            child.exact = exact
-            child.share = rounded
+            if (exact, rounded) != (child.exact, child.share):
+                child.exact, child.share = exact, rounded
+                self.shares += 1
             if child.children:
                 self._share(child)
 
@@ -310,7 +301,7 @@ def _state(node: QueueNode) -> QueueState:
         limit=None if node.limit == UNLIMITED else node.limit,
         held=node.held[NOW],
         borrowed=max(0, node.held[NOW] - node.quota),
-        demand=node.demand if node.children else leaf_demand(node),
+        demand=node.wanted,
         fair_share=node.share,
         exact_share=node.exact,
         waiting=sum(leaf.line.count for leaf in below),

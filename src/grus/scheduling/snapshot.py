@@ -7,6 +7,7 @@ derived from the seats recorded on jobs. `decide` changes it only tentatively an
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from grus.model.cluster import Health, Node
 from grus.model.identifiers import JobId, QueueName
@@ -120,6 +121,14 @@ class Entry:
         self.size = sum(1 for place in self.places if place.part == elastic) if elastic >= 0 else 0
 
 
+class Settled(NamedTuple):
+    """A decision to do nothing, and what it rests on besides the jobs, the pool and the queues."""
+
+    wake_at: float | None
+    shares: int
+    """`Tree.shares` when it was made."""
+
+
 class Snapshot:
     """The state that `decide` works on."""
 
@@ -154,6 +163,8 @@ class Snapshot:
         self.limited: dict[JobId, Entry] = {}
         """Running jobs whose end is known."""
         self._delayed: list[tuple[float, str]] = []
+        self.settled: Settled | None = None
+        """What the last decision was if it was to do nothing, until something happens that matters to it."""
 
     def _build(self) -> None:
         self._empty: Snapshot | None = None
@@ -217,11 +228,15 @@ class Snapshot:
         if job.started_at is not None:
             for level in queue.path:
                 level.last_start = max(level.last_start, (job.started_at, 0))
-        shape = self._compiler.shape(job, queue.nodes)
+        if old is not None and old.job.spec is job.spec and old.job.size == job.size:
+            shape = old.shape
+        else:
+            shape = self._compiler.shape(job, queue.nodes)
         entry = Entry(job, queue, shape, blocked, self.policy, self.outlooks.get(job.id))
         self.entries[job.id] = entry
         self.mix.count(entry.shape, 1)
         if job.made_room_for is not None:
+            self.settled = None
             self.nominated.setdefault(job.made_room_for, set()).add(job.id)
         if job.phase in HOLDING or job.seats:
             self._seat(entry)
@@ -288,10 +303,21 @@ class Snapshot:
 
     def _enqueue(self, entry: Entry) -> None:
         entry.waiting = True
-        entry.queue.line.add(entry)
+        alike = entry.queue.line.add(entry)
         self._demand(entry, 1)
+        if alike.ages[0] == entry.age or entry.job.started_at is not None:
+            self.settled = None  # Else the first of those who ask for the same was tried in vain: so is this.
+
+    def still_settled(self, now: float) -> bool:
+        """Whether a decision would again be to do nothing, for all that has happened since the last one."""
+        settled = self.settled
+        if settled is None or (settled.wake_at is not None and settled.wake_at <= now):
+            return False
+        self.tree.share_out(self.pool.capacity)
+        return self.tree.shares == settled.shares
 
     def _seat(self, entry: Entry) -> None:
+        self.settled = None
         job = entry.job
         told = job.phase is Phase.PAUSING or job.terminal or job.desired is not Desired.RUN
         going = told or not job.staying
@@ -384,6 +410,7 @@ class Snapshot:
             queue.demand += sign * most
 
     def _detach(self, entry: Entry) -> None:
+        self.settled = None
         self.mix.count(entry.shape, -1)
         preemptor = entry.job.made_room_for
         if preemptor is not None:

@@ -41,6 +41,8 @@ class Transaction:
         self._versions = 0
         self.freed = 0
         """Grows whenever something is given back: what found no place before may find one now."""
+        self.unseated = False
+        """Whether anybody has been told to leave, if only tentatively."""
         self._log: list[tuple[int, object, object, object]] = []
 
     def mark(self) -> int:
@@ -89,6 +91,7 @@ class Transaction:
             if part.cpu or part.memory:
                 self.host(place.node, -part.cpu, -part.memory, now=False)
         self.freed += 1
+        self.unseated = True
         gone = set(places)
         staying = tuple(place for place in entry.places if place not in gone)
         self._set(entry, staying, entry.leaving + places, bool(staying), False)

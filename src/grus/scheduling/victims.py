@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from grus.scheduling.gang import Place
-from grus.scheduling.quota import QueueNode
+from grus.scheduling.quota import UNLIMITED, QueueNode
 from grus.scheduling.rights import Asking, Piece, fair_bound, inside, may_reclaim, parting, victims_of
 from grus.scheduling.snapshot import Entry
 from grus.scheduling.topology import SOON
@@ -76,10 +76,20 @@ def over_minima(queue: QueueNode) -> list[Entry]:
 
 def cached_over_minima(queue: QueueNode) -> list[Entry]:
     """`over_minima`, worked out once for the jobs that the queue has and what they hold at the moment."""
+    return _over_cache(queue)[1]
+
+
+def _over_cache(queue: QueueNode) -> tuple[tuple[int, int], list[Entry], int]:
     name = (queue.version, queue.quota)
     if queue.over_cache is None or queue.over_cache[0] != name:
-        queue.over_cache = (name, over_minima(queue))
-    return queue.over_cache[1]
+        found = over_minima(queue)
+        queue.over_cache = (name, found, min((entry.held for entry in found), default=UNLIMITED))
+    return queue.over_cache
+
+
+def least_over_minimum(queue: QueueNode) -> int:
+    """The smallest holding of `over_minima`, in micro-GPUs; beyond all bounds where there is none."""
+    return _over_cache(queue)[2]
 
 
 def _quota_order(queue: QueueNode) -> list[Entry]:
@@ -113,7 +123,7 @@ def finds_victim(cycle: "Cycle", queue: QueueNode, amount: int) -> bool:
         if mine.held[SOON] + amount <= mine.quota:
             return True
         most = fair_bound(mine, leaf.path[level], amount)
-        if most > 0 and (leaf.surplus or any(e.held <= most for e in cached_over_minima(leaf))):
+        if most > 0 and (leaf.surplus or least_over_minimum(leaf) <= most):
             return True
     return False
 
