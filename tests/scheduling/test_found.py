@@ -387,3 +387,12 @@ def test_what_a_sibling_borrowed_is_taken_back_first_where_a_type_is_elsewhere()
     world.submit(a_job("a", queue="P.A", gpus="T4:1")).advance(700)
     world.cordon("n3", cordoned=False).settle()
     assert "a" in world.running()
+
+
+def test_who_is_inside_quota_gets_the_room_that_others_were_moved_for() -> None:
+    """Two singles leave the A100s for a slice that counts too much elsewhere; a gang does not slip in."""
+    world = World("2x1:RTX3060+1x2:T4+1x2:A100", a_queue("A", quota=4), a_queue("B", quota=2, limit=2))
+    world.submit(*jobs_of("A", 2), a_job("slice", queue="B", gpus="8GB"))
+    world.submit(*[a_job(f"d{i}", queue="B", gpus="8GB", type="dev") for i in range(3)])
+    world.submit(a_job("gang", queue="A", gpus="3..4")).settle()
+    assert "slice" in world.running()

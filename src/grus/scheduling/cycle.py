@@ -120,10 +120,11 @@ class Cycle:
 
     def share(self) -> None:
         """Rules 2 to 4; placement (5) and victims (6) are inside each step."""
+        self.give_nominated(by_quota=True)
         self.give(Stage.INSIDE)  # 2. inside quota, by reclaim if need be,
         grow(self, by_quota=True)  #    growth of queues none of whose minima waits included
         self.give(Stage.BRANCH)
-        self.give_nominated()
+        self.give_nominated(by_quota=False)
         self.give(Stage.FAIR)  # 3. over quota: first what stays within fair shares, then what crosses them,
         self.give(Stage.OVER)  #    which would be taken back by those who come after,
         if self._someone_behind:
@@ -247,15 +248,19 @@ class Cycle:
         long enough to take surplus."""
         return not self.over_leaves()[2] or self.impatient(entry)
 
-    def give_nominated(self) -> None:
-        """Those for whom others made room come before the rest of what is over quota: else it was in vain."""
+    def give_nominated(self, by_quota: bool) -> None:
+        """Those for whom others made room come before the rest of what is inside quota, if they are (and
+        nobody more important of their queue waits), or of what is over quota: else it was in vain."""
         waiting = [self.snapshot.entries.get(job) for job in self.snapshot.nominated]
         for entry in sorted((e for e in waiting if e is not None and e.waiting), key=lambda e: e.age):
             if entry.places or self.behind_preemptor(entry):
                 continue
             if entry.never and entry.shape.minimum > entry.queue.never_room():
                 continue
-            if self._seat_free(self._asking(entry)) == "":
+            asking, first = self._asking(entry), entry.queue.line.top_priority()
+            if by_quota and (entry.priority < first or not inside(entry.queue, asking, self.pool)):
+                continue
+            if self._seat_as_counted(asking)[0] == "":
                 self._count_start(entry.queue)
 
     def _asking(self, entry: Entry) -> Asking:
@@ -291,11 +296,7 @@ class Cycle:
                 self._bar(asking)
                 return OVER_QUOTA
             asking = narrowed._replace(entitled=True)
-        code = self._seat_free(asking)
-        if code in (NEVER_QUOTA, "limit") and any(part.memory_slice for part in shape.parts):
-            # On a larger device the same slice counts for less.
-            asking = asking.on_largest(self.pool)
-            code = self._seat_free(asking)
+        code, asking = self._seat_as_counted(asking)
         if code == "":
             return ""
         vain = (queue, shape, entry.priority, stage)
@@ -394,6 +395,14 @@ class Cycle:
         if queue.held[SOON] - lower + asking.amount > queue.quota:
             return None
         return asking
+
+    def _seat_as_counted(self, asking: Asking) -> tuple[str, Asking]:
+        """Seat on what is free; where a rule forbids it, on a larger device a memory slice counts for less."""
+        code = self._seat_free(asking)
+        if code in (NEVER_QUOTA, "limit") and any(part.memory_slice for part in asking.shape.parts):
+            asking = asking.on_largest(self.pool)
+            code = self._seat_free(asking)
+        return code, asking
 
     def _seat_free(self, asking: Asking) -> str:
         """Seat on what is free now, else plan on what is free soon; the code says what stands in the way."""
