@@ -7,6 +7,7 @@ scheduler has nothing more to do. Both use the naive reference only.
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.jobs import Job, Seat
@@ -252,22 +253,21 @@ def _must_run(facts: Facts, job: Job) -> bool:
     pieces = ref.inside(facts, job.spec.queue)
     if not pieces[job.id].minimum:
         return False
-    if job.spec.never_preempted and any(
-        ref.never_preempted(facts, q.name) + ref.minimum(facts, job) > q.quota.total
-        for q in ref.chain(facts, job.spec.queue)
-    ):
-        return False
     kept = replace(facts, jobs=tuple(_without_borrowed(facts, other, job) for other in facts.jobs))
-    with_it = holding(kept, job, ref.minimum(facts, job))
-    if ref.held(with_it, job.spec.queue) > ref.effective_quotas(facts)[job.spec.queue]:
-        return False
-    if ref.claimed(with_it) > ref.pool(facts):
-        return False
-    if any(
-        q.limit is not None and ref.held(with_it, q.name) > q.limit for q in ref.chain(facts, job.spec.queue)
-    ):
-        return False
-    return ref.fits_now(kept, job)
+    return ref.fits_now(kept, job, _room(kept, job))
+
+
+def _room(facts: Facts, job: Job) -> Fraction:
+    """What the job may count for, wherever it is put, by its queue's quota and the rules above it."""
+    queues = ref.chain(facts, job.spec.queue)
+    rooms = [ref.effective_quotas(facts)[job.spec.queue] - ref.held(facts, job.spec.queue)]
+    rooms += [Fraction(q.limit - ref.held(facts, q.name)) for q in queues if q.limit is not None]
+    if job.spec.never_preempted:
+        rooms += [Fraction(q.quota.total - ref.never_preempted(facts, q.name)) for q in queues]
+    least = ref.minimum(facts, job)
+    if ref.claimed(holding(facts, job, least)) > ref.pool(facts):
+        return Fraction(0)
+    return min(rooms)
 
 
 def holding(facts: Facts, job: Job, amount: int) -> Facts:
@@ -292,7 +292,9 @@ def _without_borrowed(facts: Facts, job: Job, asking: Job) -> Job:
         return job
     if len({other.user for other in ref.members(facts, job.spec.queue)}) > 1:
         return job
-    piece = ref.inside(facts, job.spec.queue)[job.id]
+    # What waits elsewhere, perhaps for ever, makes nothing over quota that runs: it must hold too much.
+    among = facts if own else replace(facts, jobs=tuple(j for j in facts.jobs if ref.holds(j)))
+    piece = ref.inside(among, job.spec.queue)[job.id]
     if job.spec.never_preempted or piece.minimum:
         return job
     return replace(job, seats=())

@@ -319,17 +319,24 @@ def may_use(facts: Facts, job: Job, node: Node, device: Device | None, replica: 
     )
 
 
-def fits_now(facts: Facts, job: Job) -> bool:
-    """Whether the smallest gang can be seated in what is free: true only when a seating was found."""
+def fits_now(facts: Facts, job: Job, most: Fraction | int | None = None) -> bool:
+    """Whether the smallest gang can be seated in what is free, counting for at most so much there: true only
+    when a seating was found."""
     room = {name: GPU - use for name, use in device_use(facts).items()}
     replicas = [role.replica for role in job.spec.request.roles for _ in range(min(counts(job)[role.name]))]
+    left = Fraction(GPU * len(room) if most is None else most)
     if job.spec.request.one_node:
-        return any(_seat_all(facts, job, replicas, dict(room), (node,)) for node in facts.nodes)
-    return _seat_all(facts, job, replicas, room, facts.nodes)
+        return any(_seat_all(facts, job, replicas, dict(room), (node,), left) for node in facts.nodes)
+    return _seat_all(facts, job, replicas, room, facts.nodes, left)
 
 
 def _seat_all(
-    facts: Facts, job: Job, replicas: list[Replica], room: dict[DeviceId, int], nodes: Iterable[Node]
+    facts: Facts,
+    job: Job,
+    replicas: list[Replica],
+    room: dict[DeviceId, int],
+    nodes: Iterable[Node],
+    left: Fraction,
 ) -> bool:
     """Depth-first over nodes; on a node the first devices that will do. Host CPU and memory: not judged."""
     if not replicas:
@@ -342,7 +349,8 @@ def _seat_all(
             after = dict(room)
             for device, share in choice:
                 after[device] -= share
-            if _seat_all(facts, job, rest, after, nodes):
+            counted = sum(share for _, share in choice)
+            if counted <= left and _seat_all(facts, job, rest, after, nodes, left - counted):
                 return True
     return False
 

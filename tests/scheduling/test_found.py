@@ -396,3 +396,29 @@ def test_who_is_inside_quota_gets_the_room_that_others_were_moved_for() -> None:
     world.submit(*[a_job(f"d{i}", queue="B", gpus="8GB", type="dev") for i in range(3)])
     world.submit(a_job("gang", queue="A", gpus="3..4")).settle()
     assert "slice" in world.running()
+
+
+def test_a_gang_for_one_node_counts_what_is_left_of_a_shared_gpu_there() -> None:
+    """Two GPUs of the only open node, one of them shared by a less important slice: that one gives way."""
+    world = World("2x3", a_queue("A", quota=2)).lose("n2-2").cordon("n1")
+    world.run(a_job("slice", queue="A", gpus=0.7))
+    world.run(a_job("urgent", queue="A", gpus="2..6", priority=60, one_node=True))
+    assert "urgent" in world.running()
+
+
+def test_a_never_preempted_slice_takes_back_the_large_gpu_on_which_it_is_inside_quota() -> None:
+    """A third of a GPU is left of the quota: on a T4 the slice counts for half, on an A100 for a tenth."""
+    world = World("2x1:RTX3060+1x2:T4+1x2:A100", a_queue("A", quota=4), a_queue("B", quota=2))
+    world.run(*jobs_of("A", 3)).set_queue(a_queue("A")).settle()
+    world.submit(a_job("d1", queue="B", gpus="8GB", type="dev"), a_job("d2", queue="B", type="dev")).settle()
+    world.submit(a_job("d3", queue="B", gpus="8GB", type="dev")).lose("n3-1").advance(700)
+    assert "d3" in world.running()
+
+
+def test_a_never_preempted_slice_takes_the_large_gpu_of_an_elastic_job_of_its_queue() -> None:
+    """What the elastic job gives first are small GPUs, on which the slice would count for too much."""
+    world = World("1x3:RTX3060+2x1:A100+2x2:T4", a_queue("A", quota=2))
+    world.submit(a_job("wide", queue="A", gpus="1..8"))
+    world.submit(*[a_job(f"d{i}", queue="A", gpus="20GB", type="dev") for i in range(4)]).advance(61)
+    world.submit(*[a_job(f"s{i}", queue="A", gpus="6GB", type="dev") for i in range(3)]).advance(700)
+    assert {"s0", "s1", "s2"} <= world.running()

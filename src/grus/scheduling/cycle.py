@@ -260,7 +260,7 @@ class Cycle:
             asking, first = self._asking(entry), entry.queue.line.top_priority()
             if by_quota and (entry.priority < first or not inside(entry.queue, asking, self.pool)):
                 continue
-            if self._seat_as_counted(asking)[0] == "":
+            if self._seat_free(asking) == "":
                 self._count_start(entry.queue)
 
     def _asking(self, entry: Entry) -> Asking:
@@ -295,8 +295,8 @@ class Cycle:
             if narrowed is None:
                 self._bar(asking)
                 return OVER_QUOTA
-            asking = narrowed._replace(entitled=True)
-        code, asking = self._seat_as_counted(asking)
+            asking = narrowed
+        code = self._seat_free(asking)
         if code == "":
             return ""
         vain = (queue, shape, entry.priority, stage)
@@ -382,27 +382,19 @@ class Cycle:
     def _inside_request(self, asking: Asking) -> Asking | None:
         """The request if it is inside its queue's quota (with a quota by type: limited to types that are)."""
         queue = asking.queue
+        room = queue.quota_room()
+        exact = not any(part.memory_slice for part in asking.shape.parts)
+        if not (exact and asking.amount <= room) and self._own_to_take(queue):
+            priority = asking.entry.priority
+            running = [e for e in queue.running.values() if e.running]
+            room += sum(e.held for e in running if e.priority < priority)
+            room += sum(e.surplus for e in running if e.priority == priority)
+        if asking.amount > room:
+            return None
+        asking = asking._replace(entitled=True, most=room)
         if inside(queue, asking, self.pool):
             return asking.inside_types(queue, self.pool)
-        if not self._own_to_take(queue):
-            return None
-        lower = sum(
-            e.held for e in queue.running.values() if e.running and e.priority < asking.entry.priority
-        )
-        lower += sum(
-            e.surplus for e in queue.running.values() if e.running and e.priority == asking.entry.priority
-        )
-        if queue.held[SOON] - lower + asking.amount > queue.quota:
-            return None
-        return asking
-
-    def _seat_as_counted(self, asking: Asking) -> tuple[str, Asking]:
-        """Seat on what is free; where a rule forbids it, on a larger device a memory slice counts for less."""
-        code = self._seat_free(asking)
-        if code in (NEVER_QUOTA, "limit") and any(part.memory_slice for part in asking.shape.parts):
-            asking = asking.on_largest(self.pool)
-            code = self._seat_free(asking)
-        return code, asking
+        return asking if self._own_to_take(queue) else None
 
     def _seat_free(self, asking: Asking) -> str:
         """Seat on what is free now, else plan on what is free soon; the code says what stands in the way."""
@@ -413,27 +405,30 @@ class Cycle:
         held = self.reservation
         if self._known_placeless(asking.shape) and (held is None or not passes(self, asking, held.due)):
             return self._no_place[asking.shape][1]
+        code = ""
         for horizon, born in ((NOW, entry.generation + 1 if entry.running else 1), (SOON, PLANNED)):
             if horizon == NOW and queue.breaks(asking.amount, self.capacity, NOW):
                 continue
             mark = transaction.mark()
-            places = place(transaction, asking.shape, asking.counts, horizon, born, entry.places)
+            places, code = self.find_places(asking, horizon, born)
             if places is None and held is not None and passes(self, asking, held.due):
                 places = held.place_inside(self, asking, horizon, born)
+                if places is not None and self._too_much(asking, places, horizon):
+                    transaction.undo(mark)
+                    continue
                 if places is not None and horizon == NOW:
                     self.backfills[entry] = held.due
             if places is None and horizon == NOW and self._nobody_leaves():
                 break
             if places is None:
                 continue
-            if code := self.too_much(asking, places, horizon):
-                transaction.undo(mark)
-                return code
             transaction.seat(entry, tuple(places), now=horizon == NOW)
             self.newcomers.append(entry)
             if horizon == NOW and self._passes_gang(asking) and not self._barred(asking):
                 self.backfills.setdefault(entry, self._barriers[queue][1])
             return ""
+        if code:
+            return code
         code = self._why_no_place(asking)
         self._no_place[asking.shape] = (transaction.freed, code)
         return code
@@ -442,16 +437,31 @@ class Cycle:
         """Whether *soon* has no more to offer than *now*."""
         return not self.snapshot.going and not self.transaction.unseated
 
+    def find_places(self, asking: Asking, horizon: int, born: int) -> tuple[list[Place] | None, str]:
+        """Places for what is asked, taken in the transaction; or the rule that it breaks wherever there is
+        room. On a larger device a memory slice counts for less: there it may break none."""
+        near, code = asking.entry.places, ""
+        for found in asking.tries(self.pool):
+            mark = self.transaction.mark()
+            places = place(self.transaction, found.shape, asking.counts, horizon, born, near)
+            code = "" if places is None else self._too_much(asking, places, horizon)
+            if not code:
+                return places, ""
+            self.transaction.undo(mark)
+        return None, code
+
     def _broken_rule(self, asking: Asking) -> str:
         """The rule that forbids it, as far as there are GPUs to forbid."""
         broken = asking.queue.breaks(asking.amount, self.capacity, SOON)
         return NO_FREE if broken == "reserved" and self.pool.free[SOON] < asking.amount else broken
 
-    def too_much(self, asking: Asking, places: list[Place], horizon: int) -> str:
+    def _too_much(self, asking: Asking, places: list[Place], horizon: int) -> str:
         """The rule that is broken because a memory slice on a small device takes more of it than reckoned."""
         amount = sum(place.held for place in places)
         if amount <= asking.amount:
             return ""
+        if amount > asking.most:
+            return OVER_QUOTA
         if asking.entry.never and asking.minimum and amount > asking.queue.never_room():
             return NEVER_QUOTA
         return asking.queue.breaks(amount, self.capacity, SOON) or asking.queue.breaks(

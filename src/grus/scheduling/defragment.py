@@ -37,7 +37,7 @@ def _clear(cycle: "Cycle", asking: Asking, node: NodeState) -> bool:
     for entry in _movable(cycle, node):
         moved.append(Piece(entry, entry.places, False))
         transaction.unseat(entry, entry.places)
-        found = place(transaction, asking.shape, asking.counts, SOON, PLANNED, asking.entry.places)
+        found, _ = cycle.find_places(asking, SOON, PLANNED)
         if found is None:
             continue
         transaction.seat(asking.entry, tuple(found), now=False)

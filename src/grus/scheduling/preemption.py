@@ -9,7 +9,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from grus.model.resources import GPU
-from grus.scheduling.gang import PLANNED, Place, place
+from grus.scheduling.gang import PLANNED, Place
 from grus.scheduling.quota import QueueNode
 from grus.scheduling.rights import Asking, Piece, has_own, inside, victims_of
 from grus.scheduling.snapshot import Entry
@@ -104,7 +104,8 @@ def _focus(cycle: "Cycle", asking: Asking) -> list[int]:
             takeable[seat.node] = takeable.get(seat.node, 0) + seat.held
     found = []
     for node, amount in takeable.items():
-        free = sum(node.counts[SOON].get(kind, 0) for kind in shape.kinds) * GPU
+        # What is left of a device that is shared counts too: the others on it may have to give theirs.
+        free = sum(d.free[SOON] for d in node.devices if d.open and d.kind in shape.kinds)
         if node.bit & shape.nodes and free + amount >= asking.amount:
             found.append((-free, node.index, node.bit))
     found.sort()
@@ -151,13 +152,7 @@ def _privileged(cycle: "Cycle", asking: Asking) -> bool:
 def _fits(cycle: "Cycle", asking: Asking) -> list[Place] | None:
     if asking.queue.breaks(asking.amount, cycle.capacity, SOON):
         return None
-    near = asking.entry.places
-    mark = cycle.transaction.mark()
-    found = place(cycle.transaction, asking.shape, asking.counts, SOON, PLANNED, near)
-    if found is not None and cycle.too_much(asking, found, SOON):
-        cycle.transaction.undo(mark)
-        return None
-    return found
+    return cycle.find_places(asking, SOON, PLANNED)[0]
 
 
 def _return_unneeded(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from grus.scheduling.gang import Place
-from grus.scheduling.quota import QueueNode
+from grus.scheduling.quota import UNLIMITED, QueueNode
 from grus.scheduling.shapes import Shape
 from grus.scheduling.snapshot import Entry
 from grus.scheduling.topology import SOON, Pool
@@ -50,13 +50,20 @@ class Asking(NamedTuple):
     """Whether it is inside its queue's quota, if need be at the cost of that queue's own lower priorities."""
     owed: bool = True
     """Whether what is inside quota may be claimed as such; growth may only when no minimum waits."""
+    most: int = UNLIMITED
+    """What it may count for where it is put: a memory slice counts for more on a smaller device."""
 
     @property
     def queue(self) -> QueueNode:
         return self.entry.queue
 
-    def on_largest(self, pool: Pool) -> "Asking":
-        """The same with the devices that have most memory first, where a memory slice counts for least."""
+    def tries(self, pool: Pool) -> "tuple[Asking, ...]":
+        """As preferred; a memory slice also on the largest devices first, where it counts for least."""
+        if any(part.memory_slice for part in self.shape.parts):
+            return (self, self._on_largest(pool))
+        return (self,)
+
+    def _on_largest(self, pool: Pool) -> "Asking":
         parts = tuple(
             replace(part, kinds=tuple(sorted(part.kinds, key=lambda kind: (-pool.kinds[kind][1], kind))))
             for part in self.shape.parts
