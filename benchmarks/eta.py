@@ -1,6 +1,6 @@
 """Whether forecasts keep their word: Philly's last two weeks, foreseen job by job as they were submitted.
 
-    GRUS_DATA=… python -m benchmarks.eta [--jobs 1000] [--worlds 16] [--seed 0] [--all]
+    GRUS_DATA=… python -m benchmarks.eta [--jobs 1000] [--worlds 10] [--seed 0] [--all]
 
 The truth is what the simulator does with the true lengths in the pool of `benchmarks.philly` (640 GPUs, one
 queue a virtual cluster). While it runs, a sample of the jobs of the last two weeks is foreseen at the moment
@@ -34,7 +34,8 @@ from grus.model.queues import Queue
 from grus.scheduling.decisions import Decisions, Start
 from grus.simulation.calibration import Outcome, calibrate, outcome
 from grus.simulation.durations import Durations
-from grus.simulation.eta import Forecast, Present, Standing, at_once, forecast, traits_of
+from grus.simulation.eta import Forecast, Present, at_once, forecast
+from grus.simulation.expected import Standing, traits_of
 from grus.simulation.pools import parse_nodes, quotas_by_use
 from grus.simulation.run import Run
 from grus.simulation.simulator import Simulation
@@ -295,7 +296,7 @@ def main() -> None:
     )
     parser.add_argument("--jobs", type=int, default=1000, help="how many jobs are judged")
     parser.add_argument("--all", action="store_true", help="judge every job of the last two weeks")
-    parser.add_argument("--worlds", type=int, default=16, help="futures played for each forecast")
+    parser.add_argument("--worlds", type=int, default=10, help="futures played for each forecast")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     if trace_file() is None:

@@ -11,7 +11,8 @@ from grus.controlplane.oracle import OracleLost, OracleProcess
 from grus.model.identifiers import JobId
 from grus.model.jobs import Phase
 from grus.model.ports import Prediction
-from grus.simulation.eta import LEVELS, Enough, Forecast
+from grus.simulation.chances import LEVELS
+from grus.simulation.eta import Enough, Forecast
 from grus.simulation.foretelling import Ask, Fact, Foreteller
 from tests.controlplane.plane import ANN, Plane, a_spec
 

@@ -3,7 +3,7 @@
 import pytest
 
 from grus.simulation.calibration import Outcome, calibrate, outcome
-from grus.simulation.eta import LEVELS, Chances
+from grus.simulation.chances import LEVELS, Chances
 
 EVEN = Chances(tuple(1000.0 * level for level in LEVELS))
 

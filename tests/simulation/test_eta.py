@@ -11,8 +11,10 @@ from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Start
 from grus.scheduling.outlook import Outlook
 from grus.scheduling.snapshot import Snapshot
+from grus.simulation.chances import LEVELS, Chances
 from grus.simulation.durations import Durations
-from grus.simulation.eta import LEVELS, NO_HISTORY, Chances, Forecast, Present, Standing, forecast, traits_of
+from grus.simulation.eta import NO_HISTORY, Forecast, Present, forecast
+from grus.simulation.expected import Standing, traits_of
 from grus.simulation.work import Work
 from tests.scheduling.builders import a_job, a_pool, a_queue
 from tests.simulation.scenes import FREE, a_work
@@ -175,6 +177,13 @@ def test_the_chance_given_to_a_moment_is_the_inverse_of_its_quantile() -> None:
     assert chances.level(chances.quantile(0.37)) == pytest.approx(0.37)
     assert chances.level(0.0) == 0.0
     assert chances.level(5000.0) == 1.0
+
+
+def test_a_moment_beside_what_was_not_reached_is_itself_and_what_lies_beyond_is_infinite() -> None:
+    chances = Chances(tuple(100.0 if level <= 0.5 else math.inf for level in LEVELS))
+    assert chances.quantile(0.5) == 100
+    assert chances.quantile(0.52) == math.inf
+    assert chances.level(1000.0) == 0.5
 
 
 def test_what_never_starts_is_said_to_be_unknown() -> None:

@@ -21,7 +21,9 @@ from grus.model.identifiers import JobId
 from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.ports import Event, Prediction, Store
 from grus.simulation.calibration import Calibration, Outcome, calibrate, outcome
-from grus.simulation.eta import HORIZON, Chances, Forecast, Present, Standing
+from grus.simulation.chances import Chances
+from grus.simulation.eta import HORIZON, Forecast, Present
+from grus.simulation.expected import Standing
 from grus.simulation.foretelling import Ask, Fact
 
 log = logging.getLogger(__name__)

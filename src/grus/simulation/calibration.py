@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from grus.simulation.chances import Chances
 from grus.simulation.durations import Law, kaplan_meier
-from grus.simulation.eta import Chances
 
 PRIOR = 40
 """Weight, in forecasts, of the belief that forecasts are right as they are."""

@@ -29,6 +29,8 @@ HALVING = 20.0
 """After so many ended jobs of its sort, an older one counts half."""
 BURST = 1.0
 """Decades of the gap to the submission before, over which likeness falls to 1/e."""
+BURST_STEP = 0.25
+"""Gaps that differ by less are the same: jobs of a burst share a law, and it is worked out once."""
 SHRINK = (float("inf"), 5.0, 5.0, 5.0, 0.5)
 """How many jobs the sample of each step may count as, from the narrowest to the widest."""
 FEWEST = 3
@@ -155,17 +157,22 @@ class Durations:
         self._cohorts: dict[Hashable, _Cohort] = {}
         self._running: dict[str, tuple[Traits, _Known]] = {}
         self._gaps: dict[str, float] = {}
+        self._laws: dict[tuple[Traits, int], Law | None] = {}
+        self._laws_at = -float("inf")
+        """Laws that were asked for at this moment; facts and time make them void."""
         self.finished = 0
         """Ended jobs that were told."""
 
     def came(self, job: str, traits: Traits, at: float) -> None:
         """A job was submitted."""
+        self._laws.clear()
         sort = self._cohort(traits.steps()[2])
         self._gaps[job] = _gap(at - sort.came)
         sort.came = max(sort.came, at)
 
     def began(self, job: str, traits: Traits, at: float) -> None:
         """It started to run; after a pause, with `at` moved on by the time that it stood still."""
+        self._laws.clear()
         if job in self._running:
             traits, again = self._running[job]
             again.since = at
@@ -181,6 +188,7 @@ class Durations:
 
     def ended(self, job: str, ran: float) -> None:
         """It ended after so many seconds of running. One that never began counts for nothing."""
+        self._laws.clear()
         self._gaps.pop(job, None)
         found = self._running.pop(job, None)
         if found is None:
@@ -205,7 +213,13 @@ class Durations:
         else:
             sort = self._cohorts.get(traits.steps()[2])
             gap = self._gaps.get(job, _gap(now - sort.came) if sort is not None else LONE)
-        return self._law(traits, now, gap)
+        if now != self._laws_at:
+            self._laws.clear()
+            self._laws_at = now
+        alike = (traits, round(gap / BURST_STEP))
+        if alike not in self._laws:
+            self._laws[alike] = self._law(traits, now, alike[1] * BURST_STEP)
+        return self._laws[alike]
 
     def _law(self, traits: Traits, now: float, gap: float) -> Law | None:
         pieces: list[tuple[Seconds, NDArray[np.bool_], Seconds]] = []

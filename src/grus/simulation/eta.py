@@ -9,6 +9,7 @@ A function of its input: same present, same knowledge, same seed, same answer. H
 bounded in moments, not in seconds; a caller who has little time asks for fewer worlds (`enough`).
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,23 +23,23 @@ from grus.model.queues import Queue
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decisions, Start
 from grus.scheduling.fitting import never_fits
-from grus.scheduling.outlook import Outlook
 from grus.scheduling.policies import GRUS, policy_named
 from grus.scheduling.snapshot import Snapshot, waits
-from grus.simulation.durations import ANYTHING, Durations, Law, Traits
+from grus.simulation.chances import LEVELS, Chances, chances_of
+from grus.simulation.durations import Durations
 from grus.simulation.effects import Costs
+from grus.simulation.expected import Expected, Standing, expected
 from grus.simulation.history import gpus_asked
 from grus.simulation.simulator import Decide, Simulation, Underway
 from grus.simulation.work import Work
 
 DAY = 86400.0
 WORLDS = 32
-LEVELS = (0.01, 0.025, *(k / 20 for k in range(1, 20)), 0.975, 0.99)
-"""Chances at which a forecast is kept."""
 HORIZON = 30 * DAY
 """Later than that is as good as never."""
-COMING = 2 * DAY
-"""For so long new jobs come in a world; what starts later is too far away for it to matter."""
+SHORTEST_REACH, LONGEST_REACH = DAY / 4, 2 * DAY
+"""For so long at least and at most new jobs come in a world: three times as long as it takes the pool to do
+what waits now."""
 LOOK_BACK = 14
 """Days of which the arrivals of a world are taken."""
 MOST_MOMENTS = 50_000
@@ -52,21 +53,6 @@ NEVER = "it did not start in any future that was tried"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A job as it stands, with what its record does not say."""
-
-    job: Job
-    ran: float = 0.0
-    """Seconds that it has run so far, in all its attempts."""
-    limit: float | None = None
-    """Seconds in all after which it is ended."""
-    after: tuple[JobId, ...] = ()
-    """Jobs that must succeed before it may start, and have not yet."""
-    outlook: Outlook | None = None
-    """What the scheduler knows of its speed at other sizes."""
-
-
-@dataclass(frozen=True, slots=True)
 class Present:
     """All that is known of one moment; cheaply copied from a live snapshot, since every part is a value."""
 
@@ -75,28 +61,6 @@ class Present:
     queues: tuple[Queue, ...]
     jobs: tuple[Standing, ...]
     policy: str = GRUS.name
-
-
-@dataclass(frozen=True, slots=True)
-class Chances:
-    """Moments that are reached with the chances of `LEVELS`; infinite ones lie beyond what was looked at."""
-
-    at: tuple[float, ...]
-
-    def quantile(self, level: float) -> float:
-        """The moment that is reached with this chance."""
-        return float(np.interp(level, LEVELS, self.at))
-
-    def level(self, moment: float) -> float:
-        """The chance that was given to it being reached by this moment."""
-        if moment < self.at[0]:
-            return 0.0
-        below = int(np.searchsorted(self.at, moment, side="right")) - 1
-        if below >= len(self.at) - 1:
-            return 1.0
-        low, high = self.at[below], self.at[below + 1]
-        part = (moment - low) / (high - low) if high < float("inf") else 0.0
-        return LEVELS[below] + part * (LEVELS[below + 1] - LEVELS[below])
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +99,12 @@ def forecast(
     question = _Question.about(present, durations, asked)
     coming = _fitting(present, arrivals)
     rng = np.random.default_rng(seed)
-    draws = {one.job.id: _strata(rng, worlds) for one in present.jobs}
+    lengths = {job: known.draws(_strata(rng, worlds)) for job, known in question.expected.items()}
+    reach = _reach(question)
     seen = _Seen()
     for number in range(worlds):
-        world = _World(question, {job: float(draw[number]) for job, draw in draws.items()})
-        works = _arrivals(coming, present.now, rng)
+        world = _World(question, {job: drawn[number] for job, drawn in lengths.items()})
+        works = _arrivals(coming, present.now, reach, rng)
         seen.take(question, world.play(works, costs or Costs(), decide))
         if enough(number + 1):
             break
@@ -163,50 +128,6 @@ def _strata(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
 
 
 # ---------------------------------------------------------------------------------------------- the question
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """How long one job will run in all: by its own report, by those like it, or by nothing."""
-
-    law: Law
-    ran: float
-    known: bool
-    pace: float | None = None
-    """Seconds in all by the progress that it reports."""
-
-    def length(self, chance: float) -> float:
-        """Its whole length at this chance; more than what it has run."""
-        return max(float(self.lengths(np.array([chance]))[0]), self.ran + 1.0)
-
-    def lengths(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.pace is None:
-            return self.law.quantiles(chances, self.ran)
-        # What is left by its own report, give or take a quarter: logistic in the logarithm, a simple spread.
-        left = max(self.pace - self.ran, 1.0) * (chances / (1.0 - chances)) ** 0.15
-        return np.minimum(self.ran + left, self.law.limit)
-
-
-def expected(one: Standing, durations: Durations, now: float) -> Expected:
-    """What is known of its length. A reported progress beats history; a time limit bounds both."""
-    job = one.job
-    found = durations.law(job.id, traits_of(job), now)
-    law = (found or ANYTHING).capped(one.limit)
-    pace = pace_of(job, one.ran)
-    return Expected(law, one.ran, found is not None or pace is not None, pace)
-
-
-def traits_of(job: Job) -> Traits:
-    spec = job.spec
-    return Traits(spec.name, job.user, spec.queue, gpus_asked(spec.request))
-
-
-def pace_of(job: Job, ran: float) -> float | None:
-    """Seconds that it takes in all, if it goes on as it reports (`step` or `epoch` of `total`)."""
-    said = dict(job.progress)
-    total = said.get("total", 0.0)
-    done = said.get("step", said.get("epoch", 0.0))
-    return ran * total / done if total > 0.0 and 0.0 < done <= total and ran > 0.0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,10 +174,10 @@ class _Future:
 class _World:
     """One future."""
 
-    def __init__(self, question: _Question, chances: Mapping[JobId, float]) -> None:
+    def __init__(self, question: _Question, lengths: Mapping[JobId, float]) -> None:
         self._question = question
         self._now = question.present.now
-        self._lengths = {job: question.expected[job].length(chance) for job, chance in chances.items()}
+        self._lengths = lengths
         self._future = _Future()
         self._unstarted = {job for job in question.asked if not question.standing[job].job.seats}
         self._after = {one.job.id: set(one.after) for one in question.present.jobs if one.after}
@@ -372,7 +293,18 @@ def _fitting(present: Present, works: Sequence[Work]) -> list[Work]:
     return kept
 
 
-def _arrivals(past: Sequence[Work], now: float, rng: np.random.Generator) -> list[Work]:
+def _reach(question: _Question) -> float:
+    """For how many seconds new jobs matter: who comes after all that waits has started delays nobody."""
+    gpus = sum(len(node.devices) for node in question.present.nodes)
+    work = sum(
+        float(np.mean(question.expected[job].lengths(GRID))) * gpus_asked(one.job.spec.request)
+        for job, one in question.standing.items()
+        if not one.job.seats
+    )
+    return min(LONGEST_REACH, max(SHORTEST_REACH, 3 * work / max(1, gpus)))
+
+
+def _arrivals(past: Sequence[Work], now: float, reach: float, rng: np.random.Generator) -> list[Work]:
     """Arrivals as they were from a day of the past on, at the same time of day; bursts stay bursts."""
     if not past:
         return []
@@ -381,10 +313,10 @@ def _arrivals(past: Sequence[Work], now: float, rng: np.random.Generator) -> lis
         return []
     times = np.array([work.submit for work in past])
     found: list[Work] = []
-    for passed in range(int(COMING // DAY)):
+    for passed in range(math.ceil(reach / DAY)):
         back = int(rng.integers(1, days + 1)) * DAY
         begin = now - back
-        low, high = np.searchsorted(times, (begin, begin + DAY))
+        low, high = np.searchsorted(times, (begin, begin + min(DAY, reach - passed * DAY)))
         shift = back + passed * DAY
         found += [
             replace(work, id=JobId(f"new-{passed}-{number}"), submit=work.submit + shift)
@@ -413,7 +345,7 @@ def _told(question: _Question, seen: _Seen, job: JobId) -> Forecast:
     present, one, known = question.present, question.standing[job], question.expected[job]
     starts = np.array(seen.starts.get(job, ()))
     delays = np.array(seen.delays.get(job, ()))
-    start = None if one.job.seats or not len(starts) else _chances(starts)
+    start = None if one.job.seats or not len(starts) else chances_of(starts)
     if start is not None and start.at[0] > present.now and not question.enough_known:
         return Forecast(job, present.now, unknown=NO_HISTORY)
     if start is not None and start.at[0] == float("inf"):
@@ -422,11 +354,4 @@ def _told(question: _Question, seen: _Seen, job: JobId) -> Forecast:
         return Forecast(job, present.now, start, unknown=NO_HISTORY)
     left = known.lengths(GRID) - known.ran
     ends = present.now + (delays[:, None] + np.maximum(left, 0.0)[None, :]).ravel()
-    return Forecast(job, present.now, start, _chances(ends))
-
-
-def _chances(moments: NDArray[np.float64]) -> Chances:
-    """Quantiles by rank: interpolation would make infinities of what lies beside one."""
-    ordered = np.sort(moments)
-    ranks = np.minimum((np.array(LEVELS) * len(ordered)).astype(int), len(ordered) - 1)
-    return Chances(tuple(float(moment) for moment in ordered[ranks]))
+    return Forecast(job, present.now, start, chances_of(ends))

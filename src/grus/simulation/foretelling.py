@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job
 from grus.simulation.durations import Durations
-from grus.simulation.eta import DAY, LOOK_BACK, WORLDS, Enough, Forecast, Present, forecast, traits_of
+from grus.simulation.eta import DAY, LOOK_BACK, WORLDS, Enough, Forecast, Present, forecast
+from grus.simulation.expected import traits_of
 from grus.simulation.history import work_of
 from grus.simulation.work import Work
 

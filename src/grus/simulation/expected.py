@@ -1,0 +1,72 @@
+"""How long one job of the present will run: by its own report, by the jobs like it, or by nothing."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grus.model.identifiers import JobId
+from grus.model.jobs import Job
+from grus.scheduling.outlook import Outlook
+from grus.simulation.durations import ANYTHING, Durations, Law, Traits
+from grus.simulation.history import gpus_asked
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A job as it stands, with what its record does not say."""
+
+    job: Job
+    ran: float = 0.0
+    """Seconds that it has run so far, in all its attempts."""
+    limit: float | None = None
+    """Seconds in all after which it is ended."""
+    after: tuple[JobId, ...] = ()
+    """Jobs that must succeed before it may start, and have not yet."""
+    outlook: Outlook | None = None
+    """What the scheduler knows of its speed at other sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """How long one job will run in all: by its own report, by those like it, or by nothing."""
+
+    law: Law
+    ran: float
+    known: bool
+    pace: float | None = None
+    """Seconds in all by the progress that it reports."""
+
+    def draws(self, chances: NDArray[np.float64]) -> list[float]:
+        """Its whole lengths at these chances; each more than what it has run."""
+        found: list[float] = np.maximum(self.lengths(chances), self.ran + 1.0).tolist()
+        return found
+
+    def lengths(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.pace is None:
+            return self.law.quantiles(chances, self.ran)
+        # What is left by its own report, give or take a quarter: logistic in the logarithm, a simple spread.
+        left = max(self.pace - self.ran, 1.0) * (chances / (1.0 - chances)) ** 0.15
+        return np.minimum(self.ran + left, self.law.limit)
+
+
+def expected(one: Standing, durations: Durations, now: float) -> Expected:
+    """What is known of its length. A reported progress beats history; a time limit bounds both."""
+    job = one.job
+    found = durations.law(job.id, traits_of(job), now)
+    law = (found or ANYTHING).capped(one.limit)
+    pace = pace_of(job, one.ran)
+    return Expected(law, one.ran, found is not None or pace is not None, pace)
+
+
+def traits_of(job: Job) -> Traits:
+    spec = job.spec
+    return Traits(spec.name, job.user, spec.queue, gpus_asked(spec.request))
+
+
+def pace_of(job: Job, ran: float) -> float | None:
+    """Seconds that it takes in all, if it goes on as it reports (`step` or `epoch` of `total`)."""
+    said = dict(job.progress)
+    total = said.get("total", 0.0)
+    done = said.get("step", said.get("epoch", 0.0))
+    return ran * total / done if total > 0.0 and 0.0 < done <= total and ran > 0.0 else None
