@@ -13,8 +13,6 @@ from grus.scheduling.outlook import Outlook
 from tests.controlplane.plane import Plane
 from tests.scheduling.builders import a_job
 
-PER_NODE = 8
-
 
 def a_line(at: float, **figures: object) -> str:
     return json.dumps({"at": at, "figures": figures})
@@ -30,6 +28,7 @@ class Pupil:
     """A job whose step takes 0.2 s, and 0.8 s more shared by its GPUs."""
 
     def __init__(self, learning: Learning, name: str = "job") -> None:
+        learning.per_node = 8
         self.learning, self.name = learning, name
         self.at, self.step, self.generation = 1000.0, 0.0, 0
         self.outlook: Outlook | None = None
@@ -41,7 +40,7 @@ class Pupil:
             self.at += 10.0
             self.step += 10.0 / ((0.2 + 0.8 / size) * slower)
             line = a_line(self.at, step=self.step, total=10_000)
-            self.outlook = self.learning.hear(job, line, self.at, PER_NODE) or self.outlook
+            self.outlook = self.learning.hear(job, line, self.at) or self.outlook
         return self
 
 
@@ -84,10 +83,10 @@ def test_the_next_job_of_a_fingerprint_is_known_from_the_start() -> None:
     learning = Learning()
     Pupil(learning, "job").run(1).run(2).run(4)
     learning.ended(running("job", 4))
-    found = learning.greet(a_job("job", gpus="1..8"), PER_NODE)
+    found = learning.greet(a_job("job", gpus="1..8"))
     assert found is not None
     assert found.sizes == tuple(range(1, 9))
-    assert learning.greet(a_job("other", gpus="1..8"), PER_NODE) is None
+    assert learning.greet(a_job("other", gpus="1..8")) is None
 
 
 def test_a_fingerprint_is_the_program_and_not_the_size() -> None:
@@ -102,13 +101,31 @@ def test_a_fingerprint_is_the_program_and_not_the_size() -> None:
 def test_reports_that_make_no_sense_teach_nothing(figures: dict[str, object]) -> None:
     learning = Learning()
     for at in (10.0, 20.0, 30.0):
-        assert learning.hear(running("job", 2), a_line(at, **figures), at, PER_NODE) is None
+        assert learning.hear(running("job", 2), a_line(at, **figures), at) is None
 
 
-def test_rigid_jobs_are_not_asked() -> None:
+def test_speeds_on_types_of_gpu_are_learned_from_rigid_jobs_too() -> None:
+    """The same program twice as fast on one type; the next one is known on both."""
     learning = Learning()
+    learning.type_of = {DeviceId("n-0"): "A100", DeviceId("m-0"): "T4"}
+    for device, pace in (("n-0", 2.0), ("m-0", 1.0)):
+        job = replace(
+            running("job", 1, gpus="1"), seats=(Seat("worker", 0, NodeId("n"), (DeviceId(device),), GPU),)
+        )
+        for at in (10.0, 20.0, 30.0):
+            learning.hear(job, a_line(at, step=at * pace), at)
+        learning.ended(job)
+    found = learning.greet(a_job("job", gpus="1"))
+    assert found is not None
+    assert dict(found.types)["A100"] == pytest.approx(2.0 * dict(found.types)["T4"])
+    assert found.sizes == ()
+
+
+def test_slices_are_not_asked() -> None:
+    learning = Learning()
+    sliced = replace(running("job", 1), spec=a_job("job", gpus=0.5).spec)
     for at in (10.0, 20.0, 30.0):
-        assert learning.hear(running("job", 2, gpus="2"), a_line(at, step=at), at, PER_NODE) is None
+        assert learning.hear(sliced, a_line(at, step=at), at) is None
 
 
 def test_gpus_flow_to_the_job_whose_reports_show_that_it_scales() -> None:

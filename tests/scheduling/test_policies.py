@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grus.model.errors import BadInput
-from grus.scheduling.outlook import Ladder, Outlook, Step
+from grus.scheduling.outlook import UNKNOWN_LEFT, Ladder, Outlook, Step
 from grus.scheduling.policies import FAIR, FIFO, GRUS, OPTIMUS, POLICIES, SRTF, TIRESIAS, policy_named
 from tests.scheduling.builders import a_job, a_queue
 from tests.scheduling.world import World
@@ -13,9 +13,12 @@ from tests.scheduling.world import World
 HOUR = 3600.0
 
 
-def curve(power: float, most: int = 8, **more: float) -> Outlook:
+def curve(
+    power: float, most: int = 8, left: float = UNKNOWN_LEFT, stall: float = 0.0, boot: float = 0.0
+) -> Outlook:
     """Speed grows with a power of the size: 1 is perfect, 0 is not at all."""
-    return Outlook(tuple(range(1, most + 1)), tuple(n**power for n in range(1, most + 1)), **more)
+    sizes = tuple(range(1, most + 1))
+    return Outlook(sizes, tuple(n**power for n in sizes), left=left, stall=stall, boot=boot)
 
 
 # ------------------------------------------------------------------------------------------------ growth

@@ -30,7 +30,7 @@ WORKED_OUT = frozenset(
     {
         *("_versions", "over_cache"),
         *("_shared_out", "shares", "share", "exact", "wanted", "settled"),
-        *("kept_weights", "ladder", "_unmeasured", "terms", "calm"),
+        *("kept_weights", "ladder", "_unmeasured", "terms", "calm", "_reordered"),
     }
 )
 """Fair shares and branches' demand, worked out anew when demand changes; what sizes are worth, and other

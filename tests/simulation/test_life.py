@@ -1,11 +1,14 @@
 """What happens to one or two jobs, worked out by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from grus.model.errors import BadInput
 from grus.model.identifiers import NodeId
 from grus.scheduling.policies import POLICIES
 from grus.simulation.effects import Costs
+from grus.simulation.pools import parse_nodes
 from grus.simulation.simulator import Fault, Simulation, Underway
 from tests.scheduling.builders import a_pool, a_queue
 from tests.simulation.scenes import FREE, a_simulation, a_work, by_name, simulated
@@ -180,3 +183,13 @@ def test_the_policy_decides_who_waits() -> None:
     first = {name: Simulation(pool, queues, works, policy=POLICIES[name]).run() for name in ("fifo", "srtf")}
     mean = {name: sum(ran.ended or 0.0 for ran in done.jobs) for name, done in first.items()}
     assert mean["srtf"] < 0.5 * mean["fifo"]
+
+
+def test_fast_gpus_go_to_the_job_that_they_make_fastest() -> None:
+    """Both come together and one big GPU is there: the mean end is earlier when it is not the first's."""
+    nodes = (*parse_nodes("1x1xA100"), *parse_nodes("1x1xT4", first=1))
+    first = replace(a_work("first", duration=1000.0, reports=True), types=(("A100", 1.1), ("T4", 1.0)))
+    second = replace(a_work("second", duration=1000.0, reports=True), types=(("A100", 4.0), ("T4", 1.0)))
+    done = Simulation(nodes, [a_queue("default", quota=2)], [first, second], costs=FREE).run()
+    ends = {ran.work.id: ran.ended for ran in done.jobs}
+    assert ends == {"first": 1000.0, "second": 250.0}

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from grus.controlplane import progress
-from grus.model.identifiers import JobId
+from grus.model.identifiers import DeviceId, JobId
 from grus.model.jobs import Job, Phase, Spec, worker_per_seat
 from grus.model.resources import GPU
 from grus.scheduling.allocation import within_reach
@@ -52,27 +52,28 @@ class _Look:
 
 @dataclass(slots=True)
 class _Pupil:
-    """What is known of one job."""
+    """What is known of one job, by type of GPU."""
 
-    seen: dict[tuple[int, int], Sample] = field(default_factory=dict)
+    seen: dict[str, dict[tuple[int, int], Sample]] = field(default_factory=dict)
     """By nodes and GPUs: how it ran there, smoothed."""
-    profile: Profile = field(default_factory=Profile)
+    profiles: dict[str, Profile] = field(default_factory=dict)
     """The same as it was last told; small changes are none."""
     look: _Look | None = None
     told: Outlook | None = None
-    fitted: tuple[tuple[Sample, ...], StepModel] | None = None
 
-    def note(self, sample: Sample) -> None:
+    def note(self, kind: str, sample: Sample) -> None:
         """Take in a measurement."""
         key = (sample.nodes, sample.gpus)
-        before = self.seen.get(key)
+        seen = self.seen.setdefault(kind, {})
+        before = seen.get(key)
         if before is not None:
             step = (1 - SMOOTHING) * before.step + SMOOTHING * sample.step
             sample = replace(sample, step=step)
-        self.seen[key] = sample
-        told = {(one.nodes, one.gpus): one for one in self.profile.samples}
+        seen[key] = sample
+        known = self.profiles.get(kind, Profile())
+        told = {(one.nodes, one.gpus): one for one in known.samples}
         if key not in told or abs(told[key].step / sample.step - 1) > NEWS:
-            self.profile = Profile(self.seen.values())
+            self.profiles[kind] = Profile(seen.values())
 
 
 class Learning:
@@ -80,10 +81,15 @@ class Learning:
 
     def __init__(self) -> None:
         self._pupils: dict[JobId, _Pupil] = {}
-        self._history: OrderedDict[str, Profile] = OrderedDict()
+        self._history: OrderedDict[str, dict[str, Profile]] = OrderedDict()
+        """By fingerprint, then by type of GPU."""
+        self._models: dict[tuple[Sample, ...], StepModel] = {}
+        self.per_node = 1
+        """GPUs of the largest node."""
+        self.type_of: Mapping[DeviceId, str] = {}
 
-    def hear(self, job: Job, line: str, now: float, per_node: int) -> Outlook | None:
-        """Take in a report of a running elastic job; what the scheduler should now expect, if that is new."""
+    def hear(self, job: Job, line: str, now: float) -> Outlook | None:
+        """Take in a report of a running job; what the scheduler should now expect of it, if that is new."""
         if not teaches(job.spec):
             return None
         said = progress.read(line)
@@ -93,29 +99,30 @@ class Learning:
             return None
         pupil = self._pupils.setdefault(job.id, _Pupil())
         self._measure(pupil, job, step, at, figures)
-        found = self._outlook(pupil, job, figures, now, per_node)
+        found = self._outlook(pupil, job, figures, now)
         if found is None or not _news(pupil.told, found):
             return None
         pupil.told = found
         return found
 
-    def greet(self, job: Job, per_node: int) -> Outlook | None:
+    def greet(self, job: Job) -> Outlook | None:
         """What is expected of a job that has just come, from others of its fingerprint."""
         if not teaches(job.spec) or fingerprint(job.spec) not in self._history:
             return None
         pupil = self._pupils.setdefault(job.id, _Pupil())
-        pupil.told = self._outlook(pupil, job, {}, job.submitted_at, per_node)
+        pupil.told = self._outlook(pupil, job, {}, job.submitted_at)
         return pupil.told
 
     def ended(self, job: Job) -> None:
         """Keep what a job has shown for the next of its fingerprint."""
         pupil = self._pupils.pop(job.id, None)
-        if pupil is None or not pupil.profile.version:
+        if pupil is None or not pupil.profiles:
             return
         name = fingerprint(job.spec)
-        known = self._history.setdefault(name, Profile())
+        known = self._history.setdefault(name, {})
         self._history.move_to_end(name)
-        known.merge(pupil.profile)
+        for kind, profile in pupil.profiles.items():
+            known.setdefault(kind, Profile()).merge(profile)
         while len(self._history) > MOST_FINGERPRINTS:
             self._history.popitem(last=False)
 
@@ -130,38 +137,69 @@ class Learning:
         gpus = size_of(job)
         nodes = len({seat.node for seat in job.staying})
         seconds = (at - look.at) / (step - look.step)
-        pupil.note(Sample(nodes, gpus, _batch(figures) / gpus, seconds, 0.0))
         pupil.look = _Look(*life, step, at)
+        if (kind := self._kind(job)) is not None:
+            pupil.note(kind, Sample(nodes, gpus, _batch(figures) / gpus, seconds, 0.0))
 
-    def _outlook(
-        self, pupil: _Pupil, job: Job, figures: Mapping[str, float], now: float, per_node: int
-    ) -> Outlook | None:
-        known = pooled(pupil.profile, self._history, fingerprint(job.spec))
-        if not known.version:
+    def _kind(self, job: Job) -> str | None:
+        """The type of GPU that it runs on; None for a mixture, which says nothing of either."""
+        kinds = {self.type_of.get(device, "") for seat in job.staying for device in seat.devices}
+        return next(iter(kinds)) if len(kinds) == 1 else None
+
+    def _outlook(self, pupil: _Pupil, job: Job, figures: Mapping[str, float], now: float) -> Outlook | None:
+        known = self._known(pupil, job)
+        if not known:
             return None
-        if pupil.fitted is None or pupil.fitted[0] != known.samples:
-            pupil.fitted = (known.samples, fit(known.samples))
-        model, each = pupil.fitted[1], job.spec.request.roles[_elastic(job.spec)].replica.gpus
-        allowed = job.spec.request.allowed
-        reach = within_reach([size * each for size in allowed], known.most_seen, FIRST_SIZE * each)
-        batch = _batch(figures) if figures else USUAL_BATCH
-        seconds = _step_seconds(model, [each, *reach], batch, per_node)
+        own = self._kind(job) if job.staying else None
+        kind = own if own in known else max(known, key=lambda name: (known[name].version, name))
+        at = _elastic(job.spec)
+        each = job.spec.request.roles[max(0, at)].replica.gpus
+        allowed = job.spec.request.allowed if at >= 0 else ()
+        reach = within_reach([size * each for size in allowed], known[kind].most_seen, FIRST_SIZE * each)
+        batch = _batch(figures)
+        alone, *rest = self._seconds(known[kind], [each, *reach], batch)
         steps = _steps_left(figures)
-        left = steps * seconds[0] if steps is not None else _age(job, now)
         boot = BOOT
         return Outlook(
             sizes=tuple(size // each for size in reach),
-            speeds=tuple(seconds[0] / one for one in seconds[1:]),
-            left=left,
+            speeds=tuple(alone / one for one in rest),
+            left=steps * alone if steps is not None else _age(job, now),
             stall=STALL if worker_per_seat(job.spec) else boot,
             boot=boot,
+            types=self._types(known, [each], batch),
         )
+
+    def _known(self, pupil: _Pupil, job: Job) -> dict[str, Profile]:
+        """Its own measurements by type, and those of its fingerprint where it has none."""
+        before = self._history.get(fingerprint(job.spec), {})
+        return {
+            kind: pooled(pupil.profiles.get(kind, Profile()), before, kind)
+            for kind in sorted({*pupil.profiles, *before})
+        }
+
+    def _types(
+        self, known: Mapping[str, Profile], gpus: list[int], batch: float
+    ) -> tuple[tuple[str, float], ...]:
+        """Speeds on the types that it was seen on; of one type alone there is nothing to tell."""
+        if len(known) < 2:
+            return ()
+        return tuple((kind, 1.0 / self._seconds(known[kind], gpus, batch)[0]) for kind in sorted(known))
+
+    def _seconds(self, profile: Profile, gpus: list[int], batch: float) -> list[float]:
+        """Predicted seconds of a step of the same batch on so many GPUs, packed densely."""
+        model = self._models.get(profile.samples)
+        if model is None:
+            if len(self._models) >= MOST_FINGERPRINTS:
+                self._models.clear()
+            model = self._models[profile.samples] = fit(profile.samples)
+        nodes = [nodes for nodes, _ in dense_shapes(gpus, max(1, self.per_node))]
+        _, seconds = model.times(nodes, gpus, [batch / one for one in gpus])
+        return [float(one) for one in seconds]
 
 
 def teaches(spec: Spec) -> bool:
-    """Whether its speed is asked at all: it is elastic, on whole GPUs."""
-    at = _elastic(spec)
-    return at >= 0 and spec.request.roles[at].replica.gpus > 0
+    """Whether its speed is asked at all: it runs on whole GPUs."""
+    return spec.request.roles[max(0, _elastic(spec))].replica.gpus > 0
 
 
 def _elastic(spec: Spec) -> int:
@@ -194,15 +232,9 @@ def _age(job: Job, now: float) -> float:
     return max(0.0, now - (job.first_started_at or now))
 
 
-def _step_seconds(model: StepModel, gpus: list[int], batch: float, per_node: int) -> list[float]:
-    """Predicted seconds of a step of the same batch on so many GPUs, packed densely."""
-    nodes = [nodes for nodes, _ in dense_shapes(gpus, max(1, per_node))]
-    _, seconds = model.times(nodes, gpus, [batch / one for one in gpus])
-    return [float(one) for one in seconds]
-
-
 def _news(told: Outlook | None, found: Outlook) -> bool:
     """Whether it differs enough to be worth a decision."""
-    if told is None or (told.sizes, told.speeds) != (found.sizes, found.speeds):
+    before, after = ((one.sizes, one.speeds, one.types) if one else None for one in (told, found))
+    if told is None or before != after:
         return True
     return abs(found.left - told.left) > NEWS * told.left

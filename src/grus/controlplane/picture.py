@@ -50,8 +50,6 @@ class Picture:
         self.undecided = True
         """Something happened since the last decision that could change it."""
         self._learning = Learning()
-        self._per_node = 1
-        """GPUs of the largest node."""
         self._device_memory: dict[DeviceId, int] = {}
         self._users: dict[UserName, User] = {}
 
@@ -68,7 +66,8 @@ class Picture:
         self.queues = complete
         self.snapshot.set_queues(complete)
         self.by_name = {queue.name: queue for queue in complete}
-        self._per_node = max((len(node.devices) for node in nodes), default=1)
+        self._learning.per_node = max((len(node.devices) for node in nodes), default=1)
+        self._learning.type_of = {device.id: device.type for node in nodes for device in node.devices}
         self._device_memory = {device.id: device.memory for node in nodes for device in node.devices}
         self.version += 1
         self.undecided = True
@@ -110,12 +109,12 @@ class Picture:
         """What others like it have shown is expected of a new job; what one has shown outlasts its end."""
         if job.terminal:
             self._learning.ended(job)
-        elif new and (expected := self._learning.greet(job, self._per_node)) is not None:
+        elif new and (expected := self._learning.greet(job)) is not None:
             self.snapshot.expect(job.id, expected)
 
     def learn(self, job: Job, line: str, now: float) -> None:
         """Take in what a running job reports of its speed."""
-        expected = self._learning.hear(job, line, now, self._per_node)
+        expected = self._learning.hear(job, line, now)
         if expected is not None:
             self.snapshot.expect(job.id, expected)
             self.undecided = True

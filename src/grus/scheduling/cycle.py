@@ -26,6 +26,7 @@ from grus.scheduling.snapshot import Entry, Settled, Snapshot
 from grus.scheduling.topology import NOW, SOON
 from grus.scheduling.trading import trade
 from grus.scheduling.transaction import Transaction
+from grus.scheduling.types import preferred_shapes
 from grus.scheduling.victims import finds_victim, shrink_step
 
 
@@ -90,6 +91,8 @@ class Cycle:
         """What all claims together may reach: the healthy pool, or what they reach already."""
         self.transaction = Transaction(snapshot)
         self.tree.share_out(snapshot.pool.capacity)
+        self._by_type = preferred_shapes(self)
+        """Requests that should try the types of GPU in another order than the usual one."""
         self.started: dict[RequestClass, int] = {}
         """How far each class has been served, in the order of the line."""
         self.seated: dict[QueueNode, int] = {}
@@ -264,7 +267,8 @@ class Cycle:
                 self._count_start(entry.queue)
 
     def _asking(self, entry: Entry) -> Asking:
-        return Asking(entry, entry.shape, entry.shape.counts(), entry.shape.minimum, minimum=True)
+        shape = self._by_type.get(entry, entry.shape)
+        return Asking(entry, shape, shape.counts(), shape.minimum, minimum=True)
 
     def _count_start(self, leaf: QueueNode) -> None:
         self._turns += 1

@@ -24,7 +24,8 @@ class Outlook:
     `sizes` are those worth trying now: allowed, and not far beyond what was run before. `left`: seconds that
     the remaining work takes on one replica; where nobody knows it, the time that the job has run so far is a
     good guess. `stall`: how long it stands still when its size changes; `boot`: how long new GPUs do nothing.
-    `attained`: GPU-seconds that it has had.
+    `attained`: GPU-seconds that it has had. `types`: how fast it is on the types of GPU that it was seen on,
+    relative to each other.
     """
 
     sizes: tuple[int, ...]
@@ -33,6 +34,7 @@ class Outlook:
     stall: float = 0.0
     boot: float = 0.0
     attained: float = 0.0
+    types: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.sizes) != len(self.speeds) or list(self.sizes) != sorted(set(self.sizes)):

@@ -1,6 +1,6 @@
 """Requests compiled for one pool. Jobs with the same shape are interchangeable to the scheduler."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grus.model.identifiers import NodeId
 from grus.model.jobs import Job, JobType, Spec
@@ -79,6 +79,7 @@ class Compiler:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._shapes: dict[object, Shape] = {}
+        self._reordered: dict[tuple[Shape, tuple[int, ...]], Shape] = {}
 
     def shape(self, job: Job, queue_nodes: int) -> Shape:
         return self.compile(job.spec, job.size, queue_nodes)
@@ -90,6 +91,18 @@ class Compiler:
         if found is None:
             found = self._shapes[name] = self._make(spec, size, queue_nodes, dev)
         return found
+
+    def reordered(self, shape: Shape, kinds: tuple[int, ...]) -> Shape:
+        """The same request with other preferences; the same object for the same order."""
+        name = (shape, kinds)
+        if name not in self._reordered:
+            parts = tuple(
+                replace(part, kinds=tuple(kind for kind in kinds if kind in part.kinds))
+                for part in shape.parts
+            )
+            unchanged = all(new.kinds == old.kinds for new, old in zip(parts, shape.parts, strict=True))
+            self._reordered[name] = shape if unchanged else replace(shape, parts=parts)
+        return self._reordered[name]
 
     def _make(self, spec: Spec, size: Range | None, queue_nodes: int, dev: bool) -> Shape:
         request, pool = spec.request, self._pool

@@ -141,6 +141,8 @@ class Snapshot:
     ) -> None:
         self.policy = policy
         self.outlooks: dict[JobId, Outlook] = {}
+        self.typed: dict[JobId, Entry] = {}
+        """Waiting jobs of which it is known how fast they are on types of GPU."""
         self._unmeasured: dict[tuple[int, ...], Ladder] = {}
         """Ladders of jobs that nobody measured: one for all with the same sizes."""
         self.nodes = tuple(nodes)
@@ -304,6 +306,8 @@ class Snapshot:
     def _enqueue(self, entry: Entry) -> None:
         entry.waiting = True
         alike = entry.queue.line.add(entry)
+        if entry.outlook is not None and entry.outlook.types:
+            self.typed[entry.id] = entry
         self._demand(entry, 1)
         if alike.ages[0] == entry.age or entry.job.started_at is not None:
             self.settled = None  # Else the first of those who ask for the same was tried in vain: so is this.
@@ -419,6 +423,7 @@ class Snapshot:
                 del self.nominated[preemptor]
         if entry.waiting:
             entry.queue.line.remove(entry)
+            self.typed.pop(entry.id, None)
             self._demand(entry, -1)
         if entry.running:
             self._end_run(entry)
@@ -442,6 +447,10 @@ class Snapshot:
     def compile(self, job: Job) -> Shape:
         """The shape that a job would have."""
         return self._compiler.shape(job, self.queue_of(job.spec.queue).nodes)
+
+    def reordered(self, shape: Shape, kinds: tuple[int, ...]) -> Shape:
+        """The shape with its kinds of device in this order of preference."""
+        return self._compiler.reordered(shape, kinds)
 
     def empty(self) -> "Snapshot":
         """The same pool with all its devices sound and nobody on them, and the same queues."""

@@ -57,6 +57,7 @@ class Effects:
         """By how many faults each node is down."""
         self._spans = spans
         self._speed_of = self._slow_devices()
+        self._type_of = {device.id: device.type for node in self._nodes.values() for device in node.devices}
 
     def _slow_devices(self) -> dict[DeviceId, float]:
         speeds = self.costs.speeds
@@ -153,15 +154,20 @@ class Effects:
         """From `since` on it works on these seats; foresee its end."""
         run.busy = gpus_of(seats)
         run.most_run = max(run.most_run, int(run.busy))
-        run.rate = run.work.rate(run.busy) * self._speed(seats)
+        run.rate = run.work.rate(run.busy) * self._speed(run.work, seats)
         run.since = since
         run.epoch += 1
         self.agenda.push(run.ends_at(), Kind.END, run, run.epoch)
 
-    def _speed(self, seats: tuple[Seat, ...]) -> float:
+    def _speed(self, work: Work, seats: tuple[Seat, ...]) -> float:
+        """A gang is as fast as its slowest GPU."""
+        devices = [device for seat in seats for device in seat.devices]
+        if work.types:
+            own = dict(work.types)
+            return min(own.get(self._type_of[d], self._speed_of.get(d, 1.0)) for d in devices)
         if not self._speed_of:
             return 1.0
-        return min(self._speed_of.get(device, 1.0) for seat in seats for device in seat.devices)
+        return min(self._speed_of.get(device, 1.0) for device in devices)
 
     def _pause(self, run: Run, action: Pause, now: float) -> None:
         run.catch_up(now)
@@ -221,7 +227,9 @@ class Effects:
         self.agenda.push(now + self.costs.leave, Kind.LEFT, run, (run.job.attempt, leaving))
 
     def _tells(self, run: Run) -> bool:
-        return (run.work.reports and run.work.size is not None) or self.snapshot.policy.oracle
+        work = run.work
+        teaches = work.size is not None or bool(work.types)
+        return (work.reports and teaches) or self.snapshot.policy.oracle
 
     def _tell(self, run: Run) -> None:
         """Let the scheduler know how fast the job is and how far."""

@@ -28,4 +28,5 @@ def outlook(run: Run, stall: float, boot: float) -> Outlook:
         stall=stall,
         boot=boot,
         attained=run.held,
+        types=work.types if work.reports else (),
     )

@@ -52,6 +52,9 @@ class Work:
     speedup: Speedup = field(default=Linear())
     reports: bool = True
     """Whether it tells how fast it is and how far, if it is elastic, as `grus.report` lets it."""
+    types: tuple[tuple[str, float], ...] = ()
+    """Its speed on types of GPU, relative to the one that its duration was measured on; others are as fast
+    as the costs of the simulation say."""
     save_every: float | None = None
     """Seconds between the checkpoints that it writes by itself."""
     grace: float = 30.0
