@@ -12,6 +12,7 @@ after it has acted, until there is nothing more to do. Nothing here decides anyt
 Same input, same result to the byte: no clock, no chance.
 """
 
+from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -39,7 +40,7 @@ Progress = Callable[[int, int], None]
 Watch = Callable[["Simulation", Decisions], None]
 """Called after every decision that was carried out."""
 Until = Callable[["Simulation"], bool]
-"""Whether to stop; may let jobs in (`admit`)."""
+"""Whether to stop; may let jobs in (`admit`) or announce some (`expect`)."""
 
 MOST_IDLE_WAKES = 10_000
 """So many wishes to be asked again, with nothing happening between them, are a defect of the scheduler."""
@@ -114,6 +115,13 @@ class Simulation:
         self.total += 1
         self.effects.take_over(Run(one.work, one.job, one.done), self.now)
         self._wake_at = self.now
+
+    def expect(self, works: Sequence[Work]) -> None:
+        """These will come, now or later; for a caller that lets jobs follow on others."""
+        check_fits(self.snapshot, works)
+        for work in works:
+            insort(self.arrivals, work, lo=self._arrived, key=lambda work: (work.submit, work.id))
+        self.total += len(works)
 
     def run(self, progress: Progress | None = None, every: int = 1000, until: Until | None = None) -> Result:
         """Go on until nothing more can happen; `progress` is told after each `every` ended jobs.
