@@ -22,12 +22,13 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from benchmarks.machine import facts
-from benchmarks.pooling_lab import POOL, WEEK, Habits, Lab, queues
+from benchmarks.pooling_lab import POOL, WEEK, Habits, Lab, owners, queues
 from grus.model.identifiers import JobId
+from grus.model.queues import Queue, Quota
+from grus.model.resources import GPU, Range
 from grus.simulation.pools import count_gpus, parse_nodes
 from grus.simulation.records import Ran, Result
 from grus.simulation.simulator import Simulation
-from grus.simulation.what_if import PRESENT, Scenario, static_split
 from grus.simulation.work import Work
 
 Fit = Callable[[Work], Work]
@@ -57,12 +58,8 @@ class Side:
 def lab(seed: int, weeks: float, habits: Habits, *, static: bool) -> Side:
     """People at work for so many weeks; what is still running then is let run to its end."""
     people = Lab(seed, weeks, habits)
-    first = people.begin()
-    scenario = Scenario(PRESENT, parse_nodes(POOL), queues(), tuple(first))
-    fit: Fit = as_asked
-    if static:
-        fit = cut_for(scenario)
-        scenario = static_split(scenario)
+    nodes = parse_nodes(POOL)
+    fit: Fit = cut if static else as_asked
     told = 0
 
     def go_on(simulation: Simulation) -> bool:
@@ -74,23 +71,32 @@ def lab(seed: int, weeks: float, habits: Habits, *, static: bool) -> Side:
             told += 1
         return False
 
-    simulation = Simulation(scenario.nodes, scenario.queues, scenario.works, begin=0.0, history=True)
+    first = [fit(work) for work in people.begin()]
+    simulation = Simulation(nodes, split_queues() if static else queues(), first, begin=0.0, history=True)
     result = simulation.run(until=go_on)
     assert not result.violations, result.violations
-    return measure(result, weeks * WEEK, count_gpus(scenario.nodes))
+    return measure(result, weeks * WEEK, count_gpus(nodes))
 
 
 def as_asked(work: Work) -> Work:
     return work
 
 
-def cut_for(scenario: Scenario) -> Fit:
-    """Cuts a job to what its owner has, as `static_split` does with those of a trace."""
+def split_queues() -> tuple[Queue, ...]:
+    """Everybody has exactly what they own: nothing is lent, nothing is taken back."""
+    return tuple(
+        Queue(name=name, quota=Quota.of(gpus), reserved=gpus * GPU, limit=gpus * GPU)
+        for name, gpus in owners().items()
+    )
 
-    def cut(work: Work) -> Work:
-        return static_split(replace(scenario, works=(*scenario.works, work))).works[-1]
 
-    return cut
+def cut(work: Work) -> Work:
+    """The job on what its owner has: no more GPUs, and longer in proportion where it asked for more."""
+    own = owners()[work.queue]
+    size = Range(1, min(work.size.high, own)) if work.size is not None and own > 1 else None
+    if work.gpus <= own:
+        return replace(work, size=size)
+    return replace(work, size=size, gpus=own, duration=work.duration * work.gpus / own)
 
 
 def measure(result: Result, end: float, gpus: int) -> Side:
