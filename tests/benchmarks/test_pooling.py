@@ -7,9 +7,9 @@ from benchmarks.pooling_lab import DAY, HOUR, POOL, Habits, Lab, at_work, later,
 from grus.model.resources import GPU
 from grus.simulation.pools import count_gpus, parse_nodes
 
-BUSY = Habits(quiet=(0.0, 0.0), hours=3.0)
+BUSY = Habits(quiet=(0.0, 0.0), at_once=1, variants=(1, 2, 4), hours=4.0)
 """Everybody experiments from the first day on, so that a few days show something."""
-DAYS = 3 / 7
+DAYS = 2 / 7
 
 
 @pytest.fixture(scope="module")
