@@ -1,7 +1,7 @@
 # Everyday commands. `make run` and `make test` are all that a newcomer needs; both set up what they need first.
 PYTHON := .venv/bin/python
 
-.PHONY: help setup run test lint imports types tests system-packages proof bench clean
+.PHONY: help setup run test lint imports types tests system-packages proof bench bench-data clean
 .NOTPARALLEL:
 
 help: ## list these commands
@@ -45,7 +45,16 @@ proof: setup ## the long proofs in full size; writes their figures into docs/ben
 bench: setup ## the benchmarks; writes their figures into docs/benchmarks.md
 	@$(PYTHON) tools/record.py submit -- $(PYTHON) -m benchmarks.submit
 	@$(PYTHON) tools/record.py cycle -- $(PYTHON) -m benchmarks.cycle
+	@$(PYTHON) tools/record.py pooling -- $(PYTHON) -m benchmarks.pooling
+	@$(PYTHON) tools/record.py sharing -- $(PYTHON) -m benchmarks.sharing
+	@if [ -n "$$GRUS_DATA" ]; then $(MAKE) bench-data; else echo 'not run without GRUS_DATA: pollux, policies, philly, eta'; fi
 	@$(PYTHON) tools/record.py slurm -- $(PYTHON) -m benchmarks.slurm
+
+bench-data: setup
+	@$(PYTHON) tools/record.py pollux -- $(PYTHON) -m benchmarks.pollux
+	@$(PYTHON) tools/record.py policies -- $(PYTHON) -m benchmarks.policies
+	@$(PYTHON) tools/record.py philly -- $(PYTHON) -m benchmarks.philly
+	@$(PYTHON) tools/record.py eta -- $(PYTHON) -m benchmarks.eta
 
 clean: ## remove everything that these commands made
 	rm -rf .venv .stamps .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist
