@@ -29,17 +29,17 @@ from grus.simulation.applications import Application
 
 HELD_OUT = (5, 6, 7, 8)
 
-# Chosen on workloads 1 to 4.
-NO_ORACLE = Knowing(Rule(offset=60, power=0.25, horizon=900), ramp=4)
-PROGRESS = Knowing(Rule(offset=3000, power=0.5, horizon=600), progress=True, first_size=2)
-POOLED = replace(PROGRESS, rule=Rule(horizon=600), pooling=True)
+# Chosen on workloads 1 to 4. Without lengths: weight by age, speed-ups evened out, one node to begin with.
+NO_ORACLE = Knowing(Rule(offset=60, power=0.3, returns=0.8, horizon=400), first_size=4, ramp=4)
+PROGRESS = Knowing(Rule(horizon=600), progress=True, first_size=2)
+POOLED = replace(PROGRESS, pooling=True)
 GRUS = replace(POOLED, rule=Rule(), stall=1.0, boot=30.0)
 
 TICKING = {"no_oracle": NO_ORACLE, "progress": PROGRESS, "pooled": POOLED}
 LIVE = {
     "grus": GRUS,
-    "grus_5s": replace(GRUS, stall=5.0),
-    "grus_15s": replace(GRUS, stall=15.0),
+    "grus_stall_5": replace(GRUS, stall=5.0),
+    "grus_stall_15": replace(GRUS, stall=15.0),
     "fixed_batch": replace(GRUS, fixed_batch=True),
 }
 

@@ -82,6 +82,18 @@ def test_the_job_with_less_left_gets_more() -> None:
     assert sizes["short"] > sizes["long"] > 0
 
 
+def test_falling_returns_even_sizes_out() -> None:
+    """Of two jobs of unknown length the one that scales well no longer takes what it can."""
+    jobs = [a_candidate("well", power=1.0), a_candidate("badly", power=0.7)]
+    assert allocate(jobs, 20, RULE) == {"well": 16, "badly": 4}
+    assert allocate(jobs, 20, replace(RULE, returns=0.3)) == {"well": 12, "badly": 8}
+
+
+def test_equal_jobs_that_scale_without_loss_share_evenly() -> None:
+    jobs = [a_candidate(name, power=1.0) for name in "ab"]
+    assert allocate(jobs, 16, RULE) == {"a": 8, "b": 8}
+
+
 def test_a_size_that_makes_nothing_faster_is_never_taken() -> None:
     flat = Candidate("flat", SIZES, (1.0,) * len(SIZES), length=1000.0)
     assert allocate([flat], 64, RULE) == {"flat": 1}

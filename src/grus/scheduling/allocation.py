@@ -15,6 +15,7 @@ from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key")
+TINY = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +23,15 @@ class Rule:
     """What a speed-up is worth, and how long a job may be kept waiting.
 
     The weight is (length + offset) ** -power: with power 0 all jobs count the same, with power 1 the one that
-    is done first on one GPU counts most. A change has to pay within `horizon` seconds. Who has waited for
-    `patience` seconds starts before anything is weighed, and keeps its smallest size for a `turn`.
+    is done first on one GPU counts most. A speed-up counts to the power of `returns`: 1 where lengths are
+    known; less evens sizes out, where a job that scales well may as well be the one that takes for ever. A
+    change has to pay within `horizon` seconds. Who has waited for `patience` seconds starts before anything
+    is weighed, and keeps its smallest size for a `turn`.
     """
 
     offset: float = 6000.0
     power: float = 0.6
+    returns: float = 1.0
     horizon: float = 300.0
     patience: float = 1800.0
     turn: float = 60.0
@@ -92,14 +96,19 @@ def progress_after_change(candidate: Candidate[Key], size: int, speed: float, ru
 def values(candidate: Candidate[Key], rule: Rule) -> list[float]:
     """What each of the candidate's sizes is worth; nothing at all is worth 0."""
     base = candidate.speeds[0] if candidate.speeds and candidate.speeds[0] > 0 else 1.0
-    scale = weight(candidate, rule) / base
-    return [
+    scale, bend = weight(candidate, rule) / base, rule.returns - 1.0
+    worth = [
         scale * progress_after_change(candidate, size, speed, rule)
         for size, speed in zip(candidate.sizes, candidate.speeds, strict=True)
     ]
+    if bend == 0.0:
+        return worth
+    speeds = [max(speed / base, TINY) for speed in candidate.speeds]
+    return [value * speed**bend for value, speed in zip(worth, speeds, strict=True)]
 
 
 Step = tuple[int, float]  # a size and what it is worth
+Waiting = tuple[float, int, int, list[Step]]  # slope (negative), size of the step, its job, further steps
 
 
 def hull(steps: Iterable[Step], start: Step = (0, 0.0)) -> list[Step]:
@@ -119,24 +128,27 @@ def _slope(low: Step, high: Step) -> float:
 
 
 def allocate(candidates: Iterable[Candidate[Key]], gpus: int, rule: Rule = DEFAULT) -> dict[Key, int]:
-    """Sizes that buy most with so many GPUs; 0 for a job that has to wait. Ties go to who comes first.
+    """Sizes that buy most with so many GPUs; 0 for a job that has to wait.
+
+    Of steps that buy the same the one to the smaller size is taken, then that of who comes first.
 
     No job waits for ever. Let the pool hold every job's smallest size, and decisions come at least every d
-    seconds. The job that has waited longest starts at the latest `patience + turn + d` after it began to
-    wait: from its patience on no other waiting job starts before it, and nobody that runs is kept longer
-    than a turn. The k-th in line starts at the latest k turns after its patience ends.
+    seconds. If k - 1 others have waited longer when a job's patience ends, it starts at the latest
+    `patience + k * (turn + d)` after it began to wait. For k = 1: from its patience on no other waiting job
+    starts before it, and nobody that runs is kept longer than a turn. For k: the same from the moment on
+    at which the one before it started; whoever is stopped meanwhile waits behind it.
     """
     jobs = list(candidates)
     sizes = {job.key: 0 for job in jobs}
     closed = _seat_first(jobs, sizes, gpus, rule)
     left = gpus - sum(sizes.values())
     worth = [list(zip(job.sizes, values(job, rule), strict=True)) for job in jobs]
-    line: list[tuple[float, int, Step, list[Step]]] = []
+    line: list[Waiting] = []
     for index, job in enumerate(jobs):
         if not (closed and job.present == 0 and sizes[job.key] == 0):
             _queue(line, index, worth[index], sizes[job.key], left)
     while line and left > 0:
-        _, index, (size, _), after = heappop(line)
+        _, size, index, after = heappop(line)
         key = jobs[index].key
         if size - sizes[key] > left:
             _queue(line, index, worth[index], sizes[key], left)
@@ -144,18 +156,16 @@ def allocate(candidates: Iterable[Candidate[Key]], gpus: int, rule: Rule = DEFAU
         left -= size - sizes[key]
         sizes[key] = size
         if after:
-            heappush(line, (-_slope(_at(worth[index], size), after[0]), index, after[0], after[1:]))
+            heappush(line, (-_slope(_at(worth[index], size), after[0]), after[0][0], index, after[1:]))
     return sizes
 
 
-def _queue(
-    line: list[tuple[float, int, Step, list[Step]]], index: int, worth: Sequence[Step], size: int, left: int
-) -> None:
+def _queue(line: list[Waiting], index: int, worth: Sequence[Step], size: int, left: int) -> None:
     """Put a job's steps in line, steepest first, from the size it has up to what could still fit."""
     start = _at(worth, size)
     steps = hull((step for step in worth if size < step[0] <= size + left), start)[1:]
     if steps:
-        heappush(line, (-_slope(start, steps[0]), index, steps[0], steps[1:]))
+        heappush(line, (-_slope(start, steps[0]), steps[0][0], index, steps[1:]))
 
 
 def _at(worth: Sequence[Step], size: int) -> Step:
