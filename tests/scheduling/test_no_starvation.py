@@ -60,7 +60,7 @@ def apply(jobs: list[Job], sizes: dict[str, int], now: float) -> None:
 
 def arrivals(rng: random.Random, now: float, load: float) -> list[Job]:
     """Mostly short narrow jobs, which weigh most, and now and then a long wide one."""
-    made = []
+    made: list[Job] = []
     while rng.random() < load:
         wide = rng.random() < 0.2
         smallest = rng.choice((4, GPUS)) if wide else rng.choice((1, 1, 2))
