@@ -19,18 +19,20 @@ def an_eta(**given: object) -> EtaOut:
     return EtaOut(at=in_(), **given)  # type: ignore[arg-type]
 
 
-WAITS = {
-    "start_p50": in_(minutes=12.1),
-    "start_p90": in_(minutes=40),
-    "end_p50": in_(minutes=30.1),
-    "end_p90": in_(days=40),
-}
+def waits() -> dict[str, str]:
+    """Made when it is looked at: the words count from now."""
+    return {
+        "start_p50": in_(minutes=12.4),
+        "start_p90": in_(minutes=40),
+        "end_p50": in_(minutes=30.4),
+        "end_p90": in_(days=40),
+    }
 
 
 def test_ps_has_the_columns_only_where_something_is_foreseen(grus: Grus, client: FakeClient) -> None:
     client.known = [a_job()]
     assert "START" not in grus("ps").stdout
-    client.known = [a_job(phase="pending", eta=an_eta(**WAITS)), a_job("j0000000002")]
+    client.known = [a_job(phase="pending", eta=an_eta(**waits())), a_job("j0000000002")]
     shown = grus("ps").stdout
     assert "START" in shown
     assert "END" in shown
@@ -39,10 +41,11 @@ def test_ps_has_the_columns_only_where_something_is_foreseen(grus: Grus, client:
 
 
 def test_ps_prints_the_values_for_programs(grus: Grus, client: FakeClient) -> None:
-    client.known = [a_job(phase="pending", eta=an_eta(**WAITS))]
+    given = waits()
+    client.known = [a_job(phase="pending", eta=an_eta(**given))]
     [job] = json.loads(grus("ps", "-o", "json").stdout)
-    assert job["eta"]["start_p50"] == WAITS["start_p50"]
-    assert job["eta"]["end_p90"] == WAITS["end_p90"]
+    assert job["eta"]["start_p50"] == given["start_p50"]
+    assert job["eta"]["end_p90"] == given["end_p90"]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +77,7 @@ def test_why_says_when_it_starts_and_at_the_latest(
     grus: Grus, client: FakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.known = [a_job(phase="pending")]
-    answer = WhyOut(job="j0000000001", code="no_room", sentence="It waits.", eta=an_eta(**WAITS))
+    answer = WhyOut(job="j0000000001", code="no_room", sentence="It waits.", eta=an_eta(**waits()))
     monkeypatch.setattr(client, "why", lambda _: answer)
     shown = grus("why", "resnet").stdout
     assert "starts about " in shown
@@ -97,7 +100,7 @@ def test_a_plan_says_when_and_what_would_make_it_sooner(
     grus: Grus, client: FakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = PlanOut(
-        fits=True, starts="later", sentence="It waits.", change="ask for 3 GPUs", eta=an_eta(**WAITS)
+        fits=True, starts="later", sentence="It waits.", change="ask for 3 GPUs", eta=an_eta(**waits())
     )
     monkeypatch.setattr(client, "plan", lambda _: answer)
     shown = grus("submit", "-", "--plan", input="run: 'true'\n").stdout
@@ -106,7 +109,7 @@ def test_a_plan_says_when_and_what_would_make_it_sooner(
 
 
 def test_describe_has_both(grus: Grus, client: FakeClient) -> None:
-    client.known = [a_job(phase="pending", eta=an_eta(**WAITS))]
+    client.known = [a_job(phase="pending", eta=an_eta(**waits()))]
     shown = grus("describe", "resnet").stdout
     assert "will start" in shown
     assert "will end" in shown
