@@ -223,8 +223,7 @@ class Cycle:
     def _own_to_take(self, leaf: QueueNode) -> bool:
         if leaf.surplus:
             return True
-        top = leaf.line.top_priority()
-        return any(priority < top for priority in leaf.priorities)
+        return bool(leaf.priorities) and min(leaf.priorities) < leaf.line.top_priority()
 
     def _serve(self, leaf: QueueNode, turn: Turn, stage: Stage) -> bool:
         """Give seats to the next job in line that can have them; False when none can."""
