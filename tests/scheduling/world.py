@@ -29,7 +29,7 @@ START_SECONDS, PAUSE_SECONDS, LEAVE_SECONDS, STOP_SECONDS = 1.0, 2.0, 1.0, 2.0
 WORKED_OUT = frozenset(
     {
         *("_versions", "over_cache"),
-        *("_shared_out", "shares", "share", "exact", "wanted", "settled"),
+        *("stale", "_shared_out", "shares", "share", "exact", "wanted", "settled"),
         *("kept_weights", "ladder", "_unmeasured", "terms", "calm", "_reordered"),
     }
 )

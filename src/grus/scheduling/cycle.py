@@ -176,7 +176,7 @@ class Cycle:
             self.reservation = Reservation.make(self, self._first_gang)
         line: list[tuple[Key, int, QueueNode, Turn]] = []
         for leaf in self.tree.leaves:
-            if leaf.line.count and self._worth_asking(leaf, stage):
+            if leaf.line.count > self.seated.get(leaf, 0) and self._worth_asking(leaf, stage):
                 turn = Turn(leaf, self.started, self.blocked, self.snapshot.policy.by_user)
                 line.append((giving_key(leaf, by_quota, GPU), len(line), leaf, turn))
         heapify(line)

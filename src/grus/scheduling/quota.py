@@ -53,6 +53,8 @@ class QueueNode:
         self.demand = 0
         """Maxima of running and startable jobs, but for the minima of never-preempted ones."""
         self.never_demand = 0
+        self.stale = True
+        """Whether something has changed that `wanted` depends on."""
         self.wanted = 0
         """What it would hold if it could, and what is kept idle for its members; its share depends on it."""
         self.share = 0
@@ -91,19 +93,17 @@ class QueueNode:
 
     def shift(self, amount: int, horizon: int) -> None:
         """Change what the queue, and with it every branch above, holds at a horizon."""
-        node: QueueNode | None = self
-        before = self.claimed(horizon)
-        while node is not None:
+        step = amount
+        for node in reversed(self.path):
             node.held[horizon] += amount
-            parent = node.parent
-            if parent is None:
-                return
-            step = node.claimed(horizon) - before
-            before = parent.claimed(horizon)
-            parent.claimed_below[horizon] += step
-            node = parent
+            if node.children:
+                node.claimed_below[horizon] += step
+            if node.reserved:  # As far as it is not used, what is reserved is claimed already.
+                below = node.claimed_below[horizon] if node.children else node.held[horizon]
+                step = max(node.reserved, below) - max(node.reserved, below - step)
 
     def shift_never(self, amount: int) -> None:
+        self.stale = True
         for node in self.path:
             node.never_held += amount
 
@@ -188,8 +188,8 @@ class Tree:
         self.branches = [node for node in self.all() if not node.leaf]
         for horizon in (NOW, SOON):
             self._claim_reserved(self.root, horizon)
-        self._shared_out: tuple[int, list[int]] | None = None
-        """The pool and the demands that the present shares were worked out for."""
+        self._shared_out = False
+        """Whether the present shares were worked out for the present quotas."""
         self.shares = 0
         """Grows when any fair share changes."""
 
@@ -211,7 +211,9 @@ class Tree:
 
     def set_capacity(self, pool: int) -> None:
         """Work out the effective quotas for a healthy pool of that size."""
-        self._shared_out = None
+        self._shared_out = False
+        for leaf in self.leaves:
+            leaf.stale = True
         self._scale(self.root, pool)
 
     def _scale(self, parent: QueueNode, capacity: int) -> None:
@@ -227,12 +229,15 @@ class Tree:
 
     def share_out(self, pool: int) -> None:
         """Work out the fair share of every queue, from the root down, if anybody wants more or less."""
-        wanted = [leaf_demand(leaf) for leaf in self.leaves]
-        if (pool, wanted) == self._shared_out:
+        changed = not self._shared_out or pool != self.root.share
+        for leaf in self.leaves:
+            if leaf.stale:
+                leaf.stale, before = False, leaf.wanted
+                leaf.wanted = leaf_demand(leaf)
+                changed = changed or leaf.wanted != before
+        if not changed:
             return
-        self._shared_out = (pool, wanted)
-        for leaf, amount in zip(self.leaves, wanted, strict=True):
-            leaf.wanted = amount
+        self._shared_out = True
         for branch in reversed(self.branches):  # children before their parents
             total = sum(max(child.wanted, child.reserved) for child in branch.children)
             branch.wanted = min(total, branch.limit)

@@ -406,6 +406,7 @@ class Snapshot:
 
     def _demand(self, entry: Entry, sign: int) -> None:
         queue, shape = entry.queue, entry.shape
+        queue.stale = True
         most = max(shape.maximum, entry.held)
         if entry.never:
             queue.never_demand += sign * shape.minimum
