@@ -422,3 +422,22 @@ def test_no_slice_inside_quota_waits_for_a_large_gpu_of_an_elastic_job_of_its_qu
     world.submit(*[a_job(f"d{i}", queue="A", gpus="20GB", type="dev") for i in range(4)]).advance(61)
     world.submit(*[a_job(f"s{i}", queue="A", gpus="6GB", type="dev") for i in range(3)]).advance(700)
     assert len({"s0", "s1", "s2"} & world.running()) >= 2
+
+
+def test_a_job_inside_quota_does_not_wait_behind_one_that_was_inside_and_is_no_more() -> None:
+    """The elastic gang for which a job of B made room was itself paused, and is over its quota since."""
+    world = World(
+        "2x4:A100+1x1:RTX3060+2x1:T4",
+        a_queue("P", quota=8),
+        a_queue("P.A", quota=5, parent="P"),
+        a_queue("P.B", quota=1, limit=3, parent="P"),
+        a_queue("B", quota=3),
+    )
+    world.submit(a_job("wide", queue="B", gpus="2..3"), a_job("b1", queue="B"), a_job("pb", queue="P.B"))
+    world.submit(a_job("pa", queue="P.A"), a_job("b2", queue="B")).step()
+    world.submit(a_job("pw", queue="P.B", gpus="2..7"))
+    world.submit(a_job("gang", queue="P.A", gpus="1..8", sizes=[2, 4, 8]), a_job("d", queue="B", type="dev"))
+    world.settle().submit(a_job("pa2", queue="P.A"))
+    world.submit(*[a_job(f"u{i}", queue="P.A", priority=125) for i in range(3)]).settle()
+    world.stop("wide").settle()
+    assert {"b1", "b2"} <= world.running()

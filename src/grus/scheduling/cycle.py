@@ -286,7 +286,7 @@ class Cycle:
             return NEVER_QUOTA
         if self._barred(asking):
             return BEHIND_GANG
-        if self.behind_preemptor(entry):
+        if self.behind_preemptor(entry) and not self._better_right(asking, stage):
             self._someone_behind = True
             return BEHIND_PREEMPTOR
         if stage is Stage.BRANCH and not any(inside(n, asking, self.pool) for n in queue.path[1:-1]):
@@ -324,6 +324,16 @@ class Cycle:
         if preemptor is None or self._leads_ring(entry, preemptor):
             return False
         return (preemptor.queue.line, preemptor.priority, preemptor.alike) not in self.blocked
+
+    def _better_right(self, asking: Asking, stage: Stage) -> bool:
+        """Whether it is inside quota, and the one that it made room for is so no more."""
+        levels = asking.queue.path[-1:] if stage is Stage.INSIDE else asking.queue.path[1:-1]
+        if stage > Stage.BRANCH or not any(inside(node, asking, self.pool) for node in levels):
+            return False
+        other = self._awaited(asking.entry)
+        if other is None or other.never or self._inside_request(self._asking(other)) is not None:
+            return False
+        return not any(inside(node, self._asking(other), self.pool) for node in other.queue.path[1:-1])
 
     def _awaited(self, entry: Entry) -> Entry | None:
         """The one for whom it made room, as long as that one waits and has no seats."""
