@@ -107,6 +107,8 @@ class Cycle:
         """Shapes that found no place, and how much had been freed by then."""
         self._in_vain: dict[tuple[QueueNode, Shape, int, Stage], int] = {}
         """Who found nothing to take, and how much had been freed by then."""
+        self._victims_found: dict[QueueNode, tuple[int, bool]] = {}
+        """Whether a queue might take the least that it waits for from others, and for which version."""
         self._over_leaves: tuple[int, tuple[list[QueueNode], float, bool]] | None = None
         self._someone_behind = False
         self._first_gang: Asking | None = None
@@ -211,7 +213,11 @@ class Cycle:
                     return False
         if self._own_to_take(leaf) or self._late_backfill() or self.over_leaves()[2]:
             return False
-        return not (may_take(self, leaf, least) and finds_victim(self, leaf, least))
+        known = self._victims_found.get(leaf)
+        if known is None or known[0] != self.transaction.version:
+            found = may_take(self, leaf, least) and finds_victim(self, leaf, least)
+            known = self._victims_found[leaf] = (self.transaction.version, found)
+        return not known[1]
 
     def _known_placeless(self, shape: Shape) -> bool:
         known = self._no_place.get(shape)
