@@ -11,11 +11,13 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from grus.model.resources import GPU
+from grus.scheduling.barriers import Barriers
 from grus.scheduling.decisions import Decisions
 from grus.scheduling.defragment import defragment
 from grus.scheduling.difference import difference
 from grus.scheduling.elastic import grow
 from grus.scheduling.gang import PLANNED, Place, place
+from grus.scheduling.nomination import awaited, behind_preemptor
 from grus.scheduling.ordering import Group, Key, RequestClass, Turn, giving_key
 from grus.scheduling.preemption import make_room
 from grus.scheduling.quota import UNLIMITED, QueueNode
@@ -113,9 +115,7 @@ class Cycle:
         self._someone_behind = False
         self._first_gang: Asking | None = None
         """The first gang that was tried in vain; its reservation never delays requests inside quota."""
-        self._barriers: dict[QueueNode, tuple[Asking, float]] = {}
-        """Queues with a blocked gang that fits its quota, and when that is due: nothing passes it there but
-        what ends before."""
+        self._barriers = Barriers()
         self.wake_at: float | None = snapshot.next_release()
         for entry in snapshot.backfilled.values():
             if entry.backfill_until is not None and entry.backfill_until > now:
@@ -209,7 +209,7 @@ class Cycle:
         free, least = self.pool.free[SOON], leaf.line.least
         if least <= free:
             for shape in leaf.line.shapes:
-                if shape.minimum <= free and not self._known_placeless(shape):
+                if shape.minimum <= free and not self.known_placeless(shape):
                     return False
         if self._own_to_take(leaf) or self._late_backfill() or self.over_leaves()[2]:
             return False
@@ -219,7 +219,7 @@ class Cycle:
             known = self._victims_found[leaf] = (self.transaction.version, found)
         return not known[1]
 
-    def _known_placeless(self, shape: Shape) -> bool:
+    def known_placeless(self, shape: Shape) -> bool:
         known = self._no_place.get(shape)
         return known is not None and known[0] == self.transaction.freed
 
@@ -242,7 +242,7 @@ class Cycle:
             if code == "":
                 self._count_start(leaf)
                 return True
-            if code == BEHIND_GANG and self._all_behind(leaf):
+            if code == BEHIND_GANG and self._barriers.all_behind(leaf):
                 return False
             if code == OVER_SHARE and entry.priority > min(leaf.line.levels):
                 return False  # Lower priorities of the queue do not pass one that might then pause them.
@@ -261,7 +261,7 @@ class Cycle:
         nobody more important of their queue waits), or of what is over quota: else it was in vain."""
         waiting = [self.snapshot.entries.get(job) for job in self.snapshot.nominated]
         for entry in sorted((e for e in waiting if e is not None and e.waiting), key=lambda e: e.age):
-            if entry.places or self.behind_preemptor(entry):
+            if entry.places or behind_preemptor(self, entry):
                 continue
             if entry.never and entry.shape.minimum > entry.queue.never_room():
                 continue
@@ -290,9 +290,9 @@ class Cycle:
         asking = self._asking(entry)
         if entry.never and shape.minimum > queue.never_room():
             return NEVER_QUOTA
-        if self._barred(asking):
+        if self._barriers.hold(self, asking):
             return BEHIND_GANG
-        if self.behind_preemptor(entry) and not self._better_right(asking, stage):
+        if behind_preemptor(self, entry) and not self._better_right(asking, stage):
             self._someone_behind = True
             return BEHIND_PREEMPTOR
         if stage is Stage.BRANCH and not any(inside(n, asking, self.pool) for n in queue.path[1:-1]):
@@ -302,7 +302,7 @@ class Cycle:
         if stage is Stage.INSIDE:
             narrowed = self._inside_request(asking)
             if narrowed is None:
-                self._bar(asking)
+                self._barriers.put(self, asking)
                 return OVER_QUOTA
             asking = narrowed
         code = self._seat_free(asking)
@@ -316,87 +316,26 @@ class Cycle:
         self._in_vain[vain] = self.transaction.freed
         if stage is Stage.INSIDE and defragment(self, asking):
             return ""
-        self._bar(asking)
+        self._barriers.put(self, asking)
         if self._first_gang is None and shape.minimum > GPU and code in LACKS_GPUS:
             self._first_gang = asking
             if stage >= Stage.FAIR:
                 self.reservation = Reservation.make(self, asking)
         return code
 
-    def behind_preemptor(self, entry: Entry) -> bool:
-        """Whether it made room for one that has no seats yet and was not tried in vain: it would only have to
-        do so again."""
-        preemptor = self._awaited(entry)
-        if preemptor is None or self._leads_ring(entry, preemptor):
-            return False
-        return (preemptor.queue.line, preemptor.priority, preemptor.alike) not in self.blocked
-
     def _better_right(self, asking: Asking, stage: Stage) -> bool:
         """Whether it is inside quota, and the one that it made room for is so no more."""
         levels = asking.queue.path[-1:] if stage is Stage.INSIDE else asking.queue.path[1:-1]
         if stage > Stage.BRANCH or not any(inside(node, asking, self.pool) for node in levels):
             return False
-        other = self._awaited(asking.entry)
+        other = awaited(self, asking.entry)
         if other is None or other.never or self._inside_request(self._asking(other)) is not None:
             return False
         return not any(inside(node, self._asking(other), self.pool) for node in other.queue.path[1:-1])
 
-    def _awaited(self, entry: Entry) -> Entry | None:
-        """The one for whom it made room, as long as that one waits and has no seats."""
-        made_for = entry.job.made_room_for
-        preemptor = None if made_for is None else self.snapshot.entries.get(made_for)
-        if preemptor is None or not preemptor.waiting or preemptor.places:
-            return None
-        return preemptor
-
-    def _leads_ring(self, entry: Entry, preemptor: Entry) -> bool:
-        """Whether those for whom it made room, one for the other, made room for it in turn, and none of them
-        started before it: somebody has to go first."""
-        seen: set[Entry] = set()
-        other: Entry | None = preemptor
-        while other is not None and other not in seen and other.started_at >= entry.started_at:
-            if other.job.made_room_for == entry.id:
-                return True
-            seen.add(other)
-            other = self._awaited(other)
-        return False
-
     def has_reservation(self, asking: Asking) -> bool:
         """Whether, as a gang, it may claim what was lent past it; asked only when somebody was let past."""
         return bool(self.snapshot.backfilled) and due_at(self, asking) is not None
-
-    def _bar(self, asking: Asking) -> None:
-        """A blocked gang that fits its quota is passed in its queue only by what ends before it is due."""
-        queue = asking.queue
-        if not GPU < asking.amount <= queue.quota or queue in self._barriers:
-            return
-        due = due_at(self, asking)
-        if due is not None and (self._known_placeless(asking.shape) or not self._has_place(asking)):
-            self._barriers[queue] = (asking, due)
-
-    def _has_place(self, asking: Asking) -> bool:
-        """Whether it is not blocked at all: its turn comes at a later stage."""
-        mark, freed = self.transaction.mark(), self.transaction.freed
-        found = place(self.transaction, asking.shape, asking.counts, SOON, PLANNED)
-        self.transaction.undo(mark)
-        self.transaction.freed = freed  # Nothing was freed that was not free before.
-        return found is not None
-
-    def _all_behind(self, leaf: QueueNode) -> bool:
-        """Whether nothing in the queue can pass its blocked gang."""
-        gang, _ = self._barriers[leaf]
-        return not leaf.line.limited and all(gang.shape.competes(shape) for shape in leaf.line.shapes)
-
-    def _barred(self, asking: Asking) -> bool:
-        return self._passes_gang(asking) and not passes(self, asking, self._barriers[asking.queue][1])
-
-    def _passes_gang(self, asking: Asking) -> bool:
-        """Whether it is behind a blocked gang of its queue that could use what it asks for."""
-        barrier = self._barriers.get(asking.queue)
-        if barrier is None or barrier[0].entry is asking.entry:
-            return False
-        gang = barrier[0].entry
-        return gang.priority >= asking.entry.priority and gang.shape.competes(asking.shape)
 
     def _inside_request(self, asking: Asking) -> Asking | None:
         """The request if it is inside its queue's quota (with a quota by type: limited to types that are)."""
@@ -422,7 +361,7 @@ class Cycle:
         if broken:
             return broken
         held = self.reservation
-        if self._known_placeless(asking.shape) and (held is None or not passes(self, asking, held.due)):
+        if self.known_placeless(asking.shape) and (held is None or not passes(self, asking, held.due)):
             return self._no_place[asking.shape][1]
         code = ""
         for horizon, born in ((NOW, entry.generation + 1 if entry.running else 1), (SOON, PLANNED)):
@@ -443,8 +382,8 @@ class Cycle:
                 continue
             transaction.seat(entry, tuple(places), now=horizon == NOW)
             self.newcomers.append(entry)
-            if horizon == NOW and self._passes_gang(asking) and not self._barred(asking):
-                self.backfills.setdefault(entry, self._barriers[queue][1])
+            if horizon == NOW and (due := self._barriers.passed(self, asking)) is not None:
+                self.backfills.setdefault(entry, due)
             return ""
         if code:
             return code

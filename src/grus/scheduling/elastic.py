@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from grus.model.jobs import Phase
 from grus.model.resources import GPU
 from grus.scheduling.gang import PLANNED, place
+from grus.scheduling.nomination import behind_preemptor
 from grus.scheduling.ordering import giving_key
 from grus.scheduling.preemption import make_room
 from grus.scheduling.rights import Asking, inside
@@ -70,7 +71,7 @@ def _may_grow(cycle: "Cycle", entry: "Entry") -> bool:
         can_grow(entry)
         and entry.job.phase is Phase.RUNNING
         and entry not in cycle.victims
-        and not cycle.behind_preemptor(entry)
+        and not behind_preemptor(cycle, entry)
     )
 
 

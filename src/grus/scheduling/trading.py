@@ -14,6 +14,7 @@ from grus.model.jobs import Phase
 from grus.model.resources import GPU
 from grus.scheduling.elastic import growth, present_size
 from grus.scheduling.gang import PLANNED, place
+from grus.scheduling.nomination import behind_preemptor
 from grus.scheduling.outlook import Step
 from grus.scheduling.rights import Piece
 from grus.scheduling.topology import SOON
@@ -55,7 +56,7 @@ def _may_trade(cycle: "Cycle", entry: "Entry") -> bool:
         and not entry.leaving
         and entry not in cycle.transaction.touched
         and entry.shape.parts[entry.shape.elastic].unit % GPU == 0
-        and not cycle.behind_preemptor(entry)
+        and not behind_preemptor(cycle, entry)
     )
 
 

@@ -1,0 +1,41 @@
+"""Who waits behind whom: a job that made room for another does not compete with it.
+
+Without this, GPUs taken back for one could be handed to another, or to the one that gave them.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from grus.scheduling.cycle import Cycle
+    from grus.scheduling.snapshot import Entry
+
+
+def behind_preemptor(cycle: "Cycle", entry: "Entry") -> bool:
+    """Whether it made room for one that has no seats yet and was not tried in vain: it would only have to
+    do so again."""
+    preemptor = awaited(cycle, entry)
+    if preemptor is None or _leads_ring(cycle, entry, preemptor):
+        return False
+    return (preemptor.queue.line, preemptor.priority, preemptor.alike) not in cycle.blocked
+
+
+def awaited(cycle: "Cycle", entry: "Entry") -> "Entry | None":
+    """The one for whom it made room, as long as that one waits and has no seats."""
+    made_for = entry.job.made_room_for
+    preemptor = None if made_for is None else cycle.snapshot.entries.get(made_for)
+    if preemptor is None or not preemptor.waiting or preemptor.places:
+        return None
+    return preemptor
+
+
+def _leads_ring(cycle: "Cycle", entry: "Entry", preemptor: "Entry") -> bool:
+    """Whether those for whom it made room, one for the other, made room for it in turn, and none of them
+    started before it: somebody has to go first."""
+    seen: set[Entry] = set()
+    other: Entry | None = preemptor
+    while other is not None and other not in seen and other.started_at >= entry.started_at:
+        if other.job.made_room_for == entry.id:
+            return True
+        seen.add(other)
+        other = awaited(cycle, other)
+    return False
