@@ -34,7 +34,7 @@ STALL = 1.0
 BOOT = 30.0
 """Seconds before new workers do work, until that was seen."""
 NEWS = 0.1
-"""By how much of itself something must have changed to be told again."""
+"""By how much of itself the time of a step must have changed to be told again."""
 SMOOTHING = 0.3
 """Weight of the newest measurement at a size against those before."""
 MOST_FINGERPRINTS = 1000
@@ -100,7 +100,7 @@ class Learning:
         pupil = self._pupils.setdefault(job.id, _Pupil())
         self._measure(pupil, job, step, at, figures)
         found = self._outlook(pupil, job, figures, now)
-        if found is None or not _news(pupil.told, found):
+        if found is None or not found.is_news_to(pupil.told):
             return None
         pupil.told = found
         return found
@@ -230,11 +230,3 @@ def _steps_left(figures: Mapping[str, float]) -> float | None:
 def _age(job: Job, now: float) -> float:
     """Of a job of which nobody knows how much is left, the best guess is: as much as it has had."""
     return max(0.0, now - (job.first_started_at or now))
-
-
-def _news(told: Outlook | None, found: Outlook) -> bool:
-    """Whether it differs enough to be worth a decision."""
-    before, after = ((one.sizes, one.speeds, one.types) if one else None for one in (told, found))
-    if told is None or before != after:
-        return True
-    return abs(found.left - told.left) > NEWS * told.left

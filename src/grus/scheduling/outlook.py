@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 UNKNOWN_LEFT = 3600.0
 """Seconds of work on one GPU that a job is taken to have left when nothing is known of it."""
+NEWS = 0.1
+"""By how much of itself what is left must have changed to be told again."""
 UNKNOWN_POWER = 0.9
 """Without measurements twice the GPUs are taken to give 1.87 times the speed, whatever the job: so the
 smallest one grows first."""
@@ -39,6 +41,14 @@ class Outlook:
     def __post_init__(self) -> None:
         if len(self.sizes) != len(self.speeds) or list(self.sizes) != sorted(set(self.sizes)):
             raise ValueError("sizes must ascend, and each needs a speed")
+
+    def is_news_to(self, told: "Outlook | None") -> bool:
+        """Whether it differs enough from what was told before to be worth a decision."""
+        if told is None:
+            return True
+        if (told.sizes, told.speeds, told.types) != (self.sizes, self.speeds, self.types):
+            return True
+        return abs(self.left - told.left) > NEWS * told.left or self.attained > 2 * told.attained
 
     def among(self, allowed: Container[int]) -> "Outlook":
         """The same for the sizes that are allowed."""

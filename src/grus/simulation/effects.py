@@ -231,17 +231,21 @@ class Effects:
         teaches = work.size is not None or bool(work.types)
         return (work.reports and teaches) or self.snapshot.policy.oracle
 
-    def _tell(self, run: Run) -> None:
-        """Let the scheduler know how fast the job is and how far."""
-        if self._tells(run):
-            self.snapshot.expect(run.job.id, outlook(run, self.costs.resize, self.costs.start))
+    def _tell(self, run: Run) -> bool:
+        """Let the scheduler know how fast the job is and how far; whether that was news."""
+        if not self._tells(run):
+            return False
+        found = outlook(run, self.costs.resize, self.costs.start)
+        news = found.is_news_to(self.snapshot.outlooks.get(run.job.id))
+        if news:
+            self.snapshot.expect(run.job.id, found)
+        return news
 
     def _told(self, run: Run, now: float) -> bool:
         run.catch_up(now)
         run.hold(run.gpus, now)
-        self._tell(run)
         self.agenda.push(now + self.costs.report, Kind.TOLD, run, run.job.attempt)
-        return True
+        return self._tell(run)
 
     def _wait_again(self, run: Run, now: float) -> None:
         run.hold(0.0, now)
@@ -312,8 +316,7 @@ class Effects:
         """Those who were given to it have booted: a stall, then it is faster."""
         run.catch_up(now)
         self._work(run, run.working(now), max(run.since, now + self.costs.resize))
-        self._tell(run)
-        return self._tells(run)
+        return self._tell(run)
 
     def _saved(self, run: Run, now: float) -> bool:
         """A checkpoint by itself; it changes what a kill would cost, but is no reason to decide anew."""
