@@ -191,6 +191,7 @@ class Elastic:
             boot=knowing.boot,
             waited=now - known.waiting_since if not present else 0.0,
             ran=now - known.started_at,
+            known=knowing.progress,
         )
 
     def speeds(self, job: Running) -> tuple[float, ...]:

@@ -121,6 +121,13 @@ def test_a_change_has_to_pay_for_itself() -> None:
     assert allocate([hours], 16, RULE) == {"hours": 16}
 
 
+def test_a_job_of_unknown_length_goes_on_for_as_long_again_at_its_present_speed() -> None:
+    """A hundred seconds old on four GPUs is more to come than a hundred seconds of work for one."""
+    job = a_candidate("job", length=100, present=4, stall=30.0)
+    assert allocate([job], 16, RULE) == {"job": 4}
+    assert allocate([replace(job, known=False)], 16, RULE) == {"job": 16}
+
+
 def test_a_cheap_resize_pays_sooner_than_a_restart() -> None:
     job = a_candidate("job", length=100, present=8)
     assert allocate([replace(job, stall=1.0)], 16, RULE) == {"job": 16}

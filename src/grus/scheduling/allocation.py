@@ -44,7 +44,7 @@ DEFAULT = Rule()
 class Candidate(Generic[Key]):
     """A job that may be resized; `speeds[i]` is its predicted progress per second on `sizes[i]` GPUs.
 
-    `length`: seconds its remaining work takes on one GPU; its age if the work is not known. `present`: GPUs
+    `length`: seconds its remaining work takes on one GPU; its age if that is not `known`. `present`: GPUs
     now, 0 while it waits. `stall`: seconds it stands still when its size changes. `boot`: seconds before
     new GPUs do any work. `waited`: seconds it has been waiting without any GPU. `ran`: seconds since it was
     last started.
@@ -59,6 +59,7 @@ class Candidate(Generic[Key]):
     boot: float = 0.0
     waited: float = 0.0
     ran: float = math.inf
+    known: bool = True
 
     def __post_init__(self) -> None:
         if len(self.sizes) != len(self.speeds) or list(self.sizes) != sorted(set(self.sizes)):
@@ -79,14 +80,16 @@ def weight(candidate: Candidate[Key], rule: Rule) -> float:
 def progress_after_change(candidate: Candidate[Key], size: int, speed: float, rule: Rule) -> float:
     """Mean speed from now until the change has to pay: it stands still, then new GPUs boot, then it is there.
 
-    A waiting job has nothing to lose: its start is never made dearer, or it might wait for ever.
+    A waiting job has nothing to lose: its start is never made dearer, or it might wait for ever. One of
+    unknown length is taken to go on for as long again as it is old, at the speed it has.
     """
     present = candidate.present
     if present in (0, size) or speed <= 0:
         return speed
     boot = candidate.boot if size > present else 0.0
     cost = candidate.stall + boot
-    left = candidate.length * candidate.speeds[0] / speed
+    pace = candidate.speeds[0] if candidate.known else candidate.speed_at(present)
+    left = candidate.length * pace / speed
     span = min(rule.horizon, cost + left)
     if span <= cost:
         return 0.0
