@@ -108,6 +108,12 @@ def ratio(ours: Mapping[int, Outcome], theirs: Mapping[int, Outcome], workloads:
     return round(sum(ours[w].mean for w in chosen) / sum(theirs[w].mean for w in chosen), 4)
 
 
+def ratio_name(configuration: str) -> str:
+    """The figure's name: what was varied comes last."""
+    name, _, stall = configuration.partition("_stall_")
+    return f"{name}_ratio_stall_{stall}" if stall else f"{name}_ratio"
+
+
 def largest_unfairness(data: Path, outcomes: Mapping[int, Outcome], alone: Alone) -> float:
     """The worst finish-time fairness of any job of any workload."""
     return round(
@@ -131,7 +137,7 @@ def makespan(outcomes: Mapping[int, Outcome]) -> float:
 def elastic(data: Path, apps: dict[str, Application], processes: int) -> dict[str, object]:
     ours, theirs = run_all(data, processes), pollux(data)
     figures: dict[str, object] = {
-        f"{name}_ratio": ratio(outcomes, theirs, WORKLOADS) for name, outcomes in ours.items()
+        ratio_name(name): ratio(outcomes, theirs, WORKLOADS) for name, outcomes in ours.items()
     }
     figures |= {f"holdout_{name}_ratio": ratio(ours[name], theirs, HELD_OUT) for name in (*TICKING, "grus")}
     alone, grus = Alone(apps), ours["grus"]

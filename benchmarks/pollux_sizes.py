@@ -1,4 +1,4 @@
-"""How well a speed-up is predicted at a size that was never run, on the step times of the Pollux applications.
+"""How well a speed-up is predicted at a size never run, on step times of the Pollux applications.
 
 Two designs, both on dense placements and at every local batch tried. *One left out*: the model sees all
 sizes but one and is asked for that one. *Doubling*: it sees what a job saw on its way up, all sizes to n, and
@@ -23,9 +23,8 @@ def samples(app: Application, gpus: int) -> list[Sample]:
     """True steps at a size, over the local batches that it allows."""
     doublings = (round(app.smallest_local * 2 ** (k / 2)) for k in range(24))
     allowed = sorted({local for local in doublings if local <= app.largest_local})
-    tried = [
-        local for local in allowed[:: max(1, len(allowed) // BATCHES)] if local * gpus <= app.largest_batch
-    ]
+    spread = allowed[:: max(1, len(allowed) // BATCHES)]
+    tried = [local for local in spread if local * gpus <= app.largest_batch]
     nodes = -(-gpus // PER_NODE)
     return [Sample(nodes, gpus, local, *app.step_time(dense(gpus, PER_NODE), local)) for local in tried]
 
