@@ -1,6 +1,7 @@
 """Where sizes go on the replay's nodes: who keeps its size stays, whole nodes for four GPUs and more.
 
-Two jobs that span nodes never share one. Only jobs of one or two GPUs are ever moved for others.
+Two jobs that span nodes never share one, and pairs are never split. Only jobs of one or two GPUs are ever
+moved for others.
 """
 
 from collections.abc import Mapping
@@ -48,13 +49,27 @@ def _place_whole(
 def _place_small(
     name: str, size: int, before: Mapping[str, Allocation], after: dict[str, Allocation], free: dict[int, int]
 ) -> None:
-    """The fullest node that has room, its own first; two GPUs are split only if no node has both."""
+    """The fullest node that has room, its own first."""
     own = set(before.get(name, ()))
-    fitting = [node for node in free if free[node] >= size]
-    if fitting:
-        chosen = [min(fitting, key=lambda n: (n not in own, free[n], n))] * size
-    else:
-        chosen = sorted((node for node in free if free[node]), key=lambda n: (n not in own, n))[:size]
-    for node in chosen:
-        free[node] -= 1
-    after[name] = tuple(sorted(chosen))
+    if all(room < size for room in free.values()):
+        _join_singles(before, after, free)
+    node = min((n for n in free if free[n] >= size), key=lambda n: (n not in own, free[n], n))
+    free[node] -= size
+    after[name] = (node,) * size
+
+
+def _join_singles(
+    before: Mapping[str, Allocation], after: dict[str, Allocation], free: dict[int, int]
+) -> None:
+    """Two GPUs are free on two nodes: a job of one GPU moves from one to the other, rather one that starts.
+
+    There is one: of the three GPUs in use on such a node, pairs take an even number.
+    """
+    open_nodes = [node for node in free if free[node] == 1]
+    singles = [name for name, where in after.items() if len(where) == 1 and where[0] in open_nodes]
+    moved = min(singles, key=lambda name: after[name] == before.get(name))
+    source = after[moved][0]
+    target = next(node for node in open_nodes if node != source)
+    after[moved] = (target,)
+    free[source] += 1
+    free[target] -= 1
