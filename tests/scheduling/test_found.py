@@ -441,3 +441,29 @@ def test_a_job_inside_quota_does_not_wait_behind_one_that_was_inside_and_is_no_m
     world.submit(*[a_job(f"u{i}", queue="P.A", priority=125) for i in range(3)]).settle()
     world.stop("wide").settle()
     assert {"b1", "b2"} <= world.running()
+
+
+def test_a_gang_is_as_far_from_its_quota_whatever_others_borrow_of_it_meanwhile() -> None:
+    """The gang waits for quota until a job of known length ends: nothing starts only to be paused at once."""
+    world = World("1x2:A100+1x1:T4+2x2:RTX3060", a_queue("A", quota=5), a_queue("B")).cordon("n3")
+    world.submit(a_job("timed", queue="A", gpus="2..7", max_runtime=2000.0))
+    world.submit(a_job("sized", queue="A", gpus="1..8", sizes=[2, 4, 8]), a_job("b", queue="B"))
+    world.submit(a_job("gang", queue="A", gpus=4), *jobs_of("A", 3)).settle()
+    world.stop("sized").settle()
+    assert "b" not in world.pauses()
+
+
+def test_asking_why_with_a_limit_tried_does_not_change_when_to_wake() -> None:
+    """A raised limit is tried and taken back: fair shares are as they were."""
+    world = World(
+        "2x1:RTX3060+2x3:T4+1x4:A100",
+        a_queue("P"),
+        a_queue("P.A", parent="P"),
+        a_queue("P.B", parent="P"),
+        a_queue("Q", quota=9, reserved=6),
+        a_queue("R", quota=2),
+        a_queue("R.A", limit=1, parent="R"),
+    )
+    world.submit(*jobs_of("P.B", 4), *jobs_of("R.A", 2), *jobs_of("P.A", 2, gpus=0.7)).settle()
+    for name in sorted(world.waiting()):
+        why(world, name)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from grus.model.resources import GPU
 from grus.scheduling.gang import PLANNED, place
 from grus.scheduling.quota import QueueNode
-from grus.scheduling.reservation import due_at, passes
+from grus.scheduling.reservation import due_in_quota, passes
 from grus.scheduling.rights import Asking
 from grus.scheduling.topology import SOON
 
@@ -25,7 +25,7 @@ class Barriers:
         queue = asking.queue
         if not GPU < asking.amount <= queue.quota or queue in self._gangs:
             return
-        due = due_at(cycle, asking)
+        due = due_in_quota(cycle, asking)
         if due is not None and (cycle.known_placeless(asking.shape) or not _has_place(cycle, asking)):
             self._gangs[queue] = (asking, due)
 

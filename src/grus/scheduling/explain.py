@@ -306,18 +306,21 @@ def _changed(snapshot: Snapshot, job: Job, change: Change) -> Iterator[None]:
         other = snapshot.entries[name].job
         snapshot.put(replace(other, phase=Phase.STOPPED, seats=()))
         undo.append(lambda other=other: snapshot.put(other))  # type: ignore[misc]  # the default binds it now
-    if change.quota is not None:
-        path = snapshot.tree.by_name[change.quota[0]].path[1:]
+    if change.quota is not None or change.limit is not None:
         undo.append(lambda: snapshot.tree.set_capacity(snapshot.pool.capacity))
-        undo += [_raise(node, "full_quota", change.quota) for node in path]
+        if change.quota is not None:
+            path = snapshot.tree.by_name[change.quota[0]].path[1:]
+            undo += [_raise(node, "full_quota", change.quota) for node in path]
+        if change.limit is not None:
+            undo.append(_raise(snapshot.tree.by_name[change.limit[0]], "limit", change.limit))
         snapshot.tree.set_capacity(snapshot.pool.capacity)
-    if change.limit is not None:
-        undo.append(_raise(snapshot.tree.by_name[change.limit[0]], "limit", change.limit))
+    snapshot.settled = None
     try:
         yield
     finally:
         for step in reversed(undo):
             step()
+        snapshot.settled = None  # what was decided with the change says nothing about how it is without
 
 
 def _raise(node: QueueNode, what: str, to: tuple[QueueName, int]) -> Callable[[], None]:

@@ -53,10 +53,27 @@ def due_at(cycle: "Cycle", asking: Asking) -> float | None:
     where ends are unknown, and None before that or when the pool cannot hold it at all."""
     if not asking.shape.possible:
         return None
-    end = known_end(cycle, asking)
+    return _due(cycle, asking, known_end(cycle, asking))
+
+
+def due_in_quota(cycle: "Cycle", asking: Asking) -> float | None:
+    """The same for its own queue, whose quota it fits: when enough of that will be free. What others hold of
+    it meanwhile can be taken back, and so makes no difference."""
+    queue = asking.queue
+    room = queue.quota_room() + queue.surplus
+    if not asking.shape.possible or room >= asking.amount:
+        return due_at(cycle, asking)
+    for end, entry in _ends(cycle):
+        room += entry.held_minimum if entry.queue is queue else 0
+        if room >= asking.amount:
+            return end
+    return _due(cycle, asking, None)
+
+
+def _due(cycle: "Cycle", asking: Asking, end: float | None) -> float | None:
+    begin = asking.entry.job.submitted_at + PATIENCE
     if end is not None:
         return end
-    begin = asking.entry.job.submitted_at + PATIENCE
     if begin > cycle.now:
         cycle.wake(begin)
         return None
