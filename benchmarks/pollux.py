@@ -31,7 +31,8 @@ from grus.simulation.applications import Application
 
 HELD_OUT = (5, 6, 7, 8)
 
-# Chosen on workloads 1 to 4. Without lengths: weight by age, speed-ups evened out, one node to begin with.
+# Chosen on workloads 1 to 4; for NO_ORACLE the others had been seen by then (docs/elastic-allocation.md).
+# Without lengths: weight by age, speed-ups evened out, one node to begin with.
 NO_ORACLE = Knowing(Rule(offset=60, power=0.3, returns=0.8, horizon=150), first_size=4, ramp=4)
 PROGRESS = Knowing(Rule(horizon=600), progress=True, first_size=2)
 POOLED = replace(PROGRESS, pooling=True)
