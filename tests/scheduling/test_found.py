@@ -467,3 +467,18 @@ def test_asking_why_with_a_limit_tried_does_not_change_when_to_wake() -> None:
     world.submit(*jobs_of("P.B", 4), *jobs_of("R.A", 2), *jobs_of("P.A", 2, gpus=0.7)).settle()
     for name in sorted(world.waiting()):
         why(world, name)
+
+
+def test_what_is_inside_a_branchs_quota_is_not_taken_by_a_sibling_over_it() -> None:
+    """One of P.B's singles is inside P's quota of 1: P.A's gang of 2, over it, would only swap with them."""
+    world = World(
+        "2x1",
+        a_queue("P", quota=1),
+        a_queue("P.A", quota=1, parent="P"),
+        a_queue("P.B", parent="P"),
+        a_queue("Q"),
+    )
+    world.submit(a_job("sized", queue="P.A", gpus="1..8", sizes=[2, 4, 8]))
+    world.submit(a_job("timed", queue="P.B", max_runtime=100.0), a_job("b", queue="P.B"))
+    world.submit(a_job("wide", queue="Q", gpus="2..6"))
+    end_all(world)

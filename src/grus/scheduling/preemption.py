@@ -135,6 +135,9 @@ def _take_and_seat(cycle: "Cycle", asking: Asking, pieces: Iterator[Piece]) -> b
             break
         mark = transaction.mark()
         found = _fits(cycle, asking)
+        if found is not None and not _goes_before(asking, taken):
+            transaction.undo(mark)
+            found = None
         if found is not None:
             found = _return_unneeded(cycle, asking, taken, found, mark)
             transaction.seat(asking.entry, tuple(found), now=False)
@@ -142,6 +145,22 @@ def _take_and_seat(cycle: "Cycle", asking: Asking, pieces: Iterator[Piece]) -> b
             return True
     transaction.undo(start)
     return False
+
+
+def _goes_before(asking: Asking, taken: list[Piece]) -> bool:
+    """Whether none of those that it takes from would be served before it, when they ask again: else they
+    would get what was taken from them."""
+    if asking.entitled or asking.entry.never or not asking.minimum:
+        return True
+    mine = _standing(asking.queue, asking.amount)
+    return all(piece.surplus or _standing(piece.entry.queue, piece.amount) >= mine for piece in taken)
+
+
+def _standing(queue: QueueNode, amount: int) -> int:
+    """0 for a request inside its queue's quota, 1 inside that of a branch above, else 2."""
+    if queue.held[SOON] + amount <= queue.quota:
+        return 0
+    return 1 if any(node.held[SOON] + amount <= node.quota for node in queue.path[1:-1]) else 2
 
 
 def _privileged(cycle: "Cycle", asking: Asking) -> bool:
