@@ -131,12 +131,14 @@ class Interrupted:
         if chosen == "detach":
             raise Detached
         if chosen == "continue":
-            hint("watching goes on")
+            with _held():
+                hint("watching goes on")
         if chosen == "stop":
             self._stopping = True
             with connected() as client:  # the other one may be in the middle of something
                 client.stop(self._job.id)
-            hint(f"{self._job.id} is asked to end; interrupt again to leave it to itself")
+            with _held():
+                hint(f"{self._job.id} is asked to end; interrupt again to leave it to itself")
 
     def _ask(self) -> str:
         """Asked on a terminal; elsewhere the job is left to itself, and so it is by a second Ctrl-C."""
@@ -161,3 +163,16 @@ def _interrupts(handler: Callable[..., object]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _held() -> Iterator[None]:
+    """Ctrl-C waits until this is done: answering it in the middle of a write would write into that write."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
