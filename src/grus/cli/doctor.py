@@ -72,7 +72,7 @@ def _python(at: Places) -> Finding:  # noqa: ARG001 - one shape for all checks
     return Finding("python", OK, have)
 
 
-def _sqlite(at: Places) -> Finding:  # noqa: ARG001
+def _sqlite(at: Places) -> Finding:  # noqa: ARG001 - the shape of a check
     asked = subprocess.run(
         [sys.executable, "-c", "import sqlite3; print(sqlite3.sqlite_version)"],
         capture_output=True,
@@ -123,7 +123,7 @@ def _space(at: Places) -> Finding:
     return Finding("disk space", WARN, text, fix) if free < LITTLE_SPACE else Finding("disk space", OK, text)
 
 
-def _processes(at: Places) -> Finding:  # noqa: ARG001
+def _processes(at: Places) -> Finding:  # noqa: ARG001 - the shape of a check
     fix = "run the server on Linux 5.3 or newer, outside a sandbox that hides these calls"
     try:
         os.close(os.pidfd_open(os.getpid()))
@@ -149,7 +149,7 @@ def _nvidia_gpus() -> int | None:
         pynvml.nvmlShutdown()
 
 
-def _gpus(at: Places) -> Finding:  # noqa: ARG001
+def _gpus(at: Places) -> Finding:  # noqa: ARG001 - the shape of a check
     count = _nvidia_gpus()
     if not count:
         fix = "fine for trying things out; for real GPUs install NVIDIA's driver"
@@ -159,7 +159,7 @@ def _gpus(at: Places) -> Finding:  # noqa: ARG001
     return Finding("gpus", OK, f"{count} by NVML")
 
 
-def _mps(at: Places) -> Finding:  # noqa: ARG001
+def _mps(at: Places) -> Finding:  # noqa: ARG001 - the shape of a check
     if not _nvidia_gpus():
         return Finding("mps", OK, "not needed: slices of virtual GPUs are enforced on the processes' memory")
     if shutil.which("nvidia-cuda-mps-control"):
@@ -168,14 +168,14 @@ def _mps(at: Places) -> Finding:  # noqa: ARG001
     return Finding("mps", WARN, "absent: slices are kept by an allocator cap and a watchdog", fix)
 
 
-def _bubblewrap(at: Places) -> Finding:  # noqa: ARG001
+def _bubblewrap(at: Places) -> Finding:  # noqa: ARG001 - the shape of a check
     if shutil.which("bwrap"):
         return Finding("isolation", OK, "bubblewrap is present")
     fix = "install bubblewrap where users do not trust each other"
     return Finding("isolation", WARN, "no bubblewrap: jobs see each other's files (trusted users only)", fix)
 
 
-def _clock(at: Places) -> Finding:  # noqa: ARG001
+def _clock(at: Places) -> Finding:  # noqa: ARG001 - the shape of a check
     if time.time() < PLAUSIBLE:
         return Finding("clock", FAIL, time.strftime("%Y-%m-%d", time.gmtime()), "set the clock")
     try:
@@ -189,7 +189,7 @@ def _clock(at: Places) -> Finding:  # noqa: ARG001
     return Finding("clock", OK, "synchronised")
 
 
-def _files(at: Places) -> Finding:  # noqa: ARG001
+def _files(at: Places) -> Finding:  # noqa: ARG001 - the shape of a check
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < FEW_FILES:
         return Finding(
@@ -236,7 +236,7 @@ def _configured_port(at: Places) -> int:
         return DEFAULT_PORT  # what is wrong is told by the check of the configuration
 
 
-def _server(at: Places) -> Finding:  # noqa: ARG001
+def _server(at: Places) -> Finding:  # noqa: ARG001 - the shape of a check
     import grus
     from grus.cli import access
 

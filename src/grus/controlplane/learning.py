@@ -19,7 +19,7 @@ from grus.model.identifiers import DeviceId, JobId
 from grus.model.jobs import Job, Phase, Spec, worker_per_seat
 from grus.model.resources import GPU
 from grus.scheduling.allocation import within_reach
-from grus.scheduling.outlook import Outlook
+from grus.scheduling.outlook import FIRST_SIZE, NEWS, Outlook
 from grus.scheduling.speedup import Profile, Sample, StepModel, dense_shapes, fit, pooled
 
 SHORTEST_LOOK = 5.0
@@ -27,14 +27,10 @@ SHORTEST_LOOK = 5.0
 FEWEST_STEPS = 3
 USUAL_BATCH = 1024.0
 """Of a job that does not tell its batch; only ratios matter then."""
-FIRST_SIZE = 2
-"""GPUs up to which a job may grow before anything of it was measured, where its fingerprint is known."""
 STALL = 1.0
 """Seconds for which those who stay stand still when others come or go."""
 BOOT = 30.0
 """Seconds before new workers do work, until that was seen."""
-NEWS = 0.1
-"""By how much of itself the time of a step must have changed to be told again."""
 SMOOTHING = 0.3
 """Weight of the newest measurement at a size against those before."""
 MOST_FINGERPRINTS = 1000

@@ -13,7 +13,9 @@ from typing import NamedTuple
 UNKNOWN_LEFT = 3600.0
 """Seconds of work on one GPU that a job is taken to have left when nothing is known of it."""
 NEWS = 0.1
-"""By how much of itself what is left must have changed to be told again."""
+"""By how much of itself what was measured must have changed to be told again."""
+FIRST_SIZE = 2
+"""Replicas up to which a job may grow before anything of it was measured, where it is known to report."""
 UNKNOWN_POWER = 0.9
 """Without measurements twice the GPUs are taken to give 1.87 times the speed, whatever the job: so the
 smallest one grows first."""

@@ -80,17 +80,17 @@ def _by_rule(rule: Rule) -> Worth:
     return worth
 
 
-def _the_oldest_first(job: Job, outlook: Outlook, present: int) -> Mapping[int, float]:  # noqa: ARG001
+def _the_oldest_first(job: Job, outlook: Outlook, present: int) -> Mapping[int, float]:  # noqa: ARG001 - the shape of a worth
     """Every replica counts the same, and more in an older job: it grows to its maximum first."""
     weight = 1.0 / (1.0 + max(0.0, job.submitted_at))
     return {size: weight * size for size in outlook.sizes}
 
 
-def _the_smallest_first(job: Job, outlook: Outlook, present: int) -> Mapping[int, float]:  # noqa: ARG001
+def _the_smallest_first(job: Job, outlook: Outlook, present: int) -> Mapping[int, float]:  # noqa: ARG001 - the shape of a worth
     return {size: float(size) ** 0.5 for size in outlook.sizes}
 
 
-def _time_saved(job: Job, outlook: Outlook, present: int) -> Mapping[int, float]:  # noqa: ARG001
+def _time_saved(job: Job, outlook: Outlook, present: int) -> Mapping[int, float]:  # noqa: ARG001 - the shape of a worth
     """Seconds by which the job ends earlier than on one replica."""
     return {
         size: outlook.left * (1.0 - 1.0 / speed)

@@ -189,7 +189,7 @@ def _say(
     if secret is not None:
         _tell(f"Administrator's token (shown once, kept in {settings.places.token_file}):")
         # Printed, never logged: the log outlives the moment.
-        print(f"  {secret}", file=sys.stderr, flush=True)  # noqa: T201
+        print(f"  {secret}", file=sys.stderr, flush=True)  # noqa: T201 - shown once, and never logged
     for text in _warnings(settings, users):
         _tell(f"WARNING: {text}")
 

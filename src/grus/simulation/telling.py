@@ -5,11 +5,8 @@ of the latter is, is not simulated. Its remaining work is known from its progres
 """
 
 from grus.scheduling.allocation import within_reach
-from grus.scheduling.outlook import Outlook
+from grus.scheduling.outlook import FIRST_SIZE, Outlook
 from grus.simulation.run import Run
-
-FIRST_SIZE = 2
-"""GPUs up to which a job may start before anything of it was measured."""
 
 
 def outlook(run: Run, stall: float, boot: float) -> Outlook:
