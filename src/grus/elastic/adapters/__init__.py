@@ -1,0 +1,1 @@
+"""Other frameworks' ways of writing elastic training, on top of this runtime."""
