@@ -1,1 +1,1 @@
-"""Training that grows, shrinks and survives without stopping: what runs inside a job's workers. Needs torch."""
+"""Training that grows, shrinks and survives without stopping: what runs in a job's workers. Needs torch."""
