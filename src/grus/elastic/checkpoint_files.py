@@ -1,0 +1,262 @@
+"""Checkpoints on disk: each one is a folder `step-000000000120` that is there whole or not at all.
+
+It is written under a temporary name beside it, with a manifest that holds the size and the SHA-256 of every
+file, brought to the disk (fsync of files and folders), and only then given its name, by one rename. It is
+taken away the same way round: renamed first, then removed. So whoever is killed at whatever moment leaves
+either a whole checkpoint or a temporary folder, which the next writer clears away.
+
+Temporary names carry host, process and start of their writer: that of a living one is never touched. Several
+processes may write into one folder at once, also the same step. Nothing here knows what a checkpoint holds.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+
+STATE = "state.pt"
+MANIFEST = "manifest.json"
+FORMAT = 1
+
+_NAME = re.compile(r"step-(\d{12,})")
+_TEMPORARY = re.compile(r"\.tmp-([0-9a-f]+)-(\d+)-(\d+)-[0-9a-f]+")
+_SAME_START = 2.0
+"""Seconds that two readings of one process's start may differ."""
+_FORGOTTEN = 24 * 3600.0
+"""Seconds after which a temporary folder of another host, of whose processes nothing is known, is cleared."""
+
+
+class Damaged(Exception):
+    """This checkpoint is not whole; the text says why."""
+
+
+class Sink(Protocol):
+    def write(self, data: Any, /) -> int: ...
+    def flush(self) -> None: ...
+
+
+def place(folder: Path, step: int, fill: Callable[[Sink], None]) -> Path:
+    """Write a checkpoint, whole and durable. One that is there already, and whole, is as good."""
+    target = folder / f"step-{step:012d}"
+    temporary = _temporary(folder)
+    temporary.mkdir()
+    try:
+        told = _write_state(temporary / STATE, fill)
+        manifest = {"format": FORMAT, "step": step, "files": {STATE: told}}
+        _write(temporary / MANIFEST, json.dumps(manifest, indent=1).encode())
+        sync(temporary)
+        _give_name(temporary, target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)  # nothing is there any more when all went well
+    sync(folder)
+    return target
+
+
+def found(folder: Path) -> list[Path]:
+    """All that have a checkpoint's name, newest first; whole or not."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    steps = {name: int(match[1]) for name in names if (match := _NAME.fullmatch(name))}
+    return [folder / name for name in sorted(steps, key=steps.__getitem__, reverse=True)]
+
+
+def verify(checkpoint: Path) -> int:
+    """Its step, if it is whole: every file there, of the size and with the hash that the manifest says."""
+    try:
+        return _verify(checkpoint)
+    except PermissionError:
+        raise  # that is no damage, and somebody can help it
+    except OSError as error:
+        raise Damaged(f"cannot be read: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Damaged(f"its manifest is damaged: {error!r}") from error
+
+
+def is_whole(checkpoint: Path) -> bool:
+    try:
+        verify(checkpoint)
+    except (Damaged, PermissionError):
+        return False
+    return True
+
+
+def remove(checkpoint: Path) -> None:
+    """Take a checkpoint away; under a temporary name first, so that no half of it bears its name."""
+    aside = _temporary(checkpoint.parent)
+    try:
+        os.rename(checkpoint, aside)
+    except FileNotFoundError:
+        return  # another process was faster
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def sweep(folder: Path) -> None:
+    """Clear away what writers left that are dead now."""
+    for name in os.listdir(folder):
+        if _abandoned(folder, name):
+            shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def try_out(folder: Path) -> None:
+    """Write a little as a checkpoint is written, and take it away again."""
+    temporary = _temporary(folder)
+    temporary.mkdir()
+    try:
+        _write(temporary / MANIFEST, b" " * 4096)
+        sync(temporary)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def sync(folder: Path) -> None:
+    """Make the names in a folder survive a loss of power."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network file systems know no such thing
+            raise
+    finally:
+        os.close(handle)
+
+
+def _verify(checkpoint: Path) -> int:
+    manifest = json.loads((checkpoint / MANIFEST).read_bytes())
+    if manifest["format"] != FORMAT:
+        raise Damaged(f"it has format {manifest['format']!r}, which is not known here")
+    step = int(checkpoint.name.removeprefix("step-"))
+    if manifest["step"] != step or STATE not in manifest["files"]:
+        raise Damaged("its manifest is that of another checkpoint")
+    for name, told in manifest["files"].items():
+        file = checkpoint / Path(name).name
+        size = file.stat().st_size
+        if size != told["size"]:
+            raise Damaged(f"{name} has {size} bytes in place of {told['size']}")
+        with open(file, "rb") as content:
+            if hashlib.file_digest(content, "sha256").hexdigest() != told["sha256"]:
+                raise Damaged(f"{name} has another hash than when it was written")
+    return step
+
+
+def _give_name(temporary: Path, target: Path) -> None:
+    try:
+        os.rename(temporary, target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        if is_whole(target):
+            return  # another worker saved the same step
+        remove(target)  # damaged: the run fell back to an older one, and is here again
+        os.rename(temporary, target)
+
+
+class _Hashing:
+    """A file that hashes what goes into it, and that never raises while it is written.
+
+    The writer above is C++, in which an error of Python's half-way is not safe: it is kept until the end.
+    """
+
+    def __init__(self, file: Any) -> None:
+        self.error: OSError | None = None
+        self.size = 0
+        self.digest = hashlib.sha256()
+        self._file = file
+
+    def write(self, data: Any, /) -> int:
+        length = memoryview(data).nbytes
+        if self.error is None:
+            self.digest.update(data)
+            self.size += length
+            try:
+                self._file.write(data)
+            except OSError as error:
+                self.error = error
+        return length
+
+    def flush(self) -> None: ...
+
+
+def _write_state(path: Path, fill: Callable[[Sink], None]) -> dict[str, object]:
+    with open(path, "xb", buffering=0) as file:
+        sink = _Hashing(_Whole(file.fileno()))
+        fill(sink)
+        if sink.error is not None:
+            raise sink.error
+        os.fsync(file.fileno())
+    return {"size": sink.size, "sha256": sink.digest.hexdigest()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """Writes all that it is given, or raises."""
+
+    handle: int
+
+    def write(self, data: Any) -> None:
+        view = memoryview(data).cast("B")
+        while view:
+            view = view[os.write(self.handle, view) :]
+
+
+def _write(path: Path, content: bytes) -> None:
+    with open(path, "xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _temporary(folder: Path) -> Path:
+    """A name that no other writer has."""
+    start = int(psutil.Process().create_time())
+    return folder / f".tmp-{_host()}-{os.getpid()}-{start}-{os.urandom(6).hex()}"
+
+
+def _abandoned(folder: Path, name: str) -> bool:
+    """Whether this is a temporary folder whose writer is dead."""
+    match = _TEMPORARY.fullmatch(name)
+    if match is None:
+        return False
+    if match[1] != _host():
+        return _age(folder / name) > _FORGOTTEN
+    pid = int(match[2])
+    if not psutil.pid_exists(pid):
+        return True
+    try:
+        return abs(psutil.Process(pid).create_time() - int(match[3])) > _SAME_START
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.Error:
+        return False
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _host() -> str:
+    """Within which a process number means one process: a host since its start, and in it a pid namespace."""
+    parts = [platform.node()]
+    for path, read in (
+        ("/proc/sys/kernel/random/boot_id", lambda path: Path(path).read_text(encoding="ascii")),
+        ("/proc/self/ns/pid", os.readlink),
+    ):
+        try:
+            parts.append(read(path))
+        except OSError:
+            parts.append("")
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
