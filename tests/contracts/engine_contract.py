@@ -7,6 +7,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -22,6 +23,9 @@ SAVES = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.01; don
 """Ends by itself when asked to."""
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.01; done"
 """Has to be killed."""
+
+SPEAKS = 'say() { echo "$1" >>"$GRUS_REPORT"; echo >"$GRUS_BELL"; }; '
+"""`say word` writes a line to the report and rings."""
 
 
 def until(condition: Callable[[], T | None], seconds: float = 20.0) -> T:
@@ -106,6 +110,49 @@ class EngineContract(ABC):
         for worker in (silent, endless):
             end_of(engine, worker)
             assert engine.report(worker) == ""
+
+    # ------------------------------------------------------------------------------------- bells
+
+    def test_who_rings_is_read_at_once_and_listeners_are_told(self, engine: Engine, tmp_path: Path) -> None:
+        heard: list[WorkerStatus] = []
+        engine.subscribe(heard.append)
+        gate = tmp_path / "gate"
+        waits = f"while [ ! -e {gate} ]; do sleep 0.01; done"
+        worker = self.start(engine, "j1", f"{SPEAKS} say first; {waits}; say second; exec sleep 600")
+        until(lambda: heard and heard[-1].said == "first")
+        gate.touch()
+        until(lambda: heard[-1].said == "second")
+        assert {one.state for one in heard if one.said} == {WorkerState.RUNNING}
+        status = status_of(engine, worker)
+        assert status is not None
+        assert (status.state, status.said) == (WorkerState.RUNNING, "second")
+
+    def test_who_rings_without_end_is_still_stopped_and_others_are_heard(self, engine: Engine) -> None:
+        loud = self.start(engine, "j1", f"{SPEAKS} while :; do say x; done")
+        until(lambda: (status := status_of(engine, loud)) is not None and status.said == "x")
+        other = self.start(engine, "j2", f"{SPEAKS} say y; exec sleep 600")
+        until(lambda: (status := status_of(engine, other)) is not None and status.said == "y")
+        engine.stop(loud, 0)
+        assert end_of(engine, loud).cause is ExitCause.STOPPED
+
+    def test_what_was_said_while_nobody_listened_is_known_after_a_re_attach(
+        self, engine: Engine, make: Callable[[], Engine], tmp_path: Path
+    ) -> None:
+        gate = tmp_path / "gate"
+        waits = f"while [ ! -e {gate} ]; do sleep 0.01; done"
+        worker = self.start(engine, "j1", f"{SPEAKS} {waits}; say late; touch {gate}.said; exec sleep 600")
+        until_state(engine, worker, WorkerState.RUNNING)
+        engine.close()
+        gate.touch()
+        until(gate.with_suffix(".said").exists)
+        other = make()
+        other.open(2)
+        found = status_of(other, worker)
+        assert found is not None
+        assert (found.state, found.said) == (WorkerState.RUNNING, "late")
+        other.stop(worker, 0)
+        end_of(other, worker)
+        other.close()
 
     # ------------------------------------------------------------------------------------- ends
 

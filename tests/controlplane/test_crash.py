@@ -1,6 +1,7 @@
 """The control plane is killed before and after every write and every effect of several scenarios; each time a
 new one takes over, and everything ends as if nothing had happened."""
 
+import json
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -161,7 +162,29 @@ def lost(drive: Drive) -> dict[str, Phase]:
     return {"x": Phase.SUCCEEDED}
 
 
-SCENARIOS = [ordinary, failing, reclaimed, resized, paused, led, lost]
+def together(drive: Drive) -> dict[str, Phase]:
+    """A team forms, loses a member, takes in another, shrinks, cuts one off that hangs, and is done."""
+    engine = drive.plane.engine
+    engine.obedient = False
+
+    def says(worker: str, **more: object) -> None:
+        word = {"address": f"127.0.0.1:{4000 + int(worker[0])}", **more}
+        drive.do(lambda: drive.plane.engine.rings(f"worker.{worker}", json.dumps({"at": 0, "elastic": word})))
+
+    drive.submit("t", gpus="1..4")
+    for number in range(4):
+        says(f"{number}")
+    drive.do(lambda: drive.plane.engine.kill("worker.1."))
+    says("1")
+    drive.do(lambda: drive.plane.services.scale(ANN, drive.ids["t"], Range(1, 3)))
+    drive.do(lambda: drive.plane.engine.exit("worker.1."))
+    says("0", waits=1.0, team=4)
+    drive.do(lambda: drive.plane.engine.finish(drive.ids["t"]))
+    drive.after(6)
+    return {"t": Phase.SUCCEEDED}
+
+
+SCENARIOS = [ordinary, failing, reclaimed, resized, paused, led, lost, together]
 QUEUES: tuple[Queue, ...] = (a_queue("A", quota=1), a_queue("B", quota=2))
 
 

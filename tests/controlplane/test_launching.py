@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from grus.controlplane.launching import Surroundings, members, worker_spec
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
-from grus.model.jobs import Job, Launch, Seat, Spec
+from grus.model.jobs import Checkpoint, Job, Launch, Seat, Spec
 from grus.model.ports import WorkerSpec
 from grus.model.resources import GPU, Range, Replica, Request, Role
 
@@ -44,3 +44,15 @@ def test_a_slice_is_seen_alone() -> None:
     job = a_gang(Launch.PER_GPU, "aa")
     sliced = replace(job, seats=tuple(replace(seat, share=GPU // 2) for seat in job.seats))
     assert all(worker.visible == () for worker in workers_of(sliced))
+
+
+def test_a_worker_knows_where_it_is_reached_and_how_many_there_may_be() -> None:
+    gang = a_gang(Launch.PER_GPU, "aab")
+    request = Request((Role("worker", Range(2, 7), Replica()),))
+    elastic = replace(gang, spec=replace(gang.spec, request=request, checkpoint=Checkpoint(every=90.0)))
+    told = [dict(worker.env) for worker in workers_of(elastic)]
+    assert {(env["GRUS_HOST"], env["GRUS_MAX_WORKERS"]) for env in told} == {("127.0.0.1", "7")}
+    assert told[0]["GRUS_CHECKPOINT_EVERY"] == "90"
+    (alone,) = workers_of(a_gang(Launch.ONCE, "aa"))
+    assert dict(alone.env)["GRUS_MAX_WORKERS"] == "1"
+    assert "GRUS_CHECKPOINT_EVERY" not in dict(alone.env)

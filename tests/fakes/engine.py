@@ -82,6 +82,11 @@ class SimulatedEngine:
         """The one living worker that matches has written this line."""
         self.workers_alive.known[self.find(words)].report = line
 
+    def rings(self, words: str, line: str) -> None:
+        """The one living worker that matches has written this line and rung its bell."""
+        self.reports(words, line)
+        self._change(self.find(words), said=line)
+
     def alive(self, words: str = "") -> list[WorkerId]:
         return [id_ for id_, one in self.workers_alive.known.items() if words in id_ and _alive(one)]
 

@@ -6,8 +6,10 @@ the record and the effect is simply followed by one that does it again. Nothing 
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
+from grus.controlplane import teams
+from grus.controlplane.ends import Statuses, over
 from grus.controlplane.launching import (
     Member,
     Surroundings,
@@ -16,10 +18,22 @@ from grus.controlplane.launching import (
     setup_member,
     worker_spec,
 )
-from grus.controlplane.lifecycle import Statuses, ending
+from grus.controlplane.lifecycle import ending
 from grus.model.identifiers import WorkerId
 from grus.model.jobs import HOLDING, Desired, ExitCause, Job, Phase
 from grus.model.ports import Engine, WorkerSpec, WorkerState, WorkerStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """Whom a worker computes with, as it is told."""
+
+    number: int
+    members: tuple[str, ...]
+    """Addresses in the order of ranks."""
+    me: int | None
+    """Its own rank; None if it is no member."""
+    broken: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +44,7 @@ class Control:
     world: int
     pause: bool
     leave: bool
+    team: Team | None = None
 
     def text(self, deadline: float | None) -> str:
         """As JSON; `deadline` is when the worker will be killed, in Unix time."""
@@ -40,6 +55,7 @@ class Control:
                 "pause": self.pause,
                 "leave": self.leave,
                 "deadline": deadline,
+                "team": None if self.team is None else asdict(self.team),
             }
         )
 
@@ -78,51 +94,64 @@ def wanted(job: Job | None, statuses: Statuses, around: Surroundings, failure_gr
     own = {worker: status for worker, status in statuses.items() if status.attempt == job.attempt}
     effects = _clear(status for worker, status in statuses.items() if worker not in own)
     team = members(job)
-    world = sum(1 for member in team if not member.leaving)
     known = {member.id for member in team}
     if ending(job):
-        grace = _grace(job, failure_grace)
-        control = Control(job.generation, world, job.phase is Phase.PAUSING, job.phase is not Phase.PAUSING)
-        return effects + _end_all(own, control, grace)
+        return effects + _end_all(job, own, _grace(job, failure_grace))
     effects += _clear_gone(own, known, job)
     if (
         (setup := setup_member(job)) is not None
         and job.phase is Phase.STARTING
-        and not _over(own.get(setup.id))
+        and not over(own.get(setup.id))
     ):
         return effects if setup.id in own else [*effects, Launch(worker_spec(job, setup, around))]
-    for member in team:
-        effects += _for_member(
-            job, member, own, Control(job.generation, world, False, member.leaving), around
-        )
+    # Those who run are told first: they may stand still until they know with whom they go on.
+    for member in sorted(team, key=lambda member: member.id not in own):
+        effects += _for_member(job, member, own, around)
     return effects
 
 
-def _for_member(
-    job: Job, member: Member, own: Statuses, control: Control, around: Surroundings
-) -> list[Effect]:
+def _for_member(job: Job, member: Member, own: Statuses, around: Surroundings) -> list[Effect]:
     status = own.get(member.id)
     if member.leaving:
         if status is None or status.state is WorkerState.ENDED:
             return []
         grace = job.spec.checkpoint.grace
-        return [End(member.id, grace), Tell(member.id, control, grace)]
+        return [End(member.id, grace), Tell(member.id, _control(job, member.id, leave=True), grace)]
+    if member.seats[0].cut:
+        return [End(member.id, 0.0)] if status is not None and not over(status) else []
     if status is None:
-        return [Launch(worker_spec(job, member, around)), *_news(job, member, control)]
-    return _news(job, member, control) if status.state is not WorkerState.ENDED else []
+        return [Launch(worker_spec(job, member, around)), *_news(job, member)]
+    return _news(job, member) if status.state is not WorkerState.ENDED else []
 
 
-def _news(job: Job, member: Member, control: Control) -> list[Effect]:
-    """A worker of the first generation knows everything from its environment."""
-    return [Tell(member.id, control, None)] if job.generation > 1 else []
+def _control(job: Job, worker: WorkerId, *, pause: bool = False, leave: bool = False) -> Control:
+    world = sum(1 for member in members(job) if not member.leaving)
+    return Control(job.generation, world, pause, leave, _team(job, worker))
 
 
-def _end_all(own: Statuses, control: Control, grace: float) -> list[Effect]:
+def _team(job: Job, worker: WorkerId) -> Team | None:
+    if not job.team:
+        return None
+    found = teams.team(job)
+    me = next((rank for rank, member in enumerate(found) if member.id == worker), None)
+    return Team(job.team, tuple(member.seats[0].address for member in found), me, job.broken)
+
+
+def _news(job: Job, member: Member) -> list[Effect]:
+    """A worker of the first generation knows everything from its environment, but for its team."""
+    return [Tell(member.id, _control(job, member.id), None)] if job.generation > 1 or job.team else []
+
+
+def _end_all(job: Job, own: Statuses, grace: float) -> list[Effect]:
     """Ended first, told second: one that obeyed the text before any signal would look done, not paused."""
     alive = [status.id for status in own.values() if status.state is not WorkerState.ENDED]
+    pause = job.phase is Phase.PAUSING
     effects: list[Effect] = []
     for worker in alive:
-        effects += [End(worker, grace), Tell(worker, control, grace)]
+        effects += [
+            End(worker, grace),
+            Tell(worker, _control(job, worker, pause=pause, leave=not pause), grace),
+        ]
     return effects
 
 
@@ -146,10 +175,6 @@ def _clear_gone(own: Statuses, known: set[WorkerId], job: Job) -> list[Effect]:
     """Workers of this attempt whose seats are released; the setup is kept as proof that it was run."""
     setup = setup_id(job)
     return _clear(status for worker, status in own.items() if worker not in known and worker != setup)
-
-
-def _over(status: WorkerStatus | None) -> bool:
-    return status is not None and status.state is WorkerState.ENDED
 
 
 class Hand:

@@ -19,6 +19,8 @@ SETUP = "setup"
 LAUNCHER = "launcher"
 """A role of this name decides alone how the job ends."""
 
+HOST = "127.0.0.1"
+"""Where the workers of a job reach each other: they are all on this machine."""
 FIRST_PORT, PORTS = 20_000, 10_000
 """MASTER_PORT lies here: below the range that Linux hands out by itself (32768 and up)."""
 
@@ -165,12 +167,23 @@ def _environment(job: Job, member: Member, around: Surroundings) -> tuple[tuple[
         RANK=str(member.rank),
         LOCAL_RANK=str(member.local_rank),
         WORLD_SIZE=str(world),
-        MASTER_ADDR="127.0.0.1",
+        GRUS_HOST=HOST,
+        GRUS_MAX_WORKERS=str(most_workers(job.spec)),
+        MASTER_ADDR=HOST,
         MASTER_PORT=str(master_port(job)),
     )
     if job.spec.checkpoint.path:
         variables["GRUS_CHECKPOINT"] = os.path.join(job.spec.workdir, job.spec.checkpoint.path)
+    if job.spec.checkpoint.every is not None:
+        variables["GRUS_CHECKPOINT_EVERY"] = f"{job.spec.checkpoint.every:g}"
     return tuple(sorted(variables.items()))
+
+
+def most_workers(spec: Spec) -> int:
+    """The largest number of workers that the request allows."""
+    if not worker_per_seat(spec) and spec.launch is Launch.ONCE:
+        return 1
+    return sum(role.replicas.high for role in spec.request.roles)
 
 
 def master_port(job: Job) -> int:

@@ -8,11 +8,12 @@ lines of this and the next one goes on from the record.
 Nothing here may free a seat whose worker has not ended, or look at a worker of another attempt.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from grus.controlplane import ends, teams
+from grus.controlplane.ends import Statuses, sentence
 from grus.controlplane.launching import LAUNCHER, Member, members, setup_id
-from grus.model.identifiers import JobId, WorkerId
+from grus.model.identifiers import JobId
 from grus.model.jobs import (
     FIRST_BACK_OFF,
     HOLDING,
@@ -27,8 +28,6 @@ from grus.model.jobs import (
 from grus.model.ports import Event, WorkerState, WorkerStatus
 
 LONGEST_BACK_OFF = 300.0
-
-Statuses = Mapping[WorkerId, WorkerStatus]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +69,33 @@ def advance(job: Job, statuses: Statuses, now: float, limits: Limits) -> Change 
         return None
     own = {worker: status for worker, status in statuses.items() if status.attempt == job.attempt}
     if ending(job):
-        return None if _alive(own) else conclude(job, own, now)
+        if not _alive(own):
+            return conclude(job, own, now)
+        return _of_team(job, teams.bereave(job, own, now), now) if job.exit is None else None
     seats = members(job)
-    staying = [member for member in seats if not member.leaving]
-    if (exit_ := _end_of_attempt(job, staying, own, now, limits)) is not None:
+    firm = _firm(job, seats)
+    if (exit_ := _end_of_attempt(job, firm, own, now, limits)) is not None:
         return _end(job, exit_, own, now)
-    return _released(job, seats, own, now) or _running(job, staying, own, now)
+    return (
+        _of_team(job, teams.advance(job, own, now, limits.start_timeout), now)
+        or _released(job, seats, own, now)
+        or _running(job, firm, own, now)
+    )
+
+
+def _firm(job: Job, seats: tuple[Member, ...]) -> list[Member]:
+    """Those who stay and on whom the attempt depends: not one that has yet to join the others."""
+    return [member for member in seats if not member.leaving and not teams.apart(job, member)]
+
+
+def _of_team(job: Job, step: teams.Step | None, now: float) -> Change | None:
+    if step is None:
+        return None
+    return (
+        change(step.job, step.kind, now, step.text, reason=job.reason)
+        if step.kind
+        else Change(step.job, None)
+    )
 
 
 # ----------------------------------------------------------------------------------- ends of an attempt
@@ -91,6 +111,7 @@ def _end_of_attempt(
         or _all_done(staying, own)
         or _too_long(job, now, limits)
         or _never_up(job, staying, own, now, limits)
+        or teams.hopeless(job, own)
     )
 
 
@@ -99,7 +120,7 @@ def _end(job: Job, exit_: Exit, own: Statuses, now: float) -> Change:
         return conclude(replace(job, exit=exit_), own, now)
     leaving = tuple(replace(seat, leaving=True) for seat in job.seats)
     ended = replace(job, exit=exit_, seats=leaving)
-    return change(ended, "ending", now, f"{_sentence(exit_)}; its other workers are being stopped")
+    return change(ended, "ending", now, f"{sentence(exit_)}; its other workers are being stopped")
 
 
 def _launcher_done(staying: list[Member], own: Statuses) -> Exit | None:
@@ -108,25 +129,28 @@ def _launcher_done(staying: list[Member], own: Statuses) -> Exit | None:
 
 
 def _all_done(staying: list[Member], own: Statuses) -> Exit | None:
-    if staying and all(_done(own.get(member.id)) for member in staying):
+    if staying and all(ends.done(own.get(member.id)) for member in staying):
         return Exit(ExitCause.DONE, 0, "all workers have finished")
     return None
 
 
 def _failure(job: Job, staying: list[Member], own: Statuses) -> Exit | None:
     """The first end of a worker that was neither asked for nor a success."""
-    names = {member.id: _name(member, staying) for member in staying}
+    spared = teams.spared(job, own)
+    everybody = [member for member in members(job) if not member.leaving]
+    names = {member.id: ends.name(member, everybody) for member in staying if member.id not in spared}
     names[setup_id(job)] = "the setup"
     known = [own[worker] for worker in names if worker in own]
-    ended = [status for status in known if status.state is WorkerState.ENDED and not _done(status)]
+    ended = [status for status in known if status.state is WorkerState.ENDED and not ends.done(status)]
     if ended:
         first = min(ended, key=lambda status: (status.ended_at or 0.0, status.id))
         exit_ = first.exit or Exit(ExitCause.LOST)
-        return replace(exit_, text=f"{names[first.id]} ended: {_sentence(exit_)}")
+        return replace(exit_, text=f"{names[first.id]} ended: {sentence(exit_)}")
     if job.phase is Phase.RUNNING:
         # A running attempt had all its first workers up; one that nobody knows any more is gone.
         for member in staying:
-            if member.id not in own and member.seats[0].born == 1:
+            unknown = member.id not in own and member.id not in spared
+            if unknown and (member.seats[0].born == 1 or member.seats[0].joined):
                 return Exit(ExitCause.LOST, None, f"{names[member.id]} is not known to the engine any more")
     return None
 
@@ -142,10 +166,10 @@ def _never_up(job: Job, staying: list[Member], own: Statuses, now: float, limits
     since = up_since(job, own)
     if job.phase is not Phase.STARTING or since is None or now < since + limits.start_timeout:
         return None
-    late = [member for member in staying if not _up(own.get(member.id))]
+    late = [member for member in staying if not ends.up(own.get(member.id))]
     if not late:
         return None
-    text = f"{_name(late[0], staying)} was not up within {limits.start_timeout:g} s"
+    text = f"{ends.name(late[0], staying)} was not up within {limits.start_timeout:g} s"
     return Exit(ExitCause.LOST, None, text)
 
 
@@ -174,13 +198,15 @@ def _released(job: Job, seats: tuple[Member, ...], own: Statuses, now: float) ->
     if not gone:
         return None
     left = replace(job, seats=tuple(seat for seat in job.seats if seat not in gone))
+    if any(member.leaving and member.seats[0].joined and _fell(own.get(member.id)) for member in seats):
+        left = replace(left, broken=job.team)  # it left those behind who still computed with it
     count = f"{len(gone)} of its workers has" if len(gone) == 1 else f"{len(gone)} of its workers have"
     text = f"{count} left; it goes on with {len(left.staying)}"
     return change(left, "released", now, text, reason=job.reason)
 
 
 def _running(job: Job, staying: list[Member], own: Statuses, now: float) -> Change | None:
-    if job.phase is not Phase.STARTING or not all(_up(own.get(member.id)) for member in staying):
+    if job.phase is not Phase.STARTING or not all(ends.up(own.get(member.id)) for member in staying):
         return None
     count = "its worker is" if len(staying) == 1 else f"all {len(staying)} workers are"
     # Why it runs was said when it was started, and stays true.
@@ -192,17 +218,16 @@ def _running(job: Job, staying: list[Member], own: Statuses, now: float) -> Chan
 
 def conclude(job: Job, own: Statuses, now: float) -> Change:
     """What becomes of a job whose workers are all proven dead. Only here does an attempt lose its seats."""
-    free = replace(job, seats=(), backfill_until=None)
-    staying = [member for member in members(job) if not member.leaving]
+    free = replace(job, seats=(), backfill_until=None, not_before=0.0)
     exit_ = job.exit
-    if exit_ is None and (done := _all_done(staying, own)) is not None:
+    if exit_ is None and (done := _all_done(_firm(job, members(job)), own)) is not None:
         exit_ = done  # it ended by itself before the request reached it
     if exit_ is not None and exit_.cause is ExitCause.DONE:
         return _over(free, Phase.SUCCEEDED, exit_, now, "it has finished")
     if job.desired is Desired.STOP:
         return _over(free, Phase.STOPPED, Exit(ExitCause.STOPPED), now, "stopped; all its processes are gone")
     if exit_ is not None and exit_.cause is ExitCause.TIME:
-        return _over(free, Phase.FAILED, exit_, now, _sentence(exit_))
+        return _over(free, Phase.FAILED, exit_, now, sentence(exit_))
     if exit_ is None:
         return _paused(replace(free, exit=Exit(ExitCause.PREEMPTED)), now, "")
     return _again(free, exit_, now)
@@ -212,15 +237,15 @@ def _again(job: Job, exit_: Exit, now: float) -> Change:
     """Another attempt after a failure, or the end if it has failed too often."""
     if exit_.cause in NEVER_CHARGED:
         waits = replace(job, exit=exit_, not_before=now + FIRST_BACK_OFF)
-        text = f"{_sentence(exit_)}; it waits for another start, which is not charged"
+        text = f"{sentence(exit_)}; it waits for another start, which is not charged"
         return _waits(waits, "requeued", now, text)
     failures = job.failures + 1
     charged = replace(job, exit=exit_, failures=failures)
     if failures > job.spec.retries:
         tries = f", {job.spec.retries} of {job.spec.retries} retries used" if job.spec.retries else ""
-        return _over(charged, Phase.FAILED, exit_, now, f"{_sentence(exit_)}{tries}")
+        return _over(charged, Phase.FAILED, exit_, now, f"{sentence(exit_)}{tries}")
     wait = back_off(failures)
-    text = f"{_sentence(exit_)}; retry {failures} of {job.spec.retries} in {wait:g} s"
+    text = f"{sentence(exit_)}; retry {failures} of {job.spec.retries} in {wait:g} s"
     return _waits(replace(charged, not_before=now + wait), "retrying", now, text)
 
 
@@ -254,26 +279,6 @@ def _alive(own: Statuses) -> bool:
     return any(status.state is not WorkerState.ENDED for status in own.values())
 
 
-def _done(status: WorkerStatus | None) -> bool:
-    return (
-        status is not None
-        and status.state is WorkerState.ENDED
-        and status.exit is not None
-        and status.exit.cause is ExitCause.DONE
-    )
-
-
-def _up(status: WorkerStatus | None) -> bool:
-    return status is not None and (status.state is WorkerState.RUNNING or _done(status))
-
-
-def _name(member: Member, staying: list[Member]) -> str:
-    if len(staying) == 1:
-        return "its worker"
-    if len({other.role for other in staying}) == 1:
-        return f"worker {member.rank}"
-    return f"{member.role} {member.seats[0].index}"
-
-
-def _sentence(exit_: Exit) -> str:
-    return exit_.text or exit_.cause.value
+def _fell(status: WorkerStatus | None) -> bool:
+    """It ended, and not in order."""
+    return status is not None and ends.over(status) and not ends.left(status)

@@ -13,9 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from grus.controlplane import lifecycle, progress, record, rulings
+from grus.controlplane import ends, lifecycle, progress, record, rulings, teams
 from grus.controlplane.audit import Audit
 from grus.controlplane.effects import Effect, Forget, Hand, Launch, wanted
 from grus.controlplane.launching import Surroundings, members
@@ -241,6 +241,10 @@ class ControlLoop:
         if key == NODES:
             self._refresh()
             self._reports_due = True
+            for id_ in self._picture.holding:
+                job = self._picture.snapshot.job(id_)
+                if job is not None and not all(seat.address for seat in job.staying):
+                    self._read_words(id_)  # in case a bell was not heard
             timers.set(NODES, now + self._settings.node_interval)
         elif key == TICK:
             self._look_at_everything(now)
@@ -286,12 +290,22 @@ class ControlLoop:
             if job is None:
                 continue
             statuses = picture.statuses(id_)
+            if teams.complains(job, statuses, now):
+                self._read_words(id_)
             if any(status.state is WorkerState.ENDED for status in statuses.values()):
                 job = self._with_report(job, now)  # its last words, before it is forgotten
             found = lifecycle.advance(job, statuses, now, picture.limits(job))
             if found is not None:
                 changes.append(found)
+            else:
+                picture.timers.set(id_, picture.deadline(job, now))  # what was heard may have set one
         return changes
+
+    def _read_words(self, id_: JobId) -> None:
+        """Take in the last lines of a job's workers as they are now, whoever has rung."""
+        for status in list(self._picture.statuses(id_).values()):
+            if status.state is not WorkerState.ENDED and (line := self._engine.report(status.id)):
+                self._picture.hear(replace(status, said=line))
 
     def _read_reports(self, now: float, but: set[JobId]) -> list[Change]:
         """What running jobs have newly said of themselves, as often as the nodes are looked at."""
@@ -308,7 +322,7 @@ class ControlLoop:
 
     def _with_report(self, job: Job, now: float) -> Job:
         """The job with the last report of its first worker, from which its speed is learned too."""
-        team = members(job)
+        team = teams.team(job) or members(job)
         if not team:
             return job
         line = self._engine.report(team[0].id)
@@ -333,8 +347,8 @@ class ControlLoop:
             return None
         if isinstance(decision, Resize) and len(decision.seats) > len(job.seats):
             # A job of which a worker has finished is about to end: a new one would begin from nothing.
-            own = self._picture.statuses(job.id).values()
-            if any(status.state is WorkerState.ENDED and status.attempt == job.attempt for status in own):
+            statuses = self._picture.statuses(job.id)
+            if any(ends.over(statuses.get(member.id)) for member in members(job)):
                 return None
         return rulings.rule(job, decision, now)
 

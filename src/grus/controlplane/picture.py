@@ -6,8 +6,9 @@ never changes anything outside.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from grus.controlplane import access, pool
+from grus.controlplane import access, pool, teams
 from grus.controlplane.dependencies import Dependencies
 from grus.controlplane.launching import Surroundings
 from grus.controlplane.learning import Learning
@@ -126,6 +127,9 @@ class Picture:
         if known is None or ORDER[known.state] < ORDER[status.state]:
             own[status.id] = status
             self.touched.add(status.job)
+        elif known.state is status.state and known.said != status.said:
+            own[status.id] = replace(known, said=status.said)
+            self.touched.add(status.job)
 
     def forget(self, job: JobId, worker: WorkerId) -> None:
         own = self.workers.get(job, {})
@@ -172,20 +176,27 @@ class Picture:
         if job.phase not in HOLDING or ending(job) or job.started_at is None:
             return None
         limits = self.limits(job)
+        team = teams.next_look(job, self.statuses(job.id), now, limits.start_timeout)
         times = [] if limits.max_runtime is None else [job.started_at + limits.max_runtime]
         if job.phase is Phase.STARTING:
             up = job.started_at + limits.start_timeout
             # Later than that only while the setup still runs: look again from time to time.
             times.append(up if up > now else now + limits.start_timeout)
+        times += [at for at in (team, job.not_before) if at is not None and at > now]
         return min(times, default=None)
 
 
 def _matters(before: Job, after: Job) -> bool:
     """Whether this can change a decision. That all workers are up, or a figure was reported, cannot."""
     return (
-        before.seats != after.seats
+        _places(before) != _places(after)
         or before.desired is not after.desired
         or before.size != after.size
         or before.saved_at != after.saved_at
         or not (before.phase is after.phase or {before.phase, after.phase} == {Phase.STARTING, Phase.RUNNING})
     )
+
+
+def _places(job: Job) -> list[tuple[object, ...]]:
+    """What it holds, whoever is at work there."""
+    return [(seat.role, seat.index, seat.node, seat.devices, seat.share, seat.leaving) for seat in job.seats]

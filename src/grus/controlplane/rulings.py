@@ -7,6 +7,7 @@ A ruling never drops a seat: what is given back is marked as leaving until the d
 from dataclasses import replace
 
 from grus.controlplane.lifecycle import Change, change, ending
+from grus.controlplane.teams import team
 from grus.model.jobs import (
     HOLDING,
     Desired,
@@ -57,6 +58,9 @@ def _start(job: Job, decision: Start, now: float) -> Change | None:
         phase=Phase.STARTING,
         attempt=job.attempt + 1,
         generation=1,
+        team=0,
+        team_at=None,
+        broken=0,
         seats=tuple(replace(seat, born=1, leaving=False) for seat in decision.seats),
         started_at=now,
         first_started_at=now if job.first_started_at is None else job.first_started_at,
@@ -90,6 +94,11 @@ def _resize(job: Job, decision: Resize, now: float) -> Change | None:
     if seats == job.seats:
         return None
     resized = replace(job, seats=seats, generation=generation, made_room_for=decision.preemptor)
+    if job.team:
+        if not team(resized):  # what they have computed would be lost with them
+            return _pause(job, Pause(job.id, decision.reason, decision.preemptor), now)
+        if len(team(resized)) < len(team(job)):
+            resized = replace(resized, team=job.team + 1, team_at=now)
     before, after = len(job.staying), len(resized.staying)
     verb = "grows" if after > before else "shrinks" if after < before else "moves"
     text = f"{verb} from {before} to {after} workers: {decision.reason}"

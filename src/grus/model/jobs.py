@@ -185,6 +185,18 @@ class Seat:
     """Generation that added it."""
     leaving: bool = False
     """Given back, but the death of its processes is not proven yet: still held, soon free."""
+    address: str = ""
+    """Where its worker can be joined, since it has said so; empty while it boots, or never says it."""
+    ready_at: float | None = None
+    """When that was heard."""
+    joined: int = 0
+    """Number of the team that admitted its worker; 0 before."""
+    tries: int = 0
+    """Workers in a row that ended here before they joined."""
+    lost: int = 0
+    """Members of a team that were lost here."""
+    cut: bool = False
+    """Its worker is being killed, because it hung or did not get ready; the next one starts afterwards."""
 
     @property
     def held(self) -> int:
@@ -207,6 +219,14 @@ class Job:
     """Number of the present or last attempt; 0 before the first."""
     generation: int = 0
     """Membership of the present attempt; a resize makes the next one."""
+    team: int = 0
+    """Number of the present team: the workers that compute together; 0 while nobody has asked for one."""
+    team_at: float | None = None
+    """When it was formed."""
+    broken: int = 0
+    """Number of the newest team that was formed because a member was lost; older ones can only be left."""
+    lost: int = 0
+    """Members lost without ending the attempt, in all attempts."""
     seats: tuple[Seat, ...] = ()
     started_at: float | None = None
     """Start of the present (or last) attempt."""
@@ -220,7 +240,7 @@ class Job:
     backfill_until: float | None = None
     """Set on a job that was let past a reservation: when that reservation is due, it is paused."""
     not_before: float = 0.0
-    """Back-off: not to be started earlier."""
+    """Back-off: not to be started, or grown, earlier."""
     failures: int = 0
     """Ends charged to the user so far."""
     size: Range | None = None

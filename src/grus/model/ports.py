@@ -238,6 +238,8 @@ class WorkerStatus:
     ended_at: float | None = None
     exit: Exit | None = None
     """How its main process ended; set with ENDED."""
+    said: str = ""
+    """The last line of its report when it last rang its bell (or was found again); the job's word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,6 +300,7 @@ class Engine(Protocol):
     def subscribe(self, listener: Callable[[WorkerStatus], None]) -> Callable[[], None]:
         """Call `listener` at each change of a worker's state, and from then on only; returns the way out.
 
+        A byte written to the FIFO that its GRUS_BELL names is one too, if the report has a new last line.
         Called from the engine's own thread: be quick. `subscribe`, then `workers`, misses nothing.
         """
         ...

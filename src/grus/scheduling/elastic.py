@@ -66,13 +66,18 @@ def _candidates(cycle: "Cycle", by_quota: bool) -> "dict[QueueNode, list[Entry]]
 
 
 def _may_grow(cycle: "Cycle", entry: "Entry") -> bool:
-    """Growing now, unless it has just given way to another or is about to."""
-    return (
-        can_grow(entry)
-        and entry.job.phase is Phase.RUNNING
-        and entry not in cycle.victims
-        and not behind_preemptor(cycle, entry)
-    )
+    """Growing now, unless it has just given way to another, or is about to, or could not fill its seats."""
+    if (
+        not can_grow(entry)
+        or entry.job.phase is not Phase.RUNNING
+        or entry in cycle.victims
+        or behind_preemptor(cycle, entry)
+    ):
+        return False
+    if entry.job.not_before > cycle.now:
+        cycle.wake(entry.job.not_before)
+        return False
+    return True
 
 
 def can_grow(entry: "Entry") -> bool:

@@ -303,6 +303,7 @@ class LocalEngine:
             **binding.env,
             "GRUS_CONTROL": f"{record.folder}/{layout.CONTROL}",
             "GRUS_REPORT": f"{record.folder}/{layout.REPORT}",
+            "GRUS_BELL": f"{record.folder}/{layout.BELL}",
             lost.TOKEN: record.token,
         }
 

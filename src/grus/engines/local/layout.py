@@ -1,7 +1,7 @@
 """Where the engine keeps what: the names of its files, and how one is replaced whole.
 
     epochs/<epoch>/<nonce>/     staging of one engine object; whoever finds it gone has been fenced
-    workers/<worker>/           spec.json, claim, started, stop, control, report, exit.json
+    workers/<worker>/           spec.json, claim, started, stop, control, report, bell, exit.json
     logs/<job>/<worker>/        segments, each named by the offset of its first byte
     notify/<nonce>              a FIFO on which supervisors name the worker that has news
     trash/                      on its way to be deleted
@@ -24,6 +24,7 @@ STARTED = "started"
 STOP = "stop"
 CONTROL = "control"
 REPORT = "report"
+BELL = "bell"
 EXIT = "exit.json"
 
 LONGEST_NAME = 200

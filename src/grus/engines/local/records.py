@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grus.engines.local import layout
+from grus.engines.local import layout, reports
 from grus.model.identifiers import DeviceId, JobId, WorkerId
 from grus.model.jobs import Exit, ExitCause
 from grus.model.ports import WorkerState, WorkerStatus
@@ -46,6 +46,8 @@ class Record:
     deadline: float | None = None
     """When the stop that was asked for turns into a kill (monotonic)."""
     control: str | None = None
+    said: str = ""
+    """Its report's last line when it last rang, or was loaded."""
     measured: tuple[float, float] | None = field(default=None)
     """(time, CPU seconds) when usage was last measured."""
 
@@ -59,6 +61,7 @@ class Record:
             started_at=self.started_at,
             ended_at=self.ended_at,
             exit=self.exit,
+            said=self.said,
         )
 
 
@@ -95,14 +98,15 @@ def load(folder: Path) -> Record:
 
 
 def refresh(record: Record) -> bool:
-    """Bring the record up to its folder's `started` and `exit.json`; whether the state has changed."""
-    before = record.state
+    """Bring the record up to its folder's `started` and `report`; whether there is news."""
+    before = record.state, record.said
     started = _read_json(record.folder, layout.STARTED)
     if started and record.state is WorkerState.STARTING:
         record.pid = int(str(started["pid"]))
         record.started_at = float(str(started["at"]))
         record.state = WorkerState.RUNNING
-    return record.state is not before
+    record.said = reports.last_line(record.folder)
+    return (record.state, record.said) != before
 
 
 def read_exit(record: Record) -> tuple[Exit, float] | None:

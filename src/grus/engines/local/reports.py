@@ -1,6 +1,7 @@
-"""What a worker says of itself: a file that it may append to, of which the last whole line counts. Light.
+"""What a worker says of itself: a file that it may append to, of which the last whole line counts, and a bell
+beside it, which it rings to be read now. Light.
 
-The file is the worker's own, its folder is not: it can be filled, but not turned into something else.
+Both are the worker's own, their folder is not: they can be filled, but not turned into something else.
 """
 
 import os
@@ -21,6 +22,15 @@ def create(folder: str, owner: tuple[int, int] | None) -> None:
             os.fchown(file, *owner)
     finally:
         os.close(file)
+
+
+def hang_bell(folder: str, owner: tuple[int, int] | None) -> int:
+    """Make the FIFO and open it; also for writing, so that it is never at its end."""
+    path = os.path.join(folder, layout.BELL)
+    os.mkfifo(path, 0o600)
+    if owner is not None:
+        os.chown(path, *owner, follow_symlinks=False)
+    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def last_line(folder: str) -> str:

@@ -33,6 +33,8 @@ _CUDA_OUT_OF_MEMORY = (
 )
 _RETRY = 0.02
 """Seconds between two sweeps of the kill, where no death wakes us earlier."""
+_BELL_PAUSE = 0.02
+"""Seconds for which a bell that rang is not listened to: who rings without end must not keep us busy."""
 _PIPE_SIZE = 1 << 20
 _CHUNK = 1 << 16
 _F_SETPIPE_SZ = 1031
@@ -68,6 +70,9 @@ class Supervisor:
         self._told = -1
         self._output = -1
         self._open = True
+        self._bell = -1
+        self._bell_due: float | None = None
+        """When the bell is listened to again, if it is not (monotonic)."""
 
     def run(self) -> None:
         if not self._claim():
@@ -119,8 +124,11 @@ class Supervisor:
             fcntl.fcntl(output, _F_SETPIPE_SZ, _PIPE_SIZE)
         os.set_blocking(self._output, False)
         identity = Identity(**self._spec["identity"]) if self._spec["identity"] else None
+        owner = (identity.uid, identity.gid) if identity is not None else None
         with suppress(OSError):  # a full disk: the job matters more than what it says of itself
-            reports.create(self._folder, (identity.uid, identity.gid) if identity is not None else None)
+            reports.create(self._folder, owner)
+            self._bell = reports.hang_bell(self._folder, owner)
+            self._poll.register(self._bell, select.POLLIN)
         self._main, self._told = spawning.spawn(
             self._argv, self._spec["env"], self._workdir, identity, output
         )
@@ -163,14 +171,15 @@ class Supervisor:
     def _wait(self) -> None:
         """Sleep until something happens, then do what it asks for."""
         until = self._memory.due
-        if self._stopping is not None:
-            until = min(until, self._stopping)
+        for due in (self._stopping, self._bell_due):
+            until = until if due is None else min(until, due)
         ready = {fd for fd, _ in self._poll.poll(max(0.0, until - time.monotonic()) * 1000 + 1)}
         if self._output in ready:
             self._copy_output()
         if self._told in ready:
             self._poll.unregister(self._told)
             self._heard_from_main()
+        self._answer_bell(self._bell in ready)
         self._childless = killing.reap(
             self._ended
         )  # before a stop: an end by itself must not look like obedience
@@ -178,6 +187,18 @@ class Supervisor:
             self._asked_to_stop()
         if time.monotonic() >= self._memory.due and not self._childless:
             self._check_memory()
+
+    def _answer_bell(self, rings: bool) -> None:
+        """The worker wants its report to be read now: whoever listens is told that it has news."""
+        if rings:
+            with suppress(BlockingIOError):
+                os.read(self._bell, _CHUNK)
+            self._poll.unregister(self._bell)
+            self._bell_due = time.monotonic() + _BELL_PAUSE
+            self._notify()
+        elif self._bell_due is not None and time.monotonic() >= self._bell_due:
+            self._bell_due = None
+            self._poll.register(self._bell, select.POLLIN)
 
     def _over(self) -> bool:
         """Whether what is left now must die."""
@@ -256,6 +277,8 @@ class Supervisor:
         """Return only when the kernel knows of no descendant any more."""
         if self._told != -1:
             self._poll.unregister(self._told)
+        if self._bell != -1 and self._bell_due is None:
+            self._poll.unregister(self._bell)
         while not killing.reap(self._ended):
             killing.sweep(killing.below_me)
             if killing.reap(self._ended):

@@ -155,7 +155,7 @@ class Watcher:
             return  # awake already, or closed
 
     def _hear(self) -> None:
-        """Lines on the FIFO: names of workers that have started."""
+        """Lines on the FIFO: names of workers that have started, or rung their bells."""
         try:
             data = os.read(self._fifo, 1 << 16)
         except BlockingIOError:
@@ -175,7 +175,9 @@ class Watcher:
     def _look(self, name: WorkerId) -> None:
         with self.lock:
             record = self.records.get(name)
-            if record is not None and records.refresh(record):
+            if record is None or record.state is WorkerState.ENDED:
+                return
+            if records.refresh(record):
                 self._report(record)
 
     # --------------------------------------------------------------------------------- the launcher

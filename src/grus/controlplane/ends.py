@@ -1,0 +1,66 @@
+"""How workers end, in words and yes-or-no questions that the rules about jobs and teams share. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from grus.controlplane.launching import Member
+from grus.model.identifiers import WorkerId
+from grus.model.jobs import Exit, ExitCause
+from grus.model.ports import WorkerState, WorkerStatus
+
+Statuses = Mapping[WorkerId, WorkerStatus]
+
+OUT = 75
+"""Exit code of a worker that cannot go on although its program can: a sticky device error, for one."""
+
+
+def alive(status: WorkerStatus | None) -> bool:
+    return status is not None and status.state is not WorkerState.ENDED
+
+
+def over(status: WorkerStatus | None) -> bool:
+    return status is not None and status.state is WorkerState.ENDED
+
+
+def done(status: WorkerStatus | None) -> bool:
+    """It ended by itself, with code 0."""
+    return status is not None and over(status) and _exit(status).cause is ExitCause.DONE
+
+
+def up(status: WorkerStatus | None) -> bool:
+    return status is not None and (status.state is WorkerState.RUNNING or done(status))
+
+
+def left(status: WorkerStatus) -> bool:
+    """It ended as asked, or by itself, in order."""
+    exit_ = _exit(status)
+    return exit_.cause is ExitCause.DONE or (exit_.cause is ExitCause.STOPPED and exit_.code == 0)
+
+
+def vanished(status: WorkerStatus) -> bool:
+    """It ended, but neither was it done nor did its program give up: something befell it."""
+    exit_ = _exit(status)
+    if exit_.cause in (ExitCause.CODE, ExitCause.GPU_MEMORY):
+        return exit_.code == OUT
+    return exit_.cause is not ExitCause.DONE
+
+
+def _exit(status: WorkerStatus) -> Exit:
+    return status.exit or Exit(ExitCause.LOST)
+
+
+def name(member: Member, staying: Sequence[Member]) -> str:
+    """What people call a worker among those that stay."""
+    if len(staying) == 1:
+        return "its worker"
+    if len({other.role for other in staying}) == 1:
+        return f"worker {member.rank}"
+    return f"{member.role} {member.seats[0].index}"
+
+
+def sentence(exit_: Exit) -> str:
+    return exit_.text or exit_.cause.value
+
+
+def how(status: WorkerStatus | None) -> str:
+    """How it ended, in a few words."""
+    return "gone" if status is None else sentence(_exit(status))
