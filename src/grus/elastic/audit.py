@@ -1,0 +1,343 @@
+"""Which samples were used: written down by the workers as they train, checked afterwards by anybody.
+
+Every worker process appends to a file of its own: a line for each micro-batch before its gradient can reach
+anybody (`processed`), and one for each step when the optimizer has done it (`committed`). A line is one write
+to the operating system, so that it outlives the process, kill -9 included (not the machine: no fsync).
+
+`examine` is pure. A step counts as the last team that committed it did it; earlier commits of the same step
+are void, which is right only if all who made them are gone: a state that nobody has any more. What one of
+several survivors committed before a loss counts; whoever was behind gets its state and never commits that
+step itself.
+
+    python -m grus.elastic.audit FOLDER --samples 50000
+"""
+
+import argparse
+import json
+import logging
+import os
+import re
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+_ENDING = ".jsonl"
+_SHOWN = 20
+"""Wrongs that are printed; there may be as many as samples."""
+
+
+class Audit:
+    """What one worker process did; lives as long as the process."""
+
+    def __init__(self, folder: Path | str, worker: str) -> None:
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"{re.sub(r'[^0-9A-Za-z]+', '-', worker)}.{os.getpid()}.{os.urandom(4).hex()}{_ENDING}"
+        self._file: int | None = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def processed(self, team: int, step: int, epoch: int, micro_index: int, samples: list[int]) -> None:
+        """Before the exchange: these samples' gradient may become part of the step."""
+        self._append({"team": team, "step": step, "epoch": epoch, "micro": micro_index, "samples": samples})
+
+    def committed(self, team: int, step: int, epoch: int, start: int, stop: int) -> None:
+        """After the optimizer: the positions [start, stop) of the epoch are done."""
+        self._append({"team": team, "step": step, "epoch": epoch, "start": start, "stop": stop})
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _append(self, line: dict[str, object]) -> None:
+        if self._file is None:
+            return
+        content = json.dumps({"at": round(time.time(), 3), **line}, separators=(",", ":")).encode() + b"\n"
+        try:
+            whole = os.write(self._file, content) == len(content)
+        except OSError as error:
+            log.warning("the audit cannot be written, and ends here: %s", error)
+            self.close()
+            return
+        if not whole:
+            log.warning("the audit cannot be written, and ends here: no room")
+            self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Processed:
+    """A micro-batch that a worker computed."""
+
+    at: float
+    team: int
+    step: int
+    epoch: int
+    micro: int
+    samples: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A step that a worker's optimizer did."""
+
+    at: float
+    team: int
+    step: int
+    epoch: int
+    start: int
+    stop: int
+
+
+Line = Processed | Committed
+Key = tuple[int, int]
+"""A team among all that there ever were: the attempt, and the team's number, which may begin anew in each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What an audit says. Nothing in `wrong`: every sample was used exactly once an epoch."""
+
+    samples: int
+    epochs: int
+    """Complete ones."""
+    steps: int
+    teams: int
+    workers: int
+    redone: int
+    """Steps begun under more than one team."""
+    void: int
+    """Steps committed by workers that were all lost before anybody else had their state, and done again."""
+    wrong: tuple[str, ...]
+
+
+def check(folder: Path | str, samples: int, epochs: int | None = None) -> Findings:
+    """Read what the workers wrote, and examine it."""
+    return examine(*read(Path(folder)), samples=samples, epochs=epochs)
+
+
+def read(folder: Path) -> tuple[dict[str, list[Line]], list[str]]:
+    """The lines of each worker process, and what could not be read."""
+    lines: dict[str, list[Line]] = {}
+    wrong = []
+    for path in sorted(folder.glob(f"*{_ENDING}")):
+        whole = path.read_bytes().split(b"\n")[:-1]  # the rest: a line in which its writer died
+        lines[path.stem] = own = []
+        for number, content in enumerate(whole, 1):
+            try:
+                own.append(_line(json.loads(content)))
+            except (ValueError, KeyError, TypeError) as error:
+                wrong.append(f"{path.name}, line {number} cannot be read: {error!r}")
+    return lines, wrong
+
+
+def _line(told: dict[str, Any]) -> Line:
+    where = (float(told["at"]), int(told["team"]), int(told["step"]), int(told["epoch"]))
+    if "samples" in told:
+        return Processed(*where, int(told["micro"]), tuple(map(int, told["samples"])))
+    return Committed(*where, int(told["start"]), int(told["stop"]))
+
+
+def examine(
+    lines: Mapping[str, Sequence[Line]],
+    unread: Sequence[str] = (),
+    *,
+    samples: int,
+    epochs: int | None = None,
+) -> Findings:
+    """Every sample once an epoch? Each committed step made of its own micro-batches, all of them, once?
+
+    With `epochs`, so many must be complete and there must be no more; without, the last one may be under way.
+    """
+    record = _record(lines)
+    wrong = list(unread)
+    counted = _counted(record, wrong)
+    if not counted:
+        wrong.append("no step was committed")
+    for step, key in counted.items():
+        _examine_step(record, key, step, samples, wrong)
+    complete = _examine_epochs(record, counted, samples, epochs, wrong)
+    return Findings(
+        samples=samples,
+        epochs=complete,
+        steps=len(counted),
+        teams=len({key for key, _ in record.commits}),
+        workers=len(lines),
+        redone=sum(number > 1 for number in Counter(step for _, step in record.parts).values()),
+        void=len({step for key, step in record.commits if counted.get(step) != key}),
+        wrong=tuple(wrong),
+    )
+
+
+@dataclass(slots=True)
+class _Record:
+    """All lines, by team and step."""
+
+    parts: dict[tuple[Key, int], list[tuple[str, Processed]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    commits: dict[tuple[Key, int], dict[str, Committed]] = field(default_factory=lambda: defaultdict(dict))
+    last: dict[str, Key] = field(default_factory=dict)
+    """The newest team that each worker process wrote anything under."""
+
+
+def _record(lines: Mapping[str, Sequence[Line]]) -> _Record:
+    record = _Record()
+    for attempt, workers in enumerate(_attempts(lines)):
+        for worker in workers:
+            for line in lines[worker]:
+                key = (attempt, line.team)
+                record.last[worker] = max(record.last.get(worker, key), key)
+                if isinstance(line, Processed):
+                    record.parts[key, line.step].append((worker, line))
+                else:
+                    record.commits[key, line.step][worker] = line
+    return record
+
+
+def _attempts(lines: Mapping[str, Sequence[Line]]) -> Iterator[list[str]]:
+    """Worker processes that belong together, oldest first.
+
+    Between two attempts nobody lives, and within one somebody always does: so one ends where no process is
+    between its first line and its last.
+    """
+    spans = sorted((own[0].at, own[-1].at, worker) for worker, own in lines.items() if own)
+    together: list[str] = []
+    end = 0.0
+    for first, last, worker in spans:
+        if together and first > end:
+            yield together
+            together = []
+        together.append(worker)
+        end = max(end, last)
+    if together:
+        yield together
+
+
+def _counted(record: _Record, wrong: list[str]) -> dict[int, Key]:
+    """Under which team each step counts. A team that began at a step makes all later ones before it void."""
+    steps: dict[Key, list[int]] = defaultdict(list)
+    for key, step in record.commits:
+        steps[key].append(step)
+    counted: dict[int, Key] = {}
+    for key in sorted(steps):
+        for step in [step for step in counted if step >= min(steps[key])]:
+            earlier = counted.pop(step)
+            here = [worker for worker in record.commits[earlier, step] if record.last[worker] > earlier]
+            if here:
+                wrong.append(
+                    f"step {step} was committed under {_team(earlier)}, and the run went back behind it "
+                    f"under {_team(key)}, yet {_names(here)} lived on"
+                )
+        counted.update(dict.fromkeys(steps[key], key))
+    return dict(sorted(counted.items()))
+
+
+def _examine_step(record: _Record, key: Key, step: int, samples: int, wrong: list[str]) -> None:
+    """The micro-batches of one committed step: of all workers of that team, dead ones too."""
+    where = f"step {step} under {_team(key)}"
+    told = {(line.epoch, line.start, line.stop) for line in record.commits[key, step].values()}
+    if len(told) > 1:
+        wrong.append(f"{where}: workers disagree about what it was: {sorted(told)}")
+    epoch, start, stop = min(told)
+    parts = record.parts.get((key, step), [])
+    for micro, times in _repeated(line.micro for _, line in parts):
+        who = _names(worker for worker, line in parts if line.micro == micro)
+        wrong.append(f"{where}: micro-batch {micro} was processed {times} times, by {who}")
+    missing = sorted(set(range(len(parts))) - {line.micro for _, line in parts})
+    if missing:
+        wrong.append(f"{where}: micro-batches {_few(missing)} were never processed")
+    if any(line.epoch != epoch for _, line in parts):
+        wrong.append(f"{where}: it has samples of another epoch than {epoch}")
+    used = [sample for _, line in parts for sample in line.samples]
+    if len(used) != stop - start:
+        wrong.append(f"{where}: {len(used)} samples were processed in place of {stop - start}")
+    if strange := sorted({sample for sample in used if not 0 <= sample < samples}):
+        wrong.append(f"{where}: the dataset has no sample {_few(strange)}")
+
+
+def _examine_epochs(
+    record: _Record, counted: Mapping[int, Key], samples: int, epochs: int | None, wrong: list[str]
+) -> int:
+    """Steps and positions follow each other without gap or overlap, and no sample comes twice an epoch.
+
+    Returns the number of complete epochs.
+    """
+    at = (0, 0)
+    used: Counter[int] = Counter()
+    for expected, (step, key) in enumerate(counted.items()):
+        if step != expected:
+            wrong.append(f"no step {expected} was committed; the next one is {step}")
+            return at[0]
+        line = min(record.commits[key, step].values(), key=lambda line: (line.epoch, line.start))
+        if (line.epoch, line.start) != at or not line.start < line.stop <= samples:
+            wrong.append(
+                f"step {step} is [{line.start}, {line.stop}) of epoch {line.epoch}, but those before it came to "
+                f"{at[1]} of epoch {at[0]}"
+            )
+            return at[0]
+        used.update(sample for _, part in record.parts.get((key, step), ()) for sample in part.samples)
+        at = (line.epoch, line.stop)
+        if line.stop == samples:
+            _examine_use(used, line.epoch, samples, wrong)
+            at = (line.epoch + 1, 0)
+            used.clear()
+    _examine_use(used, at[0], None, wrong)
+    if epochs is not None and at != (epochs, 0):
+        wrong.append(f"{epochs} epochs were to be done, and it came to sample {at[1]} of epoch {at[0]}")
+    return at[0]
+
+
+def _examine_use(used: Counter[int], epoch: int, samples: int | None, wrong: list[str]) -> None:
+    """No sample twice; and in a complete epoch, of so many samples, all of them."""
+    if twice := sorted(sample for sample, times in used.items() if times > 1):
+        wrong.append(f"epoch {epoch}: {len(twice)} samples were used more than once: {_few(twice)}")
+    if samples is not None and (never := sorted(set(range(samples)) - used.keys())):
+        wrong.append(f"epoch {epoch}: {len(never)} samples were never used: {_few(never)}")
+
+
+def _repeated(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    return [(number, times) for number, times in sorted(Counter(numbers).items()) if times > 1]
+
+
+def _team(key: Key) -> str:
+    return f"team {key[1]}" if key[0] == 0 else f"team {key[1]} of attempt {key[0] + 1}"
+
+
+def _names(workers: Iterable[str]) -> str:
+    return ", ".join(sorted(set(workers)))
+
+
+def _few(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:5]))
+    return shown if len(numbers) <= 5 else f"{shown}, … ({len(numbers)})"
+
+
+def table(findings: Findings) -> str:
+    rows = [f"{name:<8} {value}" for name, value in asdict(findings).items() if name != "wrong"]
+    rows += [f"WRONG    {text}" for text in findings.wrong[:_SHOWN]]
+    if len(findings.wrong) > _SHOWN:
+        rows.append(f"WRONG    … and {len(findings.wrong) - _SHOWN} more (all with -o json)")
+    return "\n".join([*rows, "" if findings.wrong else "every sample was used exactly once an epoch", ""])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m grus.elastic.audit", description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--samples", type=int, required=True, help="length of the dataset")
+    parser.add_argument("--epochs", type=int, help="so many epochs must be complete")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    asked = parser.parse_args(arguments)
+    if not asked.folder.is_dir():
+        parser.error(f"there is no folder {asked.folder}")
+    findings = check(asked.folder, asked.samples, asked.epochs)
+    sys.stdout.write(json.dumps(asdict(findings)) + "\n" if asked.output == "json" else table(findings))
+    return 1 if findings.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
