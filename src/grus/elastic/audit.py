@@ -276,8 +276,8 @@ def _examine_epochs(
         line = min(record.commits[key, step].values(), key=lambda line: (line.epoch, line.start))
         if (line.epoch, line.start) != at or not line.start < line.stop <= samples:
             wrong.append(
-                f"step {step} is [{line.start}, {line.stop}) of epoch {line.epoch}, but those before it came to "
-                f"{at[1]} of epoch {at[0]}"
+                f"step {step} is [{line.start}, {line.stop}) of epoch {line.epoch}, but the ones before came "
+                f"to {at[1]} of epoch {at[0]}"
             )
             return at[0]
         used.update(sample for _, part in record.parts.get((key, step), ()) for sample in part.samples)
