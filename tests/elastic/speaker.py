@@ -1,0 +1,62 @@
+"""A worker that speaks the protocol of teams and computes nothing. Standard library only; run as a script.
+
+The folder in SPEAKER holds files by which a test says what happens: `done` ends everybody with 0, `stuck`
+makes everybody complain that they wait (since the file's time), `boot` lets those of later generations get
+ready, `fail` ends those at once that have not joined, with the code in it.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(os.environ["SPEAKER"])
+PACE = 0.01
+HANG_AFTER = 1.0
+
+
+def orders() -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(Path(os.environ["GRUS_CONTROL"]).read_bytes())
+    except FileNotFoundError:
+        return {}
+    return found
+
+
+def say(ring: bool, **word: object) -> None:
+    with open(os.environ["GRUS_REPORT"], "ab", buffering=0) as report:
+        report.write(json.dumps({"at": time.time(), "elastic": word}).encode() + b"\n")
+    if ring:
+        bell = os.open(os.environ["GRUS_BELL"], os.O_WRONLY | os.O_NONBLOCK)
+        os.write(bell, b"!")
+        os.close(bell)
+
+
+def main() -> None:
+    asked: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
+    address = f"{os.environ['GRUS_HOST']}:{os.getpid()}"
+    late = os.environ["GRUS_GENERATION"] != "1"
+    said, complained = False, 0.0
+    while True:
+        team = orders().get("team") or {}
+        if asked or (FOLDER / "done").exists():
+            return
+        if team.get("me") is None and late and (FOLDER / "fail").exists():
+            sys.exit(int((FOLDER / "fail").read_text()))
+        if not said and (not late or (FOLDER / "boot").exists()):
+            said = True
+            say(True, address=address)
+        stuck = (FOLDER / "stuck").stat().st_mtime if (FOLDER / "stuck").exists() else 0.0
+        if said:
+            waits = stuck if time.time() > stuck + HANG_AFTER and stuck else None
+            say(bool(waits and complained != waits), address=address, team=team.get("number"), waits=waits)
+            complained = waits or 0.0
+        time.sleep(PACE)
+
+
+if __name__ == "__main__":
+    main()
