@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from grus.elastic.train import train as train
     from grus.sdk.client import Client as Client
     from grus.sdk.client import Handle as Handle
     from grus.sdk.jobs import Job as Job
@@ -29,6 +30,7 @@ _HOMES = {
     "resuming": "grus.sdk.worker",
     "saved": "grus.sdk.worker",
     "should_pause": "grus.sdk.worker",
+    "train": "grus.elastic.train",
 }
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "resuming",
     "saved",
     "should_pause",
+    "train",
 ]
 
 

@@ -60,7 +60,7 @@ class Loader:
     ) -> None:
         self.samples = length(dataset)
         self._device = torch.device(device)
-        self._calls = torch.zeros(1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]  # torch types it not
+        self._calls = torch.zeros(1, dtype=torch.int64).share_memory_()
         self._queue = _Queue(seed, self.samples)
         self._loader: DataLoader[Any] = DataLoader(
             _Seeded(dataset, self._calls),

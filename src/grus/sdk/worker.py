@@ -13,11 +13,13 @@ import signal
 import threading
 import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
 _CONTROL = "GRUS_CONTROL"
 _REPORT = "GRUS_REPORT"
+_BELL = "GRUS_BELL"
 _LONGEST = 1 << 20
 """Bytes after which the report begins anew: only its last line is read."""
 _SAVED = ("saved", "checkpoint")
@@ -44,10 +46,27 @@ class _Asked:
 
 
 _asked = _Asked()
-_figures: dict[str, float] = {}
-"""What was reported last under each name: each line holds all of it, for only the last one is read."""
-_saved_at: list[float] = []
-"""When a checkpoint was last reported; nothing or one time."""
+
+
+class _Said:
+    """All that was reported so far: each line holds all of it, for only the last one is read."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        """A runtime's own threads report too."""
+        self.figures: dict[str, float] = {}
+        self.saved_at: float | None = None
+        self.standing: dict[str, object] = {}
+        """What a runtime says of itself, beside the figures."""
+
+    def line(self) -> bytes:
+        told: dict[str, object] = {"at": time.time(), "figures": self.figures, **self.standing}
+        if self.saved_at is not None:
+            told["saved_at"] = self.saved_at
+        return json.dumps(told).encode() + b"\n"
+
+
+_said = _Said()
 
 
 def should_pause() -> bool:
@@ -59,9 +78,14 @@ def should_pause() -> bool:
     path = os.environ.get(_CONTROL)
     if not path:
         return False
-    _asked.listen()
     control = _control(path)
-    return _asked.terminate or bool(control.get("pause") or control.get("leave"))
+    return asked_to_end() or bool(control.get("pause") or control.get("leave"))
+
+
+def asked_to_end() -> bool:
+    """Whether SIGTERM has come; the first call takes it over, as `should_pause` says."""
+    _asked.listen()
+    return _asked.terminate
 
 
 def resuming() -> bool:
@@ -92,21 +116,47 @@ def report(**figures: float) -> None:
     gives it GPUs by that.
     """
     numbers = {name: _number(name, value) for name, value in figures.items()}
-    path = os.environ.get(_REPORT)
-    if not path or not numbers:
+    if not numbers:
         return
-    if any(numbers.get(name) for name in _SAVED):
-        _saved_at[:] = [time.time()]
-    _figures.update({name: number for name, number in numbers.items() if name not in _SAVED})
-    told = {"at": time.time(), "figures": _figures, **({"saved_at": _saved_at[0]} if _saved_at else {})}
+    with _said.lock:
+        if any(numbers.get(name) for name in _SAVED):
+            _said.saved_at = time.time()
+        _said.figures.update({name: number for name, number in numbers.items() if name not in _SAVED})
+        _write()
+
+
+def tell(**standing: object) -> None:
+    """For runtimes: say something of this worker that is no figure. It stands in every line from now on."""
+    with _said.lock:
+        _said.standing.update(standing)
+        _write()
+
+
+def ring() -> None:
+    """Have the last report read now instead of some seconds later."""
+    path = os.environ.get(_BELL)
+    if not path:
+        return
+    with suppress(OSError):  # full, or nobody there: the report is read before long anyway
+        bell = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            os.write(bell, b"!")
+        finally:
+            os.close(bell)
+
+
+def _write() -> None:
+    path = os.environ.get(_REPORT)
+    if not path:
+        return
     try:
         # One write to a file opened for appending: lines of several processes never mix.
         with open(path, "ab", buffering=0) as file:
             if file.tell() > _LONGEST:
                 file.truncate(0)
-            file.write(json.dumps(told).encode() + b"\n")
+            file.write(_said.line())
     except OSError as error:
-        warnings.warn(f"the report could not be written: {error}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"the report could not be written: {error}", RuntimeWarning, stacklevel=3)
 
 
 def saved() -> None:

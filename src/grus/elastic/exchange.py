@@ -1,0 +1,127 @@
+"""One step's exchange: losses, gradients and a few flags of every worker, sent, settled, and only then used.
+
+The flags ride along with the gradients: what one worker has heard of, all of them know at the end of the same
+step. They set out before the last backward pass, so that they cost nothing.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from grus.elastic.arguments import Arguments
+from grus.elastic.backends import Broken, Pending
+from grus.elastic.group import Group
+from grus.elastic.plan import Micro
+from grus.elastic.reducer import Reducer
+
+
+class Flags(NamedTuple):
+    """What rides along with a step, summed over the team; a loss for each optimizer comes after it."""
+
+    change: float = 0.0
+    """Workers that have heard of a new team."""
+    end: float = 0.0
+    """… that the run is to end."""
+    batch: float = 0.0
+    """The first worker's word: samples of the next step; 0 if nothing is to change."""
+    factor: float = 0.0
+    """The first worker's word: what this step's learning rate is multiplied by; 0 for 1."""
+    small: float = 0.0
+    """Squared norms of the small gradients of the step before, and how many there are."""
+    smalls: float = 0.0
+
+
+class Exchange:
+    def __init__(self, arguments: Arguments, group: Group, device: torch.device) -> None:
+        self._is = arguments
+        self._group = group
+        self._device = device
+        self._reducers = {
+            name: Reducer([one for group in optimizer.param_groups for one in group["params"]], self._group)
+            for name, optimizer in arguments.optimizers.items()
+        }
+        self._places = {name: len(Flags._fields) + place for place, name in enumerate(arguments.optimizers)}
+        self._flags = torch.zeros(0)
+        self._pending: Pending | None = None
+        self._broken = False
+
+    def begin(self) -> None:
+        """A step begins, perhaps again."""
+        size = len(Flags._fields) + len(self._places)
+        self._flags = torch.zeros(size, dtype=torch.float64, device=self._device)
+        self._pending = None
+        self._broken = False
+
+    def reducer(self, name: str) -> Reducer:
+        return self._reducers[name]
+
+    def count(self, loss: torch.Tensor, micro: Micro, name: str) -> None:
+        self._flags[self._places[name]] += loss.detach().to(torch.float64) * micro.weight
+
+    def send(self, flags: Flags, *, arm: Sequence[str] = ()) -> None:
+        """Send the flags; the gradients of `arm` follow by themselves during the backward pass that comes."""
+        self._flags[: len(flags)] += torch.tensor(flags, dtype=torch.float64, device=self._device)
+        try:
+            self._pending = self._group.all_reduce(self._flags)
+        except Broken:
+            self._broken = True
+        for name in arm:
+            self._reducers[name].arm()
+
+    def backward(self, loss: torch.Tensor, micro: Micro, only: str | None = None) -> None:
+        """Weighted by the micro-batch's part of the step; `only` for the parameters of one optimizer."""
+        weighted = loss * micro.weight
+        if self._is.scaler is not None:
+            weighted = self._is.scaler.scale(weighted)
+        inputs = self._reducers[only].parameters if only is not None else None
+        weighted.backward(inputs=inputs)
+
+    def sum(self, name: str) -> None:
+        """Sum the gradients of one optimizer; raises Broken."""
+        self._reducers[name].finish()
+        self._group.settle()
+
+    def settle(self, names: Sequence[str]) -> tuple[Flags, list[float]]:
+        """The vote: nothing of a step is used unless all of it is true. Raises Broken.
+
+        Gives the flags, and the mean loss of each optimizer.
+        """
+        if self._broken or self._pending is None:
+            raise Broken("the flags could not be sent")
+        for name in names:
+            self._reducers[name].finish()
+        self._pending.wait()
+        self._group.settle()
+        found = self._flags.tolist()
+        return Flags(*found[: len(Flags._fields)]), found[len(Flags._fields) :]
+
+    def apply(self, name: str, factor: float = 1.0) -> None:
+        """Let an optimizer use the gradients, which are true now."""
+        reducer, optimizer, scaler = self._reducers[name], self._is.optimizers[name], self._is.scaler
+        if self._is.clip_norm is not None:
+            if scaler is not None:
+                scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(reducer.parameters, self._is.clip_norm)
+        rates = [group["lr"] for group in optimizer.param_groups]
+        if factor != 1.0:
+            for group in optimizer.param_groups:
+                group["lr"] = group["lr"] * factor
+        if scaler is not None:
+            scaler.step(optimizer)
+        else:
+            optimizer.step()
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
+        reducer.drop_gradients()
+
+    def scale(self) -> float:
+        """What all gradients are multiplied by until they are applied."""
+        return float(self._is.scaler.get_scale()) if self._is.scaler is not None else 1.0
+
+    def give_up(self) -> None:
+        """Somebody was lost: forget this step and let go of the team."""
+        self._pending = None
+        for reducer in self._reducers.values():
+            reducer.drop()
+        self._group.leave()

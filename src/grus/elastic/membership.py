@@ -1,0 +1,280 @@
+"""This worker's place among the others: it says that it is there, hears of teams, and forms them.
+
+The control plane owns the membership. A worker listens at a store of its own, tells the address when it is
+ready, and reads orders from a small file. A team meets at the store of its first member. Nobody's death takes
+away a store that is still needed: it means another team, which meets elsewhere.
+
+A thread watches the orders all the time, for the training thread may be stuck in an exchange with somebody
+who is gone: only another thread can let it go. The same thread shows every second that this process lives,
+and complains when the training thread has waited too long for the others.
+"""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from grus.elastic import orders
+from grus.elastic.backends import Backend, Broken, Communicator, Store, dist
+from grus.elastic.group import Group
+from grus.elastic.orders import Orders, Team
+from grus.sdk import worker
+
+LOOK = 0.02
+"""Seconds between two looks at the orders while all is well."""
+QUICK = 0.001
+"""… while somebody waits for them."""
+BEAT = 1.0
+"""Seconds between two signs of life."""
+REACH = 2.0
+"""Seconds to reach the store of a team's first member, which listens since before the team was named."""
+
+
+class Left(Exception):
+    """This worker is not (or no longer) part of the team and may go."""
+
+
+class Membership(Protocol):
+    """Where a worker's teams come from."""
+
+    def orders(self) -> Orders:
+        """The newest orders."""
+        ...
+
+    def join(self) -> Team:
+        """Form the next team that this worker is a member of. Raises Left; Broken where there is no next."""
+        ...
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """For the time in which the training thread depends on the others."""
+        ...
+
+    def tell(self, step: int) -> None:
+        """Note how far this worker is."""
+        ...
+
+
+class Alone:
+    """No other workers, nobody who gives orders."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+
+    def orders(self) -> Orders:
+        """Whoever sends SIGTERM wants the run to end, saved."""
+        return Orders(Team(self._group.number, ("",), 0), pause=worker.asked_to_end())
+
+    def join(self) -> Team:
+        if self._group.number:
+            raise Broken("there is nobody to begin again with")
+        self._group.install(None, 1, 0, 1)
+        return Team(1, ("",), 0)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        yield
+
+    def tell(self, step: int) -> None:
+        """Nobody listens."""
+
+
+class Torchrun(Alone):
+    """The workers that torchrun started: one team for life. Whoever is lost, torchrun starts all again."""
+
+    def __init__(self, group: Group, backend: Backend, device: torch.device) -> None:
+        super().__init__(group)
+        self._backend = backend
+        self._device = device
+
+    def join(self) -> Team:
+        if self._group.number:
+            raise Broken("a worker was lost; torchrun starts all of them again")
+        store, rank, world = next(dist.rendezvous("env://"))
+        host = os.environ.get("GRUS_HOST", "127.0.0.1" if _on_this_machine(world) else socket.gethostname())
+        communicator = self._backend.new(dist.PrefixStore("grus", store), rank, world, host, self._device)
+        communicator.connect()
+        self._group.install(communicator, 1, rank, world)
+        return Team(1, ("",) * world, rank)
+
+
+def _on_this_machine(world: int) -> bool:
+    return os.environ.get("LOCAL_WORLD_SIZE") == str(world)
+
+
+class Job:
+    """The workers of a Grus job."""
+
+    def __init__(
+        self, control: Path, group: Group, backend: Backend, device: torch.device, hang_after: float
+    ) -> None:
+        self._control = control
+        self._group = group
+        self._backend = backend
+        self._device = device
+        self._hang_after = hang_after
+        self._host = os.environ.get("GRUS_HOST", "127.0.0.1")
+        self._store, self._address = _listen(self._host)
+        self._reached: tuple[str, Store] = (self._address, self._store)
+        self._lock = threading.Lock()
+        """Around `_orders` and `_seen`: both threads look."""
+        self._orders = Orders()
+        self._seen: tuple[int, int] = (0, 0)
+        self._waits_since: float | None = None
+        self._step = 0
+        threading.Thread(target=self._watch, name="grus-watcher", daemon=True).start()
+
+    # ------------------------------------------------------------------------------- what others say
+
+    def orders(self) -> Orders:
+        return self._orders
+
+    def _look(self) -> Orders:
+        """Read the orders if they have changed."""
+        with self._lock, suppress(OSError):  # no orders yet, or no disk for a moment: go on
+            status = os.stat(self._control)
+            seen = (status.st_mtime_ns, status.st_ino)
+            if seen != self._seen:
+                self._orders = orders.read(self._control.read_bytes())
+                self._seen = seen
+        return self._orders
+
+    # --------------------------------------------------------------------------- what this one says
+
+    def tell(self, step: int) -> None:
+        """Note how far this worker is; told with the next sign of life."""
+        self._step = step
+
+    def _say(self, *, ring: bool = False) -> None:
+        waits = self._waits_since
+        late = waits is not None and time.monotonic() - waits > self._hang_after
+        since = time.time() - (time.monotonic() - waits) if waits is not None and late else None
+        worker.tell(
+            elastic={
+                "address": self._address,
+                "team": self._group.number,
+                "step": self._step,
+                "waits": since,
+            }
+        )
+        if ring or late:
+            worker.ring()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """While the training thread depends on the others."""
+        self._waits_since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._waits_since = None
+
+    def _watch(self) -> None:
+        beat = 0.0
+        while True:
+            found = self._look()
+            if found.broken > self._group.number:
+                self._group.abort(before=found.broken)
+            if time.monotonic() - beat > BEAT:
+                first, beat = beat == 0.0, time.monotonic()
+                self._say(ring=first)
+            time.sleep(LOOK)
+
+    # ------------------------------------------------------------------------------- forming a team
+
+    def join(self) -> Team:
+        with self.waiting():
+            tried = self._group.number
+            while True:
+                team = self._next(tried)
+                tried = team.number
+                # A member is gone already, or there are newer orders: the next team will do.
+                with suppress(Broken, RuntimeError, OSError):
+                    self._form(team)
+                    self._say()
+                    return team
+
+    def _next(self, tried: int) -> Team:
+        """Wait for a team beyond those tried; raises Left when there will be none for this worker."""
+        since = time.monotonic()
+        while True:
+            found = self._look()
+            team = found.team
+            if found.ends or (found.leave and (team is None or team.me is None)):
+                raise Left
+            if team is not None and team.number > tried and team.me is not None:
+                return team
+            time.sleep(QUICK if time.monotonic() - since < BEAT else LOOK)
+
+    def _form(self, team: Team) -> None:
+        assert team.me is not None
+        world = len(team.members)
+        if world == 1:
+            self._group.install(None, team.number, 0, 1)
+            return
+        store = dist.PrefixStore(f"team{team.number}", self._reach(team.members[0]))
+        self._gather(store, team)
+        communicator = self._backend.new(store, team.me, world, self._host, self._device)
+        self._connect(communicator, team)
+        self._group.install(communicator, team.number, team.me, world)
+
+    def _reach(self, address: str) -> Store:
+        if address == self._address:
+            return self._store
+        if self._reached[0] != address:
+            host, _, port = address.rpartition(":")
+            # The library tries for long where nobody listens; this says so at once.
+            socket.create_connection((host, int(port)), timeout=REACH).close()
+            store = dist.TCPStore(host, int(port), is_master=False, timeout=timedelta(seconds=30))
+            self._reached = (address, store)
+        return self._reached[1]
+
+    def _gather(self, store: Store, team: Team) -> None:
+        """Wait until everybody is here: from then on forming takes milliseconds, or fails."""
+        store.add("here", 1)
+        while store.add("here", 0) < len(team.members):
+            if self._look().number > team.number or self._orders.ends:
+                raise Broken("there are newer orders")
+            time.sleep(QUICK)
+
+    def _connect(self, communicator: Communicator, team: Team) -> None:
+        """Connect in another thread: it may block for ever, and then is left alone."""
+        outcome: list[BaseException | None] = []
+        done = threading.Event()
+
+        def connect() -> None:
+            try:
+                communicator.connect()
+                outcome.append(None)
+            except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
+                outcome.append(error)
+            done.set()
+
+        threading.Thread(target=connect, name="grus-connect", daemon=True).start()
+        while not done.wait(LOOK):
+            if self._look().number > team.number or self._orders.ends:
+                communicator.abort()
+                raise Broken("there are newer orders")
+        if outcome[0] is not None:
+            raise outcome[0]
+
+
+def _listen(host: str) -> tuple[Store, str]:
+    """A store of this worker's own, bound to one address only."""
+    listener = socket.create_server((host, 0))
+    port = listener.getsockname()[1]
+    store = dist.TCPStore(
+        host,
+        port,
+        is_master=True,
+        wait_for_workers=False,
+        master_listen_fd=listener.detach(),
+        timeout=timedelta(seconds=30),
+    )
+    return store, f"{host}:{port}"

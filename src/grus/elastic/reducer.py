@@ -1,0 +1,183 @@
+"""Gradients summed over the team, in buckets, while the backward pass still runs.
+
+Instead of torch's own DistributedDataParallel, whose buckets follow what the first steps looked like (a
+worker that joins later would have others), which fixes its world size for life, and which decides during the
+forward pass what a backward pass will synchronise. Here the buckets follow from the list of parameters alone,
+and the model is never wrapped.
+
+Each micro-batch's loss is weighted by its part of the step's samples before its backward pass, so that a
+plain sum over workers is the gradient of the mean over the whole step, however many workers there are.
+
+A parameter that no worker has used keeps the gradient None. Behind the gradients of each bucket ride as many
+numbers as it has parameters: how many workers have used each.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from grus.elastic.backends import Broken, Pending
+from grus.elastic.group import Group
+
+BUCKET = 25 << 20
+"""Bytes of a bucket: enough to use the network well, few enough that the first leaves early."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    parameters: list[torch.nn.Parameter]
+    flat: torch.Tensor
+    views: list[torch.Tensor]
+    left: int = 0
+    """Parameters whose gradient is still to come."""
+    used: list[bool] = field(default_factory=list)
+    pending: Pending | None = None
+
+
+class Reducer:
+    """The trainable parameters of one optimizer."""
+
+    def __init__(
+        self, parameters: Sequence[torch.nn.Parameter], group: Group, bucket_bytes: int = BUCKET
+    ) -> None:
+        self.parameters = [one for one in parameters if one.requires_grad]
+        self._group = group
+        self._buckets = _pack(self.parameters, bucket_bytes)
+        self._place = {
+            id(parameter): (bucket, index)
+            for bucket in self._buckets
+            for index, parameter in enumerate(bucket.parameters)
+        }
+        self._armed = False
+        self._launched = 0
+        self._broken: Broken | None = None
+        self._hooks = [one.register_post_accumulate_grad_hook(self._arrived) for one in self.parameters]
+
+    def close(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+
+    def arm(self) -> None:
+        """The backward pass that comes is the last of this step: send each bucket as soon as it is full."""
+        self._launched = 0
+        self._broken = None
+        for bucket in self._buckets:
+            bucket.left = len(bucket.parameters)
+            bucket.used = [False] * bucket.left
+            bucket.pending = None
+        self._armed = self._group.world > 1
+
+    def finish(self) -> None:
+        """Wait for the sums and make them the gradients. Not to be trusted before the group is settled."""
+        if self._group.world == 1:
+            return
+        if not self._armed:  # a worker without a part in this step
+            self.arm()
+        self._armed = False
+        for bucket in self._buckets[self._launched :]:
+            for index, parameter in enumerate(bucket.parameters):
+                if not bucket.used[index]:
+                    _fill(bucket, index, parameter.grad)
+        self._launch(everything=True)
+        if self._broken is not None:
+            raise self._broken
+        for bucket in self._buckets:
+            assert bucket.pending is not None
+            bucket.pending.wait()
+
+    def adopt(self) -> None:
+        """The sums are true: they become the gradients."""
+        if self._group.world == 1:
+            return
+        for bucket in self._buckets:
+            used = bucket.used if all(bucket.used) else _tail(bucket).gt(0).tolist()
+            for parameter, view, anybody in zip(bucket.parameters, bucket.views, used, strict=True):
+                parameter.grad = view if anybody else None
+
+    def drop(self) -> None:
+        """Give this step up. The buffers too: a library that was let go may still write to the old ones."""
+        self._armed = False
+        for bucket in self._buckets:
+            bucket.pending = None
+            bucket.flat = torch.empty_like(bucket.flat)
+            bucket.views = _views(bucket.flat, bucket.parameters)
+        self.drop_gradients()
+
+    def drop_gradients(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def squared_norm(self) -> torch.Tensor:
+        """Of the gradients as they stand."""
+        grads = [one.grad for one in self.parameters if one.grad is not None]
+        if not grads:
+            return torch.zeros((), dtype=torch.float64)
+        return torch.stack(torch._foreach_norm(grads)).double().square().sum()
+
+    # ------------------------------------------------------------------------------------------ inside
+
+    def _arrived(self, parameter: torch.Tensor) -> None:
+        """Called by autograd when a parameter's gradient is complete."""
+        if not self._armed:
+            return
+        bucket, index = self._place[id(parameter)]
+        if bucket.used[index]:
+            return
+        _fill(bucket, index, parameter.grad)
+        bucket.left -= 1
+        if bucket.left == 0:
+            self._launch()
+
+    def _launch(self, *, everything: bool = False) -> None:
+        """Send full buckets, in their order: every worker must send the same one first."""
+        while self._launched < len(self._buckets):
+            bucket = self._buckets[self._launched]
+            if (bucket.left and not everything) or self._broken is not None:
+                return
+            try:
+                bucket.pending = self._group.all_reduce(bucket.flat)
+            except Broken as error:  # raised in `finish`, not through autograd
+                self._broken = error
+                return
+            self._launched += 1
+
+
+def _pack(parameters: Sequence[torch.nn.Parameter], most: int) -> list[_Bucket]:
+    """Last parameters first, as their gradients come first; one kind of number a bucket."""
+    groups: list[list[torch.nn.Parameter]] = []
+    size = 0
+    for one in reversed(parameters):
+        bytes_ = one.numel() * one.element_size()
+        alike = groups and (groups[-1][0].dtype, groups[-1][0].device) == (one.dtype, one.device)
+        if not alike or size + bytes_ > most:
+            groups.append([])
+            size = 0
+        groups[-1].append(one)
+        size += bytes_
+    return [_bucket(group) for group in groups]
+
+
+def _bucket(parameters: list[torch.nn.Parameter]) -> _Bucket:
+    size = sum(one.numel() for one in parameters) + len(parameters)
+    flat = torch.empty(size, dtype=parameters[0].dtype, device=parameters[0].device)
+    return _Bucket(parameters, flat, _views(flat, parameters))
+
+
+def _views(flat: torch.Tensor, parameters: list[torch.nn.Parameter]) -> list[torch.Tensor]:
+    pieces = flat[: -len(parameters)].split([one.numel() for one in parameters])
+    return [piece.view(one.shape) for piece, one in zip(pieces, parameters, strict=True)]
+
+
+def _tail(bucket: _Bucket) -> torch.Tensor:
+    return bucket.flat[-len(bucket.parameters) :]
+
+
+def _fill(bucket: _Bucket, index: int, grad: torch.Tensor | None) -> None:
+    """Put a gradient in its place: the sum over this step's micro-batches of this worker, or nothing."""
+    bucket.used[index] = grad is not None
+    _tail(bucket)[index] = 1.0 if grad is not None else 0.0
+    if grad is None:
+        bucket.views[index].zero_()
+    else:
+        bucket.views[index].copy_(grad.to_dense() if grad.is_sparse else grad)

@@ -1,0 +1,506 @@
+"""A training loop whose workers may come, go and die while it runs. See docs/elastic-training.md.
+
+    run = grus.train(model, optimizer, dataset, global_batch=256, epochs=10, scheduler=scheduler)
+    for batch in run:
+        loss = loss_fn(run.model(batch.x), batch.y)
+        run.step(loss)
+
+A step is all or nothing. Its gradients are summed over the team, and only when the group has settled (nobody
+was lost, nothing was aborted) does the optimizer use them. A step that could not settle is forgotten, a new
+team is formed, whoever is behind receives the state of the most advanced, and the step is done again. So a
+fault costs the one step that was under way.
+
+The membership changes between two steps and nowhere else. A few numbers ride along with each step's exchange:
+whether somebody has heard of a new team, or that the run is to end. All workers read the same sums and act at
+the same step.
+"""
+
+import logging
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+
+from grus.elastic import plan
+from grus.elastic.arguments import ONLY, Arguments
+from grus.elastic.audit import Audit
+from grus.elastic.backends import Broken, backend_for
+from grus.elastic.batch import Batch, Step
+from grus.elastic.batch_size import BatchSizer
+from grus.elastic.checkpoints import Checkpoints
+from grus.elastic.evaluation import evaluating, share_statistics
+from grus.elastic.exchange import Exchange, Flags
+from grus.elastic.group import Group
+from grus.elastic.loader import Loader
+from grus.elastic.membership import Alone, Job, Left, Membership, Torchrun
+from grus.elastic.noise import Noise
+from grus.elastic.plan import Micro
+from grus.elastic.standing import Standing
+from grus.elastic.state import Differs, Stateful
+from grus.elastic.telling import Telling
+from grus.sdk import worker
+
+log = logging.getLogger(__name__)
+
+OUT = 75
+"""Exit code of a worker that is of no more use to its team, while the team goes on."""
+PATIENCE = 2.0
+"""Seconds between a request to end and the words that say what is meant."""
+
+
+class Run:
+    """A run, seen from one worker. `model` is yours, never wrapped: save it, compile it, read it."""
+
+    def __init__(self, arguments: Arguments, on_epoch: Callable[["Run"], None] | None = None) -> None:
+        self._is = arguments
+        self._on_epoch = on_epoch
+        self.device = _device()
+        for model in arguments.models.values():
+            model.to(self.device)
+        self.model: Any = arguments.models if arguments.several else arguments.models[ONLY]
+        self._group = Group()
+        self._exchange = Exchange(arguments, self._group, self.device)
+        self._loader = Loader(
+            arguments.dataset,
+            seed=arguments.seed,
+            collate=arguments.collate,
+            num_workers=arguments.num_workers,
+            device=self.device,
+        )
+        self._samples = self._loader.samples
+        self._sizer = BatchSizer(arguments.low, arguments.high, arguments.micro, power=_power(arguments))
+        self._at = Standing(_parts(arguments), arguments.models, self._sizer, arguments.seed)
+        self._checkpoints = (
+            Checkpoints(arguments.checkpoint, on_saved=lambda _: worker.saved())
+            if arguments.checkpoint is not None
+            else None
+        )
+        if self._checkpoints is not None:
+            self._checkpoints.check()
+        self._saved_at = time.monotonic()
+        self._telling = Telling()
+        self._audit = Audit(arguments.audit, _name()) if arguments.audit is not None else None
+        self._batches: Iterator[tuple[Micro, Any]] = iter(())
+        self._micro: Micro | None = None
+        self._last = False
+        self._broken = False
+        self._wants = (False, False)
+        """A change of team, or the end, agreed upon with the last step."""
+        self._noise = Noise()
+        self._order: tuple[int, list[int]] = (-1, [])
+        self._asked_at: float | None = None
+        self._done_here = 0
+        """Updates of this step that the loop has asked for so far."""
+        worker.asked_to_end()
+        self._membership = self._find_membership()
+
+    # ------------------------------------------------------------------------------------- for users
+
+    @property
+    def rank(self) -> int:
+        return self._group.rank
+
+    @property
+    def world(self) -> int:
+        """Workers in the present team."""
+        return self._group.world
+
+    @property
+    def epoch(self) -> int:
+        return self._at.progress.epoch
+
+    @property
+    def steps(self) -> int:
+        """Steps done."""
+        return self._at.progress.step
+
+    @property
+    def global_batch(self) -> int:
+        return self._at.batch
+
+    def should_pause(self) -> bool:
+        """Whether the run will end at the next step's boundary; nothing needs to be done about it."""
+        return self._membership.orders().ends
+
+    def report(self, **figures: float) -> None:
+        """Tell figures of your own (accuracy=0.93), from whichever worker is the first."""
+        if self.rank == 0:
+            worker.report(**figures)
+
+    @contextmanager
+    def evaluate(self) -> Iterator[None]:
+        """Models in evaluation mode and without gradients; the team does not change inside.
+
+        Running statistics (BatchNorm) are made equal first, so call it on all workers.
+        """
+        models = list(self._is.models.values())
+        try:
+            with self._membership.waiting():
+                share_statistics(models, self._group, self.device)
+        except Broken:
+            self._broken = True
+        with evaluating(models):
+            yield
+        self._telling.rested()
+
+    def mean(self, value: float, weight: float = 1.0) -> float:
+        """The weighted mean over all workers (all must ask); if one was lost, that of this one alone."""
+        try:
+            with self._membership.waiting():
+                total, weights = self._group.sum([float(value) * weight, weight], self.device)
+        except Broken:
+            log.warning("a worker was lost during an evaluation: this is the mean over a part only")
+            self._broken = True
+            return float(value)
+        return total / weights if weights else math.nan
+
+    # -------------------------------------------------------------------------------------- the loop
+
+    def __iter__(self) -> Iterator[Any]:
+        while self._ready():
+            yield from self._whole_step() if self._is.several else self._micro_batches()
+
+    def _micro_batches(self) -> Iterator[Batch]:
+        mine = self._mine()
+        for left in range(len(mine) - 1, -1, -1):
+            batch = self._next_batch()
+            self._enter(batch.micro, 0, last=left == 0)
+            yield batch
+            if self._micro is not None:
+                raise RuntimeError("run.step(loss) must be called once for every batch")
+            if self._broken:
+                return
+        if not mine:
+            self._last = False
+            self._finish_step()
+
+    def _whole_step(self) -> Iterator[Step]:
+        batches = [self._next_batch() for _ in self._mine()]
+        step = self._at.progress.step
+        yield Step(batches, lambda batch, walk: self._enter(batch.micro, walk, last=False))
+        if not self._broken and self._at.progress.step == step:
+            raise RuntimeError("run.step() must be called at the end of every step")
+
+    def _mine(self) -> tuple[Micro, ...]:
+        """This worker's micro-batches of the step at hand."""
+        self._done_here = 0
+        self._noise.begin(self._at.progress.step)
+        self._exchange.begin()
+        step = plan.micros(self._at.progress, self._samples, self._at.batch, self._is.micro)
+        return plan.share(step, self.rank, self.world)
+
+    def _next_batch(self) -> Batch:
+        micro, data = next(self._batches)
+        if self._audit is not None:
+            if self._order[0] != micro.epoch:
+                self._order = (micro.epoch, plan.order(self._is.seed, micro.epoch, self._samples).tolist())
+            samples = self._order[1][micro.start : micro.stop]
+            self._audit.processed(self._group.number, micro.step, micro.epoch, micro.index, samples)
+        return Batch(micro, data)
+
+    def _enter(self, micro: Micro, walk: int, *, last: bool) -> None:
+        """Chance belongs to the micro-batch, not to the worker that happens to compute it."""
+        self._micro = micro
+        self._last = last
+        torch.manual_seed(plan.seed_of(self._is.seed, micro.step, micro.index + (walk << 32)))
+
+    # ------------------------------------------------------------------------------------- one step
+
+    def step(self, loss: torch.Tensor | None = None) -> float | None:
+        """Learn from this micro-batch; with the step's last one, exchange and update.
+
+        Gives the mean loss over all workers when a step is done, None otherwise. With several optimizers:
+        call it without a loss, at the end of the step.
+        """
+        if self._is.several:
+            if loss is not None:
+                raise TypeError(
+                    "with several optimizers: run.backward(loss, name), run.update(name), run.step()"
+                )
+            return self._finish_step()
+        if loss is None or self._micro is None:
+            raise TypeError("run.step(loss) needs the loss of the batch at hand, once")
+        micro, self._micro = self._micro, None
+        if self._group.aborted:
+            self._give_up()
+            return None
+        self._exchange.count(loss, micro, ONLY)
+        if self._last:
+            self._exchange.send(self._heard(), arm=[ONLY])
+        self._exchange.backward(loss, micro)
+        if self._adaptive:
+            self._noise.small(self._exchange.reducer(ONLY), micro, self._exchange.scale())
+        return self._finish_step() if self._last else None
+
+    def backward(self, loss: torch.Tensor, name: str) -> None:
+        """With several optimizers: learn from this micro-batch what `name` is to be updated with."""
+        if self._micro is None:
+            raise TypeError("run.backward must be called inside `for batch in step`")
+        if self._done_here < self._at.updates or self._broken:
+            return  # applied before the step was interrupted, or to be done again
+        self._exchange.count(loss, self._micro, name)
+        self._exchange.backward(loss, self._micro, only=name)
+
+    def update(self, name: str) -> None:
+        """With several optimizers: exchange the gradients of `name` and apply them."""
+        self._micro = None
+        self._done_here += 1
+        if self._done_here <= self._at.updates or self._broken:
+            self._exchange.reducer(name).drop_gradients()
+            return
+        try:
+            with self._membership.waiting():
+                self._exchange.sum(name)
+        except Broken:
+            self._give_up()
+            return
+        self._exchange.reducer(name).adopt()
+        self._exchange.apply(name)
+        self._at.updates = self._done_here
+
+    def _heard(self) -> Flags:
+        """What this worker has to tell the others with this step."""
+        heard = self._membership.orders()
+        flags = Flags(change=float(heard.number > self._group.number), end=float(heard.ends))
+        if not self._adaptive:
+            return flags
+        small, smalls = self._noise.carried
+        flags = flags._replace(small=small, smalls=smalls)
+        if self.rank == 0:
+            factor = self._sizer.lr_factor(self._step_samples)
+            flags = flags._replace(batch=float(self._sizer.choose(self.world)), factor=factor)
+        return flags
+
+    def _finish_step(self) -> float | None:
+        if self._broken:
+            return None
+        if not self._last:  # nothing was sent on the way
+            self._exchange.send(self._heard())
+        try:
+            with self._membership.waiting():
+                flags, losses = self._exchange.settle([] if self._is.several else [ONLY])
+        except Broken:
+            self._give_up()
+            return None
+        if not self._is.several:
+            reducer = self._exchange.reducer(ONLY)
+            reducer.adopt()
+            if self._adaptive:
+                self._noise.big(reducer, self._step_samples, self._is.micro, self._exchange.scale())
+            self._exchange.apply(ONLY, flags.factor or 1.0)
+        self._commit(flags, losses)
+        return losses[0]
+
+    def _commit(self, flags: Flags, losses: list[float]) -> None:
+        """The step is done, here and now, whatever happens to anybody from here on."""
+        before, count = self._at.progress, self._step_samples
+        self._at.progress = plan.after(before, self._samples, self._at.batch)
+        self._at.updates = 0
+        if self._audit is not None:
+            start = before.cursor
+            self._audit.committed(self._group.number, before.step, before.epoch, start, start + count)
+        epoch_done = self._at.progress.epoch != before.epoch
+        for scheduler in self._is.schedulers.values():
+            if epoch_done or self._is.scheduler_per == "step":
+                scheduler.step()
+        if self._is.scaler is not None:
+            self._is.scaler.update()
+        self._wants = (flags.change > 0, flags.end > 0)
+        self._time(flags, count)
+        self._tell(losses)
+        if epoch_done and self._on_epoch is not None:
+            self._on_epoch(self)
+        self._save_if_due()
+
+    def _time(self, flags: Flags, count: int) -> None:
+        """What this step teaches of the best batch, and what the next one is."""
+        seconds = self._telling.committed()
+        if not self._adaptive:
+            return
+        micros = math.ceil(math.ceil(count / self._is.micro) / self.world)
+        if seconds is not None and count == self._at.batch:
+            self._sizer.timed(micros, seconds)
+        self._noise.teach(self._sizer, flags.small, flags.smalls)
+        if flags.batch and int(flags.batch) != self._at.batch:
+            self._at.batch = int(flags.batch)
+            self._plan()
+
+    def _give_up(self) -> None:
+        """Somebody was lost: forget this step."""
+        self._broken = True
+        self._micro = None
+        self._exchange.give_up()
+
+    @property
+    def _adaptive(self) -> bool:
+        return self._is.low < self._is.high
+
+    @property
+    def _step_samples(self) -> int:
+        """Samples of the step at hand: fewer at the end of an epoch."""
+        return min(self._at.batch, self._samples - self._at.progress.cursor)
+
+    # ------------------------------------------------------------------------------- between two steps
+
+    def _ready(self) -> bool:
+        """Whether there is a step to do, with a team to do it; ends the process when that is asked for."""
+        if self._wants[1]:
+            self._end()
+        finished = plan.finished(self._at.progress, self._is.epochs)
+        if self._group.number == 0 or self._broken or (self._wants[0] and not finished):
+            self._regroup()
+            finished = plan.finished(self._at.progress, self._is.epochs)
+        self._heed_strangers()
+        if finished:
+            self._save(wait=True)
+            self._tell([], now=True)
+        return not finished
+
+    def _regroup(self) -> None:
+        """Form the next team, and get level with its most advanced member."""
+        self._telling.interrupted(redo=self._broken)
+        while True:
+            try:
+                team = self._membership.join()
+            except Left:
+                self._leave()
+            except Broken as error:
+                raise RuntimeError(str(error)) from error
+            try:
+                with self._membership.waiting():
+                    self._at.level(self._group, self.device, self._load)
+                break
+            except Broken:
+                self._broken = True
+            except Differs as error:
+                self._refuse(error)
+        log.info("team %d: %d workers, this is number %d", team.number, self.world, self.rank)
+        self._broken = False
+        self._wants = (False, False)
+        self._noise = Noise()
+        self._membership.tell(self.steps)
+        self._plan()
+
+    def _plan(self) -> None:
+        """What this worker will do if nothing changes."""
+        self._batches = self._loader.batches(self._schedule())
+
+    def _schedule(self) -> Iterator[Micro]:
+        at, batch, rank, world = self._at.progress, self._at.batch, self.rank, self.world
+        while not plan.finished(at, self._is.epochs):
+            yield from plan.share(plan.micros(at, self._samples, batch, self._is.micro), rank, world)
+            at = plan.after(at, self._samples, batch)
+
+    def _refuse(self, error: Differs) -> NoReturn:
+        if self._at.anew:
+            raise error  # the whole job is at fault
+        sys.stderr.write(f"grus: this worker cannot join: {error}\n")
+        raise SystemExit(OUT)
+
+    def _end(self) -> NoReturn:
+        """All agreed to end after this step: the first one saves."""
+        deadline = time.monotonic() + PATIENCE
+        while not self._membership.orders().ends and time.monotonic() < deadline:
+            time.sleep(0.01)  # heard from the others; whoever asks will come to this one too
+        if self.rank == 0:
+            self._save(wait=True)
+        self._leave()
+
+    def _leave(self) -> NoReturn:
+        """Out of the team. If all of it ends with nobody agreed on who saves, everybody does."""
+        if self._broken and self._membership.orders().ends and self._at.height():
+            self._save(wait=True, anyway=True)
+        if self._checkpoints is not None:
+            self._checkpoints.wait()
+        raise SystemExit(0)
+
+    def _heed_strangers(self) -> None:
+        """SIGTERM of somebody who is not the control plane: this worker goes, the others go on."""
+        heard = self._membership.orders()
+        if not worker.asked_to_end() or heard.ends or heard.leave:
+            return
+        self._asked_at = self._asked_at or time.monotonic()
+        if time.monotonic() - self._asked_at > PATIENCE:
+            sys.stderr.write("grus: asked to end by SIGTERM; the other workers go on\n")
+            raise SystemExit(OUT)
+
+    # ----------------------------------------------------------------------------------- what is kept
+
+    def _load(self) -> dict[str, Any] | None:
+        found = self._checkpoints.load() if self._checkpoints is not None else None
+        if found is None:
+            return None
+        log.info("going on from the checkpoint of step %d", found[0])
+        return found[1]
+
+    def _save_if_due(self) -> None:
+        if time.monotonic() - self._saved_at >= self._is.checkpoint_every and self.rank == 0:
+            self._save(wait=False)
+
+    def _save(self, *, wait: bool, anyway: bool = False) -> None:
+        if self._checkpoints is None or not (self.rank == 0 or anyway):
+            return
+        self._saved_at = time.monotonic()
+        self._checkpoints.save(self.steps, self._at.capture(), wait=wait)
+        if wait:
+            self._checkpoints.wait()
+
+    def _tell(self, losses: list[float], *, now: bool = False) -> None:
+        self._membership.tell(self.steps)
+        if self.rank != 0:
+            return
+        at, batch = self._at.progress, self._at.batch
+        left = plan.steps_left(at, self._samples, batch, self._is.epochs)
+        named = zip(self._is.optimizers, losses, strict=False)
+        figures = {"loss" if name == ONLY else f"loss_{name}": loss for name, loss in named}
+        figures |= {"step": at.step, "total": at.step + left, "epoch": at.epoch, "batch": batch}
+        self._telling.report({**figures, "world": self.world}, batch, now=now)
+
+    def _find_membership(self) -> Membership:
+        control = os.environ.get("GRUS_CONTROL")
+        if control and os.environ.get("GRUS_BELL"):
+            backend = backend_for(self.device, self._is.backend)
+            return Job(Path(control), self._group, backend, self.device, self._is.hang_after)
+        if int(os.environ.get("WORLD_SIZE") or 1) > 1:
+            return Torchrun(self._group, backend_for(self.device, self._is.backend), self.device)
+        return Alone(self._group)
+
+
+def _device() -> torch.device:
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK") or 0))
+    torch.cuda.set_device(device)
+    return device
+
+
+def _parts(arguments: Arguments) -> dict[str, Stateful]:
+    """Everything with a state, by name."""
+    kinds: dict[str, dict[str, Any]] = {
+        "model": arguments.models,
+        "optimizer": arguments.optimizers,
+        "scheduler": arguments.schedulers,
+    }
+    parts: dict[str, Stateful] = {
+        f"{kind} {name}": one for kind, named in kinds.items() for name, one in named.items()
+    }
+    if arguments.scaler is not None:
+        parts["scaler"] = arguments.scaler
+    return {**parts, **{f"also {name}": one for name, one in arguments.also.items()}}
+
+
+def _power(arguments: Arguments) -> float:
+    """How the learning rate follows the gain of a larger batch: Adam and its kin divide noise out."""
+    plain = all(isinstance(one, torch.optim.SGD) for one in arguments.optimizers.values())
+    return 1.0 if plain else 0.5
+
+
+def _name() -> str:
+    """This process, among all that ever wrote to the same audit."""
+    return f"{os.environ.get('GRUS_WORKER', '0')}-{os.environ.get('HOSTNAME', 'here')}-{os.getpid()}"

@@ -1,0 +1,111 @@
+"""How far a worker is, and everything that this consists of; and how a new team gets level.
+
+The most advanced member gives its state to the rest of the team. Whoever receives one is nowhere until it has
+all of it: half a state must never look like a whole one, not even if the giver dies in the middle.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from grus.elastic import state
+from grus.elastic.batch_size import BatchSizer
+from grus.elastic.group import Group
+from grus.elastic.plan import Progress
+from grus.elastic.state import Differs, Stateful
+
+_UPDATES = 4096
+"""More updates than any step has."""
+
+
+class Standing:
+    def __init__(
+        self,
+        parts: Mapping[str, Stateful],
+        models: Mapping[str, torch.nn.Module],
+        sizer: BatchSizer,
+        seed: int,
+    ) -> None:
+        self.progress = Progress()
+        self.updates = 0
+        """Optimizers of the step under way that have been applied already: not to be applied again."""
+        self.batch = sizer.bounds.low
+        self._parts = parts
+        self._sizer = sizer
+        self._seed = seed
+        self._signature = state.signature(models)
+        self._whole = False
+        self.anew = True
+        """Whether the present team had nobody to go on from."""
+
+    def height(self) -> int:
+        """A number to compare workers by: 0 for one that has nothing to give."""
+        return 1 + self.progress.step * _UPDATES + self.updates if self._whole else 0
+
+    def capture(self) -> dict[str, Any]:
+        at = self.progress
+        return {
+            "parts": state.capture(self._parts),
+            "progress": [at.epoch, at.cursor, at.step],
+            "updates": self.updates,
+            "batch": self.batch,
+            "sizer": self._sizer.state(),
+            "seed": self._seed,
+            "signature": self._signature,
+        }
+
+    def restore(self, found: Mapping[str, Any]) -> None:
+        if objection := self._objection(found):
+            raise Differs(objection)
+        state.restore(self._parts, found["parts"])
+        self.progress = Progress(*found["progress"])
+        self.updates = found["updates"]
+        self.batch = found["batch"]
+        self._sizer.load(found["sizer"])
+        self._whole = True
+
+    def begin(self, saved: Callable[[], dict[str, Any] | None]) -> None:
+        """Begin the run: from a checkpoint, or from the start."""
+        if (found := saved()) is not None:
+            self.restore(found)
+        self._whole = True
+
+    def level(self, group: Group, device: torch.device, saved: Callable[[], dict[str, Any] | None]) -> bool:
+        """Bring all members to where the most advanced one is; whether any was ahead of this one.
+
+        Where nobody is anywhere, the first member begins the run. Raises Broken, Differs.
+        """
+        heights = self._heights(group, device)
+        anew = self.anew = not any(heights)
+        if anew and group.rank == 0:
+            self.begin(saved)
+        if group.world == 1 or (min(heights) == max(heights) and not anew):
+            return anew
+        source = 0 if anew else heights.index(max(heights))
+        if group.rank == source:
+            state.give(group, self.capture(), device)
+            return False
+        behind = anew or heights[group.rank] < max(heights)
+        own = self.capture()
+        if behind:
+            self._whole = False
+        found = state.take(group, source, device, own, self._objection)
+        if behind:
+            self.restore(found)
+        return behind
+
+    def _heights(self, group: Group, device: torch.device) -> list[int]:
+        heights = torch.zeros(group.world, dtype=torch.int64, device=device)
+        heights[group.rank] = self.height()
+        group.all_reduce(heights).wait()
+        group.settle()
+        return [int(one) for one in heights.tolist()]
+
+    def _objection(self, found: Mapping[str, Any]) -> str:
+        """Why that state is not for this worker; "" if it is."""
+        if differs := state.difference(self._signature, found["signature"]):
+            return f"the model is not the same: {differs}"
+        if found["seed"] != self._seed:
+            return f"the seed is {self._seed} here and {found['seed']} there"
+        return ""

@@ -1,0 +1,185 @@
+"""All that makes a run what it is, as one nested dict of tensors and plain values: taken, put back, sent.
+
+It is sent from the most advanced member of a team to those who are behind: as a skeleton, in which numbers
+stand for the tensors, and then the tensors, many at a time. Tensors go straight into those that the receiver
+has, where shape and type agree, so that nobody needs its memory twice.
+"""
+
+import io
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import torch
+
+from grus.elastic.backends import Broken
+from grus.elastic.group import Group
+
+CHUNK = 64 << 20
+"""Bytes sent at once."""
+
+
+class Stateful(Protocol):
+    """What a model, an optimizer, a scheduler or a gradient scaler is to us."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any], /) -> Any: ...
+
+
+class Differs(Exception):
+    """This worker's model is not the team's."""
+
+
+def capture(parts: Mapping[str, Stateful]) -> dict[str, Any]:
+    return {name: part.state_dict() for name, part in parts.items()}
+
+
+def restore(parts: Mapping[str, Stateful], state: Mapping[str, Any]) -> None:
+    missing = [name for name in parts if name not in state]
+    if missing:
+        raise Differs(
+            f"there is no state of {', '.join(missing)}: the program has changed since it was saved"
+        )
+    for name, part in parts.items():
+        try:
+            part.load_state_dict(state[name])
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise Differs(f"the state of {name} does not fit: {error}") from error
+
+
+def signature(models: Mapping[str, torch.nn.Module]) -> dict[str, str]:
+    """Name, shape and type of every tensor of the models."""
+    return {
+        f"{name}.{key}": f"{'×'.join(map(str, value.shape)) or 'one'} {_dtype(value)}"
+        for name, model in models.items()
+        for key, value in model.state_dict().items()
+        if isinstance(value, torch.Tensor)
+    }
+
+
+def difference(mine: Mapping[str, str], theirs: Mapping[str, str]) -> str:
+    """The first tensor in which two models differ, in words; "" if they do not."""
+    for name in [*mine, *theirs]:
+        here, there = mine.get(name, "missing"), theirs.get(name, "missing")
+        if here != there:
+            return f"{name} is {here} here and {there} there"
+    return ""
+
+
+def give(group: Group, state: dict[str, Any], device: torch.device) -> None:
+    """Send the whole state to all; everybody else calls `take`. Raises Broken if one of them refuses it."""
+    tensors: dict[str, torch.Tensor] = {}
+    skeleton = _strip(state, "", tensors)
+    buffer = io.BytesIO()
+    torch.save({"skeleton": skeleton, "kinds": {path: _kind(one) for path, one in tensors.items()}}, buffer)
+    content = torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8).to(device)
+    size = torch.tensor([content.numel()], dtype=torch.int64, device=device)
+    group.broadcast(size, group.rank).wait()
+    group.broadcast(content, group.rank).wait()
+    _agree(group, "", device)
+    _exchange(group, list(tensors.values()), group.rank, device)
+
+
+def take(
+    group: Group,
+    source: int,
+    device: torch.device,
+    own: dict[str, Any],
+    objection: Callable[[Mapping[str, Any]], str],
+) -> dict[str, Any]:
+    """Receive the state from the member `source`, where possible into the tensors of `own`.
+
+    Raises Differs if `objection` has a word to say on its plain values.
+    """
+    size = torch.zeros(1, dtype=torch.int64, device=device)
+    group.broadcast(size, source).wait()
+    group.settle()
+    content = torch.empty(int(size), dtype=torch.uint8, device=device)
+    group.broadcast(content, source).wait()
+    group.settle()
+    # Only plain values come out of it, never code.
+    told = torch.load(io.BytesIO(content.cpu().numpy().tobytes()), weights_only=True)
+    _agree(group, objection(told["skeleton"]), device)
+    mine: dict[str, torch.Tensor] = {}
+    _strip(own, "", mine)
+    tensors = {
+        path: mine[path] if path in mine and _kind(mine[path]) == tuple(kind) else _empty(*kind)
+        for path, kind in told["kinds"].items()
+    }
+    _exchange(group, list(tensors.values()), source, device)
+    state: dict[str, Any] = _fill(told["skeleton"], tensors)
+    return state
+
+
+def _agree(group: Group, objection: str, device: torch.device) -> None:
+    """Go on only if nobody objects: half of an exchange would leave the others waiting."""
+    (objections,) = group.sum([1.0 if objection else 0.0], device)
+    if objection:
+        raise Differs(objection)
+    if objections:
+        raise Broken("a worker with another model refused the state")
+
+
+def _exchange(group: Group, tensors: list[torch.Tensor], source: int, device: torch.device) -> None:
+    """Send or receive these tensors, many in one go."""
+    for chunk in _chunks(tensors):
+        flat = torch.cat([one.detach().reshape(-1).to(device) for one in chunk])
+        group.broadcast(flat, source).wait()
+        if group.rank == source:
+            continue
+        group.settle()
+        for one, piece in zip(chunk, flat.split([one.numel() for one in chunk]), strict=True):
+            one.detach().copy_(piece.view(one.shape))
+    group.settle()
+
+
+def _chunks(tensors: list[torch.Tensor]) -> list[list[torch.Tensor]]:
+    """Sorted by kind of number, so that sender and receiver cut alike."""
+    found: list[list[torch.Tensor]] = []
+    size = 0
+    for one in sorted(tensors, key=lambda one: str(one.dtype)):
+        bytes_ = one.numel() * one.element_size()
+        if not found or found[-1][0].dtype != one.dtype or size + bytes_ > CHUNK:
+            found.append([])
+            size = 0
+        found[-1].append(one)
+        size += bytes_
+    return found
+
+
+def _kind(tensor: torch.Tensor) -> tuple[tuple[int, ...], str, str]:
+    return tuple(tensor.shape), _dtype(tensor), tensor.device.type
+
+
+def _dtype(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _empty(shape: tuple[int, ...], dtype: str, device: str) -> torch.Tensor:
+    where = torch.device("cuda", torch.cuda.current_device()) if device == "cuda" else torch.device("cpu")
+    return torch.empty(tuple(shape), dtype=getattr(torch, dtype), device=where)
+
+
+_MARK = "\0tensor"
+
+
+def _strip(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
+    """The same structure with marks in place of tensors, which are collected by their paths."""
+    if isinstance(value, torch.Tensor):
+        tensors[path] = value
+        return (_MARK, path)
+    if isinstance(value, Mapping):
+        return {key: _strip(one, f"{path}/{key}", tensors) for key, one in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)([_strip(one, f"{path}/{index}", tensors) for index, one in enumerate(value)])
+    return value
+
+
+def _fill(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
+    if isinstance(value, tuple) and len(value) == 2 and value[0] == _MARK:
+        return tensors[value[1]]
+    if isinstance(value, dict):
+        return {key: _fill(one, tensors) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)([_fill(one, tensors) for one in value])
+    return value

@@ -1,0 +1,65 @@
+"""`grus.train`: the way in."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from grus.elastic.arguments import HANG_AFTER, check
+from grus.elastic.run import Run
+
+
+def train(
+    model: Any,
+    optimizer: Any,
+    dataset: Any,
+    *,
+    global_batch: int | tuple[int, int],
+    epochs: int,
+    scheduler: Any = None,
+    micro_batch: int | None = None,
+    seed: int = 0,
+    scaler: Any = None,
+    clip_norm: float | None = None,
+    collate: Any = None,
+    num_workers: int = 0,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float | None = None,
+    hang_after: float = HANG_AFTER,
+    audit: str | Path | None = None,
+    scheduler_per: str = "step",
+    exact: bool = True,
+    on_epoch: Callable[[Run], None] | None = None,
+    also: Any = None,
+    backend: str | None = None,
+) -> Run:
+    """Begin (or go on with) a training run; iterate over the result. Raises BadInput with every mistake.
+
+    `global_batch` samples make a step, on however many workers; a pair of bounds lets the gradients' noise
+    decide, with the learning rate scaled. `micro_batch` is what one worker computes at once and never
+    changes. `on_epoch(run)` is called on every worker when an epoch is done: the place for an evaluation.
+    `also` names further things with a `state_dict` that belong to the run (an average of the
+    weights, say).
+    """
+    arguments = check(
+        model,
+        optimizer,
+        dataset,
+        global_batch=global_batch,
+        epochs=epochs,
+        scheduler=scheduler,
+        micro_batch=micro_batch,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        audit=audit,
+        scheduler_per=scheduler_per,
+        exact=exact,
+        also=also,
+        seed=seed,
+        scaler=scaler,
+        clip_norm=clip_norm,
+        collate=collate,
+        num_workers=num_workers,
+        hang_after=hang_after,
+        backend=backend,
+    )
+    return Run(arguments, on_epoch)
