@@ -1,0 +1,62 @@
+"""The training as a Grus job: a real server with four virtual GPUs, resized as a user does it."""
+
+import shutil
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from benchmarks.grus_server import GrusServer
+from benchmarks.resizing import sides
+from benchmarks.resizing.steps import FOLDER
+from grus.sdk.client import Client
+
+KEPT = ("OMP_NUM_THREADS", "GLOO_SOCKET_IFNAME", "PYTHONPATH")
+"""What the rivals' workers find in their environment too."""
+
+
+class GrusJob:
+    """A server of its own and one job on it, for as long as the context lasts."""
+
+    def __init__(self, folder: Path, module: str, gpu: str, env: dict[str, str]) -> None:
+        self._folder = folder
+        self._server = GrusServer(pool=f"1x{sides.MOST}x16GB")
+        kept = {name: sides.environment(folder)[name] for name in KEPT}
+        self._document = {
+            "name": "resize",
+            "run": [sys.executable, "-m", module],
+            "resources": {"gpu": gpu},
+            "launch": "per-gpu",
+            "workdir": str(folder),
+            "env": {**kept, **env},
+        }
+
+    def __enter__(self) -> Self:
+        self._server.start()
+        self._client = Client(self._server.address, self._server.token)
+        self._job = self._client.submit(self._document)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+        shutil.copytree(self._server.root, self._folder / "server", ignore_dangling_symlinks=True)
+        self._server.stop()
+
+    def scale(self, workers: int) -> None:
+        self._client.scale(self._job.id, workers)
+
+
+class Grus(GrusJob):
+    """See `Side`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.logs = folder
+        env = {FOLDER: str(folder)}
+        super().__init__(folder, "benchmarks.resizing.worker_grus", f"1..{sides.MOST}", env)
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self.scale(1)
+        return self
