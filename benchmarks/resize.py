@@ -31,7 +31,7 @@ from benchmarks.resizing.summary import DEFAULTS, OURS, PREFIX, TORCHFT, TORCHRU
 
 ROUNDS = 5
 DEFAULT_ROUNDS = 1
-OVERHEAD_ROUNDS = 40
+OVERHEAD_ROUNDS = 80
 
 
 def main() -> int:

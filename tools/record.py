@@ -93,7 +93,24 @@ def table(record: Mapping[str, object], figures: Mapping[str, object]) -> str:
             f"| `{name}` | {' | '.join(shown(plain.get(side + name, '')) for side in SIDES)} |"
             for name in names
         ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_tables_of_cases(figures)])
+
+
+def _tables_of_cases(figures: Mapping[str, object]) -> list[str]:
+    """Figures that are given for the same cases (of each event, say) stand side by side, a case a line."""
+    cases: dict[tuple[str, ...], list[str]] = {}
+    for name, value in figures.items():
+        if isinstance(value, dict) and value and all(isinstance(one, int | float) for one in value.values()):
+            cases.setdefault(tuple(value), []).append(name)
+    lines = []
+    for keys, names in cases.items():
+        if len(names) == 1:
+            continue
+        lines += ["", f"| | {' | '.join(f'`{name}`' for name in names)} |", "| --- |" + " --- |" * len(names)]
+        for key in keys:
+            shown_values = (shown(value[key]) for value in map(figures.get, names) if isinstance(value, dict))
+            lines.append(f"| {key} | {' | '.join(shown_values)} |")
+    return lines
 
 
 def shown(value: object) -> str:

@@ -41,11 +41,16 @@ class GrusJob:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._client.close()
-        shutil.copytree(self._server.root, self._folder / "server", ignore_dangling_symlinks=True)
+        shutil.copytree(self._server.root, self._folder / "server", ignore=_pipes)
         self._server.stop()
 
     def scale(self, workers: int) -> None:
         self._client.scale(self._job.id, workers)
+
+
+def _pipes(folder: str, names: list[str]) -> list[str]:
+    """What cannot be copied."""
+    return [name for name in names if not (Path(folder, name).is_file() or Path(folder, name).is_dir())]
 
 
 class Grus(GrusJob):
