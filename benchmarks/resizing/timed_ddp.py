@@ -22,7 +22,7 @@ def main() -> None:
     for inputs, targets in DataLoader(data, batch_size=wide.BATCH, sampler=sampler):
         optimizer.zero_grad()
         loss = cross_entropy(parallel(inputs), targets)
-        loss.backward()  # type: ignore[no-untyped-call]  # torch has no types for it
+        loss.backward()
         optimizer.step()
         turn.step()
 

@@ -70,7 +70,7 @@ def main() -> None:
             optimizer.zero_grad()
             loss = workload.loss(parallel(inputs), targets)
             workload.compute()
-            loss.backward()  # type: ignore[no-untyped-call]  # torch has no types for it
+            loss.backward()
             optimizer.step()
             if manager.current_step() > before:
                 log.done(manager.current_step(), manager.num_participants())

@@ -38,7 +38,7 @@ def main() -> None:
             optimizer.zero_grad()
             loss = workload.loss(parallel(inputs), targets)
             workload.compute()
-            loss.backward()  # type: ignore[no-untyped-call]  # torch has no types for it
+            loss.backward()
             optimizer.step()
             step += 1
             log.done(step, world)
