@@ -407,6 +407,19 @@ def test_a_member_that_still_computes_is_given_ten_times_as_long() -> None:
     assert plane.job(job).lost == 2
 
 
+def test_a_member_that_falls_silent_after_the_others_began_to_wait_is_cut_off_too() -> None:
+    plane = Plane()
+    job = a_team(plane, 2)
+    since = plane.now
+    plane.engine.advance(5)
+    beat(plane, 1)
+    complain(plane, 0, since)
+    plane.after(5)
+    assert plane.job(job).team == 1
+    plane.after(5)
+    assert told(plane, "worker.0")["members"] == addresses(0)
+
+
 def test_a_complaint_that_has_passed_is_none() -> None:
     plane = Plane()
     job = a_team(plane, 2)

@@ -1,7 +1,7 @@
 """A worker that speaks the protocol of teams and computes nothing. Standard library only; run as a script.
 
 The folder in SPEAKER holds files by which a test says what happens: `done` ends everybody with 0, `stuck`
-makes everybody complain that they wait (since the file's time), `boot` lets those of later generations get
+makes everybody complain that they wait (since the time in it), `boot` lets those of later generations get
 ready, `fail` ends those at once that have not joined, with the code in it.
 """
 
@@ -24,6 +24,15 @@ def orders() -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     return found
+
+
+def stuck() -> float | None:
+    """Since when this worker waits, if that is too long."""
+    try:
+        since = float((FOLDER / "stuck").read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return since if time.time() > since + HANG_AFTER else None
 
 
 def say(ring: bool, **word: object) -> None:
@@ -50,10 +59,10 @@ def main() -> None:
         if not said and (not late or (FOLDER / "boot").exists()):
             said = True
             say(True, address=address)
-        stuck = (FOLDER / "stuck").stat().st_mtime if (FOLDER / "stuck").exists() else 0.0
         if said:
-            waits = stuck if time.time() > stuck + HANG_AFTER and stuck else None
-            say(bool(waits and complained != waits), address=address, team=team.get("number"), waits=waits)
+            waits = stuck()
+            rings = waits is not None and complained != waits
+            say(rings, address=address, team=team.get("number"), waits=waits, hang_after=HANG_AFTER)
             complained = waits or 0.0
         time.sleep(PACE)
 

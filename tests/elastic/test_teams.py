@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -101,8 +102,9 @@ def test_a_killed_member_is_replaced_and_the_others_know_at_once(stage: Stage) -
 def test_a_stopped_member_is_cut_off_when_the_others_complain(stage: Stage) -> None:
     pool, job = stage.pool, stage.begin()
     hung = pool.kill(job, 1, signal.SIGSTOP)
+    pool.until(lambda: Path(f"/proc/{hung}/stat").read_text().rpartition(")")[2].split()[0] == "T")
     number = pool.number(job)
-    stage.tell("stuck")
+    stage.tell("stuck", f"{time.time()}")
     pool.until(lambda: pool.job(job).broken > number)
     stage.tell_not("stuck")
     pool.until_size(job, 3)
@@ -116,7 +118,7 @@ def test_a_stopped_member_is_cut_off_when_the_others_complain(stage: Stage) -> N
 def test_when_all_wait_for_each_other_the_same_processes_meet_anew(stage: Stage) -> None:
     pool, job = stage.pool, stage.begin()
     before, number = pool.pids(job), pool.number(job)
-    stage.tell("stuck")
+    stage.tell("stuck", f"{time.time()}")
     pool.until(lambda: pool.job(job).broken > number)
     stage.tell_not("stuck")
     assert pool.pids(job) == before

@@ -29,6 +29,8 @@ REST = 60.0
 """Seconds for which a job does not grow after it has given up a seat."""
 VERY_LONG = 10.0
 """Times the patience of a waiting worker after which one that still computes counts as hung."""
+SILENCE = 3.0
+"""Seconds without a sign of life that say nothing yet: workers give one about every second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +178,11 @@ class _Draft:
         latest = max(word.waits or 0.0 for word in waiting.values())
         patience = max(word.patience for word in waiting.values())
         too_long = self._now >= _earliest(waiting) + VERY_LONG * patience
+        silent = max(latest, self._now - max(patience, SILENCE))
         for member in living:
             if member.id not in waiting:
                 beat = progress.read(self._own[member.id].said).at or 0.0
-                if too_long or beat < latest:
+                if too_long or beat < silent:
                     self._cut_off(member)
 
     def tend(self, start_timeout: float) -> None:
