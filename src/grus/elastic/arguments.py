@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,29 @@ class Arguments:
     exact: bool = True
     also: dict[str, Stateful] = field(default_factory=dict)
     backend: str | None = None
+
+    @property
+    def adaptive(self) -> bool:
+        return self.low < self.high
+
+    @property
+    def lr_power(self) -> float:
+        """How the learning rate follows the gain of a larger batch: Adam and its kin divide noise out."""
+        return 1.0 if all(isinstance(one, torch.optim.SGD) for one in self.optimizers.values()) else 0.5
+
+    @property
+    def parts(self) -> dict[str, Stateful]:
+        """Everything with a state, by name."""
+        kinds: dict[str, Mapping[str, Any]] = {
+            "model": self.models,
+            "optimizer": self.optimizers,
+            "scheduler": self.schedulers,
+            "also": self.also,
+        }
+        named: dict[str, Stateful] = {
+            f"{kind} {name}": one for kind, group in kinds.items() for name, one in group.items()
+        }
+        return named if self.scaler is None else {**named, "scaler": self.scaler}
 
 
 def check(
@@ -120,7 +144,10 @@ def _checkpoint(given: str | Path | None) -> Path | None:
     job = os.environ.get("GRUS_JOB")
     if job is None:
         return Path(given) if given is not None else None
-    return Path(given or os.environ.get("GRUS_CHECKPOINT") or "checkpoints") / job
+    folder = Path(given or os.environ.get("GRUS_CHECKPOINT") or "checkpoints")
+    with suppress(OSError):  # what is wrong with it is said when the job's own folder is made in it
+        folder.mkdir(exist_ok=True)
+    return folder / job
 
 
 def _about_models(

@@ -22,7 +22,9 @@ from typing import Protocol
 import torch
 
 from grus.elastic import orders
-from grus.elastic.backends import Backend, Broken, Communicator, Store, dist
+from grus.elastic.arguments import Arguments
+from grus.elastic.backends import Backend, Broken, Communicator, Store, backend_for, dist
+from grus.elastic.device_errors import end_apart
 from grus.elastic.group import Group
 from grus.elastic.orders import Orders, Team
 from grus.sdk import worker
@@ -210,6 +212,8 @@ class Job:
                 raise Left
             if team is not None and team.number > tried and team.me is not None:
                 return team
+            if self._group.number == 0:
+                self._waits_since = time.monotonic()  # not admitted yet: nobody to complain of
             time.sleep(QUICK if time.monotonic() - since < BEAT else LOOK)
 
     def _form(self, team: Team) -> None:
@@ -263,6 +267,18 @@ class Job:
                 raise Broken("there are newer orders")
         if outcome[0] is not None:
             raise outcome[0]
+
+
+def find_membership(arguments: Arguments, group: Group, device: torch.device) -> Membership:
+    """By what the environment says: a Grus job, torchrun, or nothing of the kind."""
+    control = os.environ.get("GRUS_CONTROL")
+    if control and os.environ.get("GRUS_BELL"):
+        end_apart()
+        backend = backend_for(device, arguments.backend)
+        return Job(Path(control), group, backend, device, arguments.hang_after)
+    if int(os.environ.get("WORLD_SIZE") or 1) > 1:
+        return Torchrun(group, backend_for(device, arguments.backend), device)
+    return Alone(group)
 
 
 def _listen(host: str) -> tuple[Store, str]:

@@ -22,34 +22,30 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
 
 from grus.elastic import plan
 from grus.elastic.arguments import ONLY, Arguments
-from grus.elastic.audit import Audit
-from grus.elastic.backends import Broken, backend_for
+from grus.elastic.backends import Broken
 from grus.elastic.batch import Batch, Step
 from grus.elastic.batch_size import BatchSizer
-from grus.elastic.checkpoints import Checkpoints
+from grus.elastic.device_errors import OUT
 from grus.elastic.evaluation import evaluating, share_statistics
 from grus.elastic.exchange import Exchange, Flags
 from grus.elastic.group import Group
+from grus.elastic.keeping import Keeping
 from grus.elastic.loader import Loader
-from grus.elastic.membership import Alone, Job, Left, Membership, Torchrun
+from grus.elastic.membership import Left, find_membership
 from grus.elastic.noise import Noise
 from grus.elastic.plan import Micro
 from grus.elastic.standing import Standing
-from grus.elastic.state import Differs, Stateful
-from grus.elastic.telling import Telling
+from grus.elastic.state import Differs
 from grus.sdk import worker
 
 log = logging.getLogger(__name__)
 
-OUT = 75
-"""Exit code of a worker that is of no more use to its team, while the team goes on."""
 PATIENCE = 2.0
 """Seconds between a request to end and the words that say what is meant."""
 
@@ -74,18 +70,9 @@ class Run:
             device=self.device,
         )
         self._samples = self._loader.samples
-        self._sizer = BatchSizer(arguments.low, arguments.high, arguments.micro, power=_power(arguments))
-        self._at = Standing(_parts(arguments), arguments.models, self._sizer, arguments.seed)
-        self._checkpoints = (
-            Checkpoints(arguments.checkpoint, on_saved=lambda _: worker.saved())
-            if arguments.checkpoint is not None
-            else None
-        )
-        if self._checkpoints is not None:
-            self._checkpoints.check()
-        self._saved_at = time.monotonic()
-        self._telling = Telling()
-        self._audit = Audit(arguments.audit, _name()) if arguments.audit is not None else None
+        self._sizer = BatchSizer(arguments.low, arguments.high, arguments.micro, power=arguments.lr_power)
+        self._at = Standing(arguments, self._sizer, self._samples)
+        self._keeping = Keeping(arguments, self._group, self._at, self._samples)
         self._batches: Iterator[tuple[Micro, Any]] = iter(())
         self._micro: Micro | None = None
         self._last = False
@@ -93,12 +80,11 @@ class Run:
         self._wants = (False, False)
         """A change of team, or the end, agreed upon with the last step."""
         self._noise = Noise()
-        self._order: tuple[int, list[int]] = (-1, [])
         self._asked_at: float | None = None
         self._done_here = 0
         """Updates of this step that the loop has asked for so far."""
         worker.asked_to_end()
-        self._membership = self._find_membership()
+        self._membership = find_membership(arguments, self._group, self.device)
 
     # ------------------------------------------------------------------------------------- for users
 
@@ -147,7 +133,7 @@ class Run:
             self._broken = True
         with evaluating(models):
             yield
-        self._telling.rested()
+        self._keeping.telling.rested()
 
     def mean(self, value: float, weight: float = 1.0) -> float:
         """The weighted mean over all workers (all must ask); if one was lost, that of this one alone."""
@@ -197,11 +183,7 @@ class Run:
 
     def _next_batch(self) -> Batch:
         micro, data = next(self._batches)
-        if self._audit is not None:
-            if self._order[0] != micro.epoch:
-                self._order = (micro.epoch, plan.order(self._is.seed, micro.epoch, self._samples).tolist())
-            samples = self._order[1][micro.start : micro.stop]
-            self._audit.processed(self._group.number, micro.step, micro.epoch, micro.index, samples)
+        self._keeping.processed(micro)
         return Batch(micro, data)
 
     def _enter(self, micro: Micro, walk: int, *, last: bool) -> None:
@@ -234,7 +216,7 @@ class Run:
         if self._last:
             self._exchange.send(self._heard(), arm=[ONLY])
         self._exchange.backward(loss, micro)
-        if self._adaptive:
+        if self._is.adaptive:
             self._noise.small(self._exchange.reducer(ONLY), micro, self._exchange.scale())
         return self._finish_step() if self._last else None
 
@@ -268,7 +250,7 @@ class Run:
         """What this worker has to tell the others with this step."""
         heard = self._membership.orders()
         flags = Flags(change=float(heard.number > self._group.number), end=float(heard.ends))
-        if not self._adaptive:
+        if not self._is.adaptive:
             return flags
         small, smalls = self._noise.carried
         flags = flags._replace(small=small, smalls=smalls)
@@ -291,7 +273,7 @@ class Run:
         if not self._is.several:
             reducer = self._exchange.reducer(ONLY)
             reducer.adopt()
-            if self._adaptive:
+            if self._is.adaptive:
                 self._noise.big(reducer, self._step_samples, self._is.micro, self._exchange.scale())
             self._exchange.apply(ONLY, flags.factor or 1.0)
         self._commit(flags, losses)
@@ -302,9 +284,7 @@ class Run:
         before, count = self._at.progress, self._step_samples
         self._at.progress = plan.after(before, self._samples, self._at.batch)
         self._at.updates = 0
-        if self._audit is not None:
-            start = before.cursor
-            self._audit.committed(self._group.number, before.step, before.epoch, start, start + count)
+        self._keeping.committed(before, count)
         epoch_done = self._at.progress.epoch != before.epoch
         for scheduler in self._is.schedulers.values():
             if epoch_done or self._is.scheduler_per == "step":
@@ -313,15 +293,16 @@ class Run:
             self._is.scaler.update()
         self._wants = (flags.change > 0, flags.end > 0)
         self._time(flags, count)
-        self._tell(losses)
+        self._membership.tell(self.steps)
+        self._keeping.report(losses)
         if epoch_done and self._on_epoch is not None:
             self._on_epoch(self)
-        self._save_if_due()
+        self._keeping.save_if_due()
 
     def _time(self, flags: Flags, count: int) -> None:
         """What this step teaches of the best batch, and what the next one is."""
-        seconds = self._telling.committed()
-        if not self._adaptive:
+        seconds = self._keeping.telling.committed()
+        if not self._is.adaptive:
             return
         micros = math.ceil(math.ceil(count / self._is.micro) / self.world)
         if seconds is not None and count == self._at.batch:
@@ -336,10 +317,6 @@ class Run:
         self._broken = True
         self._micro = None
         self._exchange.give_up()
-
-    @property
-    def _adaptive(self) -> bool:
-        return self._is.low < self._is.high
 
     @property
     def _step_samples(self) -> int:
@@ -357,14 +334,14 @@ class Run:
             self._regroup()
             finished = plan.finished(self._at.progress, self._is.epochs)
         self._heed_strangers()
-        if finished:
-            self._save(wait=True)
-            self._tell([], now=True)
+        if finished and self.rank == 0:
+            self._keeping.save()
+            self._keeping.report([], now=True)
         return not finished
 
     def _regroup(self) -> None:
         """Form the next team, and get level with its most advanced member."""
-        self._telling.interrupted(redo=self._broken)
+        self._keeping.telling.interrupted(redo=self._broken)
         while True:
             try:
                 team = self._membership.join()
@@ -374,7 +351,7 @@ class Run:
                 raise RuntimeError(str(error)) from error
             try:
                 with self._membership.waiting():
-                    self._at.level(self._group, self.device, self._load)
+                    self._at.level(self._group, self.device, self._keeping.load)
                 break
             except Broken:
                 self._broken = True
@@ -409,15 +386,14 @@ class Run:
         while not self._membership.orders().ends and time.monotonic() < deadline:
             time.sleep(0.01)  # heard from the others; whoever asks will come to this one too
         if self.rank == 0:
-            self._save(wait=True)
+            self._keeping.save()
         self._leave()
 
     def _leave(self) -> NoReturn:
         """Out of the team. If all of it ends with nobody agreed on who saves, everybody does."""
         if self._broken and self._membership.orders().ends and self._at.height():
-            self._save(wait=True, anyway=True)
-        if self._checkpoints is not None:
-            self._checkpoints.wait()
+            self._keeping.save()
+        self._keeping.wait()
         raise SystemExit(0)
 
     def _heed_strangers(self) -> None:
@@ -430,47 +406,6 @@ class Run:
             sys.stderr.write("grus: asked to end by SIGTERM; the other workers go on\n")
             raise SystemExit(OUT)
 
-    # ----------------------------------------------------------------------------------- what is kept
-
-    def _load(self) -> dict[str, Any] | None:
-        found = self._checkpoints.load() if self._checkpoints is not None else None
-        if found is None:
-            return None
-        log.info("going on from the checkpoint of step %d", found[0])
-        return found[1]
-
-    def _save_if_due(self) -> None:
-        if time.monotonic() - self._saved_at >= self._is.checkpoint_every and self.rank == 0:
-            self._save(wait=False)
-
-    def _save(self, *, wait: bool, anyway: bool = False) -> None:
-        if self._checkpoints is None or not (self.rank == 0 or anyway):
-            return
-        self._saved_at = time.monotonic()
-        self._checkpoints.save(self.steps, self._at.capture(), wait=wait)
-        if wait:
-            self._checkpoints.wait()
-
-    def _tell(self, losses: list[float], *, now: bool = False) -> None:
-        self._membership.tell(self.steps)
-        if self.rank != 0:
-            return
-        at, batch = self._at.progress, self._at.batch
-        left = plan.steps_left(at, self._samples, batch, self._is.epochs)
-        named = zip(self._is.optimizers, losses, strict=False)
-        figures = {"loss" if name == ONLY else f"loss_{name}": loss for name, loss in named}
-        figures |= {"step": at.step, "total": at.step + left, "epoch": at.epoch, "batch": batch}
-        self._telling.report({**figures, "world": self.world}, batch, now=now)
-
-    def _find_membership(self) -> Membership:
-        control = os.environ.get("GRUS_CONTROL")
-        if control and os.environ.get("GRUS_BELL"):
-            backend = backend_for(self.device, self._is.backend)
-            return Job(Path(control), self._group, backend, self.device, self._is.hang_after)
-        if int(os.environ.get("WORLD_SIZE") or 1) > 1:
-            return Torchrun(self._group, backend_for(self.device, self._is.backend), self.device)
-        return Alone(self._group)
-
 
 def _device() -> torch.device:
     if not torch.cuda.is_available():
@@ -478,29 +413,3 @@ def _device() -> torch.device:
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK") or 0))
     torch.cuda.set_device(device)
     return device
-
-
-def _parts(arguments: Arguments) -> dict[str, Stateful]:
-    """Everything with a state, by name."""
-    kinds: dict[str, dict[str, Any]] = {
-        "model": arguments.models,
-        "optimizer": arguments.optimizers,
-        "scheduler": arguments.schedulers,
-    }
-    parts: dict[str, Stateful] = {
-        f"{kind} {name}": one for kind, named in kinds.items() for name, one in named.items()
-    }
-    if arguments.scaler is not None:
-        parts["scaler"] = arguments.scaler
-    return {**parts, **{f"also {name}": one for name, one in arguments.also.items()}}
-
-
-def _power(arguments: Arguments) -> float:
-    """How the learning rate follows the gain of a larger batch: Adam and its kin divide noise out."""
-    plain = all(isinstance(one, torch.optim.SGD) for one in arguments.optimizers.values())
-    return 1.0 if plain else 0.5
-
-
-def _name() -> str:
-    """This process, among all that ever wrote to the same audit."""
-    return f"{os.environ.get('GRUS_WORKER', '0')}-{os.environ.get('HOSTNAME', 'here')}-{os.getpid()}"

@@ -10,34 +10,31 @@ from typing import Any
 import torch
 
 from grus.elastic import state
+from grus.elastic.arguments import Arguments
 from grus.elastic.batch_size import BatchSizer
 from grus.elastic.group import Group
 from grus.elastic.plan import Progress
-from grus.elastic.state import Differs, Stateful
+from grus.elastic.state import Differs
 
 _UPDATES = 4096
 """More updates than any step has."""
 
 
 class Standing:
-    def __init__(
-        self,
-        parts: Mapping[str, Stateful],
-        models: Mapping[str, torch.nn.Module],
-        sizer: BatchSizer,
-        seed: int,
-    ) -> None:
+    def __init__(self, arguments: Arguments, sizer: BatchSizer, samples: int) -> None:
         self.progress = Progress()
         self.updates = 0
         """Optimizers of the step under way that have been applied already: not to be applied again."""
-        self.batch = sizer.bounds.low
-        self._parts = parts
-        self._sizer = sizer
-        self._seed = seed
-        self._signature = state.signature(models)
-        self._whole = False
+        self.batch = sizer.bounds.low if arguments.adaptive else arguments.low
         self.anew = True
         """Whether the present team had nobody to go on from."""
+        self._parts = arguments.parts
+        self._sizer = sizer
+        self._adaptive = arguments.adaptive
+        self._same = {"seed": arguments.seed, "samples": samples}
+        """Numbers in which all workers of a run must agree."""
+        self._signature = state.signature(arguments.models)
+        self._whole = False
 
     def height(self) -> int:
         """A number to compare workers by: 0 for one that has nothing to give."""
@@ -49,9 +46,8 @@ class Standing:
             "parts": state.capture(self._parts),
             "progress": [at.epoch, at.cursor, at.step],
             "updates": self.updates,
-            "batch": self.batch,
             "sizer": self._sizer.state(),
-            "seed": self._seed,
+            "same": self._same,
             "signature": self._signature,
         }
 
@@ -61,8 +57,9 @@ class Standing:
         state.restore(self._parts, found["parts"])
         self.progress = Progress(*found["progress"])
         self.updates = found["updates"]
-        self.batch = found["batch"]
         self._sizer.load(found["sizer"])
+        if self._adaptive:
+            self.batch = self._sizer.batch
         self._whole = True
 
     def begin(self, saved: Callable[[], dict[str, Any] | None]) -> None:
@@ -106,6 +103,7 @@ class Standing:
         """Why that state is not for this worker; "" if it is."""
         if differs := state.difference(self._signature, found["signature"]):
             return f"the model is not the same: {differs}"
-        if found["seed"] != self._seed:
-            return f"the seed is {self._seed} here and {found['seed']} there"
+        for name, value in self._same.items():
+            if found["same"][name] != value:
+                return f"{name} is not the same: {value} here, {found['same'][name]} there"
         return ""

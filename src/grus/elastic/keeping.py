@@ -1,0 +1,99 @@
+"""What outlives a step: checkpoints, the audit, reports. All of it from this worker's point of view."""
+
+import logging
+import os
+import time
+from typing import Any
+
+from grus.elastic import plan
+from grus.elastic.arguments import ONLY, Arguments
+from grus.elastic.audit import Audit
+from grus.elastic.checkpoints import Checkpoints
+from grus.elastic.group import Group
+from grus.elastic.plan import Micro, Progress
+from grus.elastic.standing import Standing
+from grus.elastic.telling import Telling
+from grus.sdk import worker
+
+log = logging.getLogger(__name__)
+
+
+class Keeping:
+    def __init__(self, arguments: Arguments, group: Group, standing: Standing, samples: int) -> None:
+        self._is = arguments
+        self._group = group
+        self._at = standing
+        self._samples = samples
+        self.telling = Telling()
+        self._audit = Audit(arguments.audit, _name()) if arguments.audit is not None else None
+        self._order: tuple[int, list[int]] = (-1, [])
+        self._checkpoints = None
+        if arguments.checkpoint is not None:
+            self._checkpoints = Checkpoints(arguments.checkpoint, on_saved=lambda _: worker.saved())
+            self._checkpoints.check()
+        self._saved_at = time.monotonic()
+
+    # -------------------------------------------------------------------------------------- checkpoints
+
+    def load(self) -> dict[str, Any] | None:
+        """The newest whole checkpoint, if there is one."""
+        found = self._checkpoints.load() if self._checkpoints is not None else None
+        if found is None:
+            return None
+        log.info("going on from the checkpoint of step %d", found[0])
+        return found[1]
+
+    def save_if_due(self) -> None:
+        """In the background. All workers are alike between two steps, so that one of them is enough."""
+        if self._group.rank == 0 and time.monotonic() - self._saved_at >= self._is.checkpoint_every:
+            self._save(wait=False)
+
+    def save(self) -> None:
+        """Now, and wait until it is durable."""
+        self._save(wait=True)
+        self.wait()
+
+    def wait(self) -> None:
+        """Until what is being written is durable."""
+        if self._checkpoints is not None:
+            self._checkpoints.wait()
+
+    def _save(self, *, wait: bool) -> None:
+        if self._checkpoints is not None:
+            self._saved_at = time.monotonic()
+            self._checkpoints.save(self._at.progress.step, self._at.capture(), wait=wait)
+
+    # -------------------------------------------------------------------------------------------- audit
+
+    def processed(self, micro: Micro) -> None:
+        """This worker is about to use a micro-batch."""
+        if self._audit is None:
+            return
+        if self._order[0] != micro.epoch:
+            self._order = (micro.epoch, plan.order(self._is.seed, micro.epoch, self._samples).tolist())
+        samples = self._order[1][micro.start : micro.stop]
+        self._audit.processed(self._group.number, micro.step, micro.epoch, micro.index, samples)
+
+    def committed(self, before: Progress, count: int) -> None:
+        """A step of so many samples is done."""
+        if self._audit is not None:
+            stop = before.cursor + count
+            self._audit.committed(self._group.number, before.step, before.epoch, before.cursor, stop)
+
+    # ------------------------------------------------------------------------------------------ reports
+
+    def report(self, losses: list[float], *, now: bool = False) -> None:
+        """How far the run is, told by the first worker."""
+        if self._group.rank != 0:
+            return
+        at, batch = self._at.progress, self._at.batch
+        left = plan.steps_left(at, self._samples, batch, self._is.epochs)
+        named = zip(self._is.optimizers, losses, strict=False)
+        figures = {"loss" if name == ONLY else f"loss_{name}": loss for name, loss in named}
+        figures |= {"step": at.step, "total": at.step + left, "epoch": at.epoch, "batch": batch}
+        self.telling.report({**figures, "world": self._group.world}, batch, now=now)
+
+
+def _name() -> str:
+    """This process, among all that ever wrote to the same audit."""
+    return f"{os.environ.get('GRUS_WORKER', '0')}-{os.environ.get('HOSTNAME', 'here')}-{os.getpid()}"
