@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils.data import IterableDataset
 
+from grus.elastic.batch_size import BatchSizer
 from grus.elastic.state import Stateful
 from grus.model.errors import BadInput, Mistake
 
@@ -49,13 +50,21 @@ class Arguments:
     backend: str | None = None
 
     @property
+    def stream(self) -> bool:
+        """Whether the dataset has no length."""
+        return _endless(self.dataset)
+
+    @property
     def adaptive(self) -> bool:
         return self.low < self.high
 
-    @property
-    def lr_power(self) -> float:
-        """How the learning rate follows the gain of a larger batch: Adam and its kin divide noise out."""
-        return 1.0 if all(isinstance(one, torch.optim.SGD) for one in self.optimizers.values()) else 0.5
+    def sizer(self) -> BatchSizer | None:
+        """What chooses the global batch; None if it is fixed."""
+        if not self.adaptive:
+            return None
+        # How the learning rate follows the gain of a larger batch: Adam and its kin divide noise out.
+        plain = all(isinstance(one, torch.optim.SGD) for one in self.optimizers.values())
+        return BatchSizer(self.low, self.high, self.micro, power=1.0 if plain else 0.5)
 
     @property
     def parts(self) -> dict[str, Stateful]:
@@ -99,7 +108,7 @@ def check(
     mistakes = [
         *_about_models(models, optimizers, schedulers),
         *_about_batch(low, high, micro, adaptive=isinstance(global_batch, tuple)),
-        *_about_data(dataset, low, exact=exact),
+        *_about_data(dataset, low, exact=exact, several=several, audited=audit is not None),
     ]
     if epochs < 1:
         mistakes.append(Mistake("epochs", "must be at least 1", str(epochs)))
@@ -179,18 +188,31 @@ def _about_batch(low: int, high: int, micro: int, *, adaptive: bool) -> list[Mis
         found.append(Mistake("global_batch", "must be at least 1", str(low)))
     if adaptive and not low < high:
         found.append(Mistake("global_batch", "(least, most) must grow", f"{low}, {high}"))
+    elif adaptive and 1 <= micro <= low and -(-low // micro) * micro > high:
+        rule = f"must have room for a whole number of micro-batches of {micro}"
+        found.append(Mistake("global_batch", rule, f"{low}, {high}"))
     if not 1 <= micro <= max(1, low):
         found.append(Mistake("micro_batch", "must be from 1 to the (least) global batch", str(micro)))
     return found
 
 
-def _about_data(dataset: Any, low: int, *, exact: bool) -> list[Mistake]:
-    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
-        if not exact:
+def _about_data(dataset: Any, low: int, *, exact: bool, several: bool, audited: bool) -> list[Mistake]:
+    kind = type(dataset).__name__
+    if not _endless(dataset):
+        if len(dataset) >= low:
             return []
-        rule = "has no length, so that samples cannot be used exactly once; say exact=False for at least once"
-        return [Mistake("dataset", rule, type(dataset).__name__)]
-    if len(dataset) < low:
         rule = f"has fewer samples than one step takes: global_batch is {low}"
         return [Mistake("dataset", rule, f"{len(dataset)} samples")]
-    return []
+    if exact:
+        rule = "has no length, so that samples cannot be used exactly once; say exact=False for at least once"
+        return [Mistake("dataset", rule, kind)]
+    found = []
+    if several:
+        found.append(Mistake("dataset", "must have a length where there are several optimizers", kind))
+    if audited:
+        found.append(Mistake("audit", "needs a dataset with a length", kind))
+    return found
+
+
+def _endless(dataset: Any) -> bool:
+    return isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__")

@@ -30,6 +30,8 @@ class Flags(NamedTuple):
     small: float = 0.0
     """Squared norms of the small gradients of the step before, and how many there are."""
     smalls: float = 0.0
+    weight: float = 0.0
+    """Part of the step's samples that was there: 1, but where streams end."""
 
 
 class Exchange:

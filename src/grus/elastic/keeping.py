@@ -87,10 +87,11 @@ class Keeping:
         if self._group.rank != 0:
             return
         at, batch = self._at.progress, self._at.batch
-        left = plan.steps_left(at, self._samples, batch, self._is.epochs)
         named = zip(self._is.optimizers, losses, strict=False)
         figures = {"loss" if name == ONLY else f"loss_{name}": loss for name, loss in named}
-        figures |= {"step": at.step, "total": at.step + left, "epoch": at.epoch, "batch": batch}
+        figures |= {"step": at.step, "epoch": at.epoch, "batch": batch}
+        if not self._is.stream:
+            figures["total"] = at.step + plan.steps_left(at, self._samples, batch, self._is.epochs)
         self.telling.report({**figures, "world": self._group.world}, batch, now=now)
 
 

@@ -108,6 +108,12 @@ class Reducer:
         for parameter in self.parameters:
             parameter.grad = None
 
+    def scale(self, factor: float) -> None:
+        """Multiply the gradients as they stand."""
+        for parameter in self.parameters:
+            if parameter.grad is not None:
+                parameter.grad.mul_(factor)
+
     def squared_norm(self) -> torch.Tensor:
         """Of the gradients as they stand."""
         grads = [one.grad for one in self.parameters if one.grad is not None]

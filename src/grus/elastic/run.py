@@ -30,22 +30,23 @@ from grus.elastic import plan
 from grus.elastic.arguments import ONLY, Arguments
 from grus.elastic.backends import Broken
 from grus.elastic.batch import Batch, Step
-from grus.elastic.batch_size import BatchSizer
 from grus.elastic.device_errors import OUT
 from grus.elastic.evaluation import evaluating, share_statistics
 from grus.elastic.exchange import Exchange, Flags
 from grus.elastic.group import Group
 from grus.elastic.keeping import Keeping
-from grus.elastic.loader import Loader
+from grus.elastic.loader import Loader, Stream
 from grus.elastic.membership import Left, find_membership
 from grus.elastic.noise import Noise
-from grus.elastic.plan import Micro
+from grus.elastic.plan import Micro, Progress
 from grus.elastic.standing import Standing
 from grus.elastic.state import Differs
 from grus.sdk import worker
 
 log = logging.getLogger(__name__)
 
+ENDLESS = 1 << 62
+"""Samples of a stream, as far as a plan goes."""
 PATIENCE = 2.0
 """Seconds between a request to end and the words that say what is meant."""
 
@@ -62,15 +63,9 @@ class Run:
         self.model: Any = arguments.models if arguments.several else arguments.models[ONLY]
         self._group = Group()
         self._exchange = Exchange(arguments, self._group, self.device)
-        self._loader = Loader(
-            arguments.dataset,
-            seed=arguments.seed,
-            collate=arguments.collate,
-            num_workers=arguments.num_workers,
-            device=self.device,
-        )
-        self._samples = self._loader.samples
-        self._sizer = BatchSizer(arguments.low, arguments.high, arguments.micro, power=arguments.lr_power)
+        self._loader = _loader(arguments, self.device)
+        self._samples = self._loader.samples if isinstance(self._loader, Loader) else ENDLESS
+        self._sizer = arguments.sizer()
         self._at = Standing(arguments, self._sizer, self._samples)
         self._keeping = Keeping(arguments, self._group, self._at, self._samples)
         self._batches: Iterator[tuple[Micro, Any]] = iter(())
@@ -81,6 +76,8 @@ class Run:
         """A change of team, or the end, agreed upon with the last step."""
         self._noise = Noise()
         self._asked_at: float | None = None
+        self._weight = 0.0
+        """Part of the step's samples that this worker has used."""
         self._done_here = 0
         """Updates of this step that the loop has asked for so far."""
         worker.asked_to_end()
@@ -156,18 +153,20 @@ class Run:
         mine = self._mine()
         for left in range(len(mine) - 1, -1, -1):
             batch = self._next_batch()
+            if batch is None:
+                break
             self._enter(batch.micro, 0, last=left == 0)
             yield batch
             if self._micro is not None:
                 raise RuntimeError("run.step(loss) must be called once for every batch")
-            if self._broken:
+            if self._broken or self._last:
                 return
-        if not mine:
-            self._last = False
-            self._finish_step()
+        # No part in this step, or a stream that has ended: the others still need the exchange.
+        self._last = False
+        self._finish_step()
 
     def _whole_step(self) -> Iterator[Step]:
-        batches = [self._next_batch() for _ in self._mine()]
+        batches = [batch for _ in self._mine() if (batch := self._next_batch()) is not None]
         step = self._at.progress.step
         yield Step(batches, lambda batch, walk: self._enter(batch.micro, walk, last=False))
         if not self._broken and self._at.progress.step == step:
@@ -176,15 +175,20 @@ class Run:
     def _mine(self) -> tuple[Micro, ...]:
         """This worker's micro-batches of the step at hand."""
         self._done_here = 0
+        self._weight = 0.0
         self._noise.begin(self._at.progress.step)
         self._exchange.begin()
         step = plan.micros(self._at.progress, self._samples, self._at.batch, self._is.micro)
         return plan.share(step, self.rank, self.world)
 
-    def _next_batch(self) -> Batch:
-        micro, data = next(self._batches)
-        self._keeping.processed(micro)
-        return Batch(micro, data)
+    def _next_batch(self) -> Batch | None:
+        """None where a stream has ended before its time."""
+        found = next(self._batches, None)
+        if found is None:
+            return None
+        self._weight += found[0].weight
+        self._keeping.processed(found[0])
+        return Batch(*found)
 
     def _enter(self, micro: Micro, walk: int, *, last: bool) -> None:
         """Chance belongs to the micro-batch, not to the worker that happens to compute it."""
@@ -249,8 +253,10 @@ class Run:
     def _heard(self) -> Flags:
         """What this worker has to tell the others with this step."""
         heard = self._membership.orders()
-        flags = Flags(change=float(heard.number > self._group.number), end=float(heard.ends))
-        if not self._is.adaptive:
+        flags = Flags(
+            change=float(heard.number > self._group.number), end=float(heard.ends), weight=self._weight
+        )
+        if self._sizer is None:
             return flags
         small, smalls = self._noise.carried
         flags = flags._replace(small=small, smalls=smalls)
@@ -270,11 +276,16 @@ class Run:
         except Broken:
             self._give_up()
             return None
+        if self._samples == ENDLESS and not flags.weight:
+            self._end_stream()
+            return None
         if not self._is.several:
             reducer = self._exchange.reducer(ONLY)
             reducer.adopt()
             if self._is.adaptive:
                 self._noise.big(reducer, self._step_samples, self._is.micro, self._exchange.scale())
+            if self._samples == ENDLESS:
+                reducer.scale(1.0 / flags.weight)
             self._exchange.apply(ONLY, flags.factor or 1.0)
         self._commit(flags, losses)
         return losses[0]
@@ -302,7 +313,7 @@ class Run:
     def _time(self, flags: Flags, count: int) -> None:
         """What this step teaches of the best batch, and what the next one is."""
         seconds = self._keeping.telling.committed()
-        if not self._is.adaptive:
+        if self._sizer is None:
             return
         micros = math.ceil(math.ceil(count / self._is.micro) / self.world)
         if seconds is not None and count == self._at.batch:
@@ -311,6 +322,13 @@ class Run:
         if flags.batch and int(flags.batch) != self._at.batch:
             self._at.batch = int(flags.batch)
             self._plan()
+
+    def _end_stream(self) -> None:
+        """Nobody had anything left: this was no step, but the end of the epoch."""
+        self._at.progress = Progress(self.epoch + 1, 0, self.steps)
+        if self._on_epoch is not None:
+            self._on_epoch(self)
+        self._plan()
 
     def _give_up(self) -> None:
         """Somebody was lost: forget this step."""
@@ -405,6 +423,17 @@ class Run:
         if time.monotonic() - self._asked_at > PATIENCE:
             sys.stderr.write("grus: asked to end by SIGTERM; the other workers go on\n")
             raise SystemExit(OUT)
+
+
+def _loader(arguments: Arguments, device: torch.device) -> Loader | Stream:
+    how: dict[str, Any] = {
+        "collate": arguments.collate,
+        "num_workers": arguments.num_workers,
+        "device": device,
+    }
+    if arguments.stream:
+        return Stream(arguments.dataset, size=arguments.micro, **how)
+    return Loader(arguments.dataset, seed=arguments.seed, **how)
 
 
 def _device() -> torch.device:

@@ -21,16 +21,15 @@ _UPDATES = 4096
 
 
 class Standing:
-    def __init__(self, arguments: Arguments, sizer: BatchSizer, samples: int) -> None:
+    def __init__(self, arguments: Arguments, sizer: BatchSizer | None, samples: int) -> None:
         self.progress = Progress()
         self.updates = 0
         """Optimizers of the step under way that have been applied already: not to be applied again."""
-        self.batch = sizer.bounds.low if arguments.adaptive else arguments.low
+        self.batch = sizer.bounds.low if sizer is not None else arguments.low
         self.anew = True
         """Whether the present team had nobody to go on from."""
         self._parts = arguments.parts
         self._sizer = sizer
-        self._adaptive = arguments.adaptive
         self._same = {"seed": arguments.seed, "samples": samples}
         """Numbers in which all workers of a run must agree."""
         self._signature = state.signature(arguments.models)
@@ -46,7 +45,7 @@ class Standing:
             "parts": state.capture(self._parts),
             "progress": [at.epoch, at.cursor, at.step],
             "updates": self.updates,
-            "sizer": self._sizer.state(),
+            "sizer": self._sizer.state() if self._sizer is not None else {},
             "same": self._same,
             "signature": self._signature,
         }
@@ -57,8 +56,8 @@ class Standing:
         state.restore(self._parts, found["parts"])
         self.progress = Progress(*found["progress"])
         self.updates = found["updates"]
-        self._sizer.load(found["sizer"])
-        if self._adaptive:
+        if self._sizer is not None:
+            self._sizer.load(found["sizer"])
             self.batch = self._sizer.batch
         self._whole = True
 
