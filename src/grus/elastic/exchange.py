@@ -111,6 +111,7 @@ class Exchange:
                 group["lr"] = group["lr"] * factor
         if scaler is not None:
             scaler.step(optimizer)
+            scaler.update()  # now and not at the end of the step: it is part of what must not be done twice
         else:
             optimizer.step()
         for group, rate in zip(optimizer.param_groups, rates, strict=True):

@@ -129,6 +129,8 @@ class Job:
         self._orders = Orders()
         self._seen: tuple[int, int] = (0, 0)
         self._waits_since: float | None = None
+        self._tried = 0
+        """The newest team that this worker is in, or has tried to form."""
         self._step = 0
         threading.Thread(target=self._watch, name="grus-watcher", daemon=True).start()
 
@@ -160,9 +162,10 @@ class Job:
         worker.tell(
             elastic={
                 "address": self._address,
-                "team": self._group.number,
+                "team": self._tried,
                 "step": self._step,
                 "waits": since,
+                "hang_after": self._hang_after,
             }
         )
         if ring or late:
@@ -192,10 +195,9 @@ class Job:
 
     def join(self) -> Team:
         with self.waiting():
-            tried = self._group.number
             while True:
-                team = self._next(tried)
-                tried = team.number
+                team = self._next(self._tried)
+                self._tried = team.number
                 # A member is gone already, or there are newer orders: the next team will do.
                 with suppress(Broken, RuntimeError, OSError):
                     self._form(team)

@@ -300,8 +300,6 @@ class Run:
         for scheduler in self._is.schedulers.values():
             if epoch_done or self._is.scheduler_per == "step":
                 scheduler.step()
-        if self._is.scaler is not None:
-            self._is.scaler.update()
         self._wants = (flags.change > 0, flags.end > 0)
         self._time(flags, count)
         self._membership.tell(self.steps)

@@ -37,7 +37,9 @@ class Standing:
 
     def height(self) -> int:
         """A number to compare workers by: 0 for one that has nothing to give."""
-        return 1 + self.progress.step * _UPDATES + self.updates if self._whole else 0
+        at = self.progress
+        # The epoch counts too: where streams end, it changes without a step.
+        return 1 + (at.epoch + at.step) * _UPDATES + self.updates if self._whole else 0
 
     def capture(self) -> dict[str, Any]:
         at = self.progress
@@ -45,7 +47,8 @@ class Standing:
             "parts": state.capture(self._parts),
             "progress": [at.epoch, at.cursor, at.step],
             "updates": self.updates,
-            "sizer": self._sizer.state() if self._sizer is not None else {},
+            # The batch that all use now; the first worker may have chosen another for a step that was lost.
+            "sizer": {**self._sizer.state(), "batch": self.batch} if self._sizer is not None else {},
             "same": self._same,
             "signature": self._signature,
         }
