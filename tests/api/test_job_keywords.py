@@ -47,7 +47,7 @@ def test_every_mistake_is_told_under_the_name_of_its_keyword() -> None:
 @pytest.mark.parametrize("run", [None, 5, [], [["a"]], ""])
 def test_a_job_needs_something_to_run(run: object) -> None:
     with pytest.raises(BadInput, match="run"):
-        Job(run)  # type: ignore[arg-type]
+        Job(run)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_resources_may_also_be_given_as_in_a_job_file() -> None:

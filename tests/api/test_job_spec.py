@@ -36,7 +36,7 @@ def request(gpu: object, **resources: object) -> Request:
 def test_a_full_job_becomes_the_spec_that_it_says() -> None:
     assert to_spec(read(JobIn, FULL)) == Spec(
         name="resnet",
-        queue="vision",  # type: ignore[arg-type]
+        queue="vision",  # type: ignore[arg-type]  # plain text for a name
         run=("/bin/sh", "-c", "python train.py"),
         request=Request(
             (Role("worker", Range(2, 8), Replica(gpus=1, types=("A100",), cpu=4000, memory=32 * 10**9)),),

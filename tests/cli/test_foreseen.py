@@ -17,7 +17,7 @@ def in_(**time: float) -> str:
 
 
 def an_eta(**given: object) -> EtaOut:
-    return EtaOut(at=in_(), **given)  # type: ignore[arg-type]
+    return EtaOut(at=in_(), **given)  # type: ignore[arg-type]  # keywords of many types
 
 
 def waits() -> dict[str, str]:

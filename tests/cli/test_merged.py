@@ -40,11 +40,11 @@ class Gang:
 
 
 def so_far(gang: Gang) -> str:
-    return "".join(Merged(gang, "j1").so_far())  # type: ignore[arg-type]
+    return "".join(Merged(gang, "j1").so_far())  # type: ignore[arg-type]  # a stand-in
 
 
 def followed(gang: Gang) -> list[str]:
-    return list(Merged(gang, "j1").follow(gang.next))  # type: ignore[arg-type]
+    return list(Merged(gang, "j1").follow(gang.next))  # type: ignore[arg-type]  # a stand-in
 
 
 def test_what_is_there_is_told_worker_by_worker_in_whole_lines() -> None:

@@ -92,7 +92,7 @@ class StoreContract(LogContract):
     ) -> None:
         futures = [
             store.create(a_job("j1"), an_event()),
-            store.create(replace(a_job("j2"), **bad), an_event()),  # type: ignore[arg-type]
+            store.create(replace(a_job("j2"), **bad), an_event()),  # type: ignore[arg-type]  # keywords of many types
             store.create(a_job("j3"), an_event()),
         ]
         with pytest.raises(BadInput):

@@ -32,8 +32,8 @@ def a_spec(name: str = "job", **changes: object) -> Spec:
         for key in list(changes)
         if key in ("setup", "launch", "snapshot", "workdir", "run", "checkpoint")
     }
-    spec = a_job(name, **changes).spec  # type: ignore[arg-type]
-    return replace(spec, workdir="/", **own) if "workdir" not in own else replace(spec, **own)  # type: ignore[arg-type]
+    spec = a_job(name, **changes).spec  # type: ignore[arg-type]  # keywords of many types
+    return replace(spec, workdir="/", **own) if "workdir" not in own else replace(spec, **own)  # type: ignore[arg-type]  # keywords of many types
 
 
 class Plane:

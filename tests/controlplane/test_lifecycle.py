@@ -35,7 +35,7 @@ def running_job(phase: Phase = Phase.RUNNING, *, size: int = 2, retries: int = 0
     job = a_job("j", gpus=size, retries=retries)
     seats = tuple(Seat("worker", i, NodeId("n"), (DeviceId(f"n-{i}"),), GPU) for i in range(size))
     made = replace(job, phase=phase, attempt=1, generation=1, seats=seats, started_at=1000.0, version=3)
-    return replace(made, **changes)  # type: ignore[arg-type]
+    return replace(made, **changes)  # type: ignore[arg-type]  # keywords of many types
 
 
 def statuses(job: Job, *states: str, attempt: int = 1) -> dict[WorkerId, WorkerStatus]:

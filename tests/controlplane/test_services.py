@@ -134,7 +134,7 @@ def test_bad_submits_are_refused_and_nothing_is_stored(
     plane: Plane, spec: dict[str, object], field: str
 ) -> None:
     with pytest.raises(BadInput) as caught:
-        plane.services.submit(ANN, a_spec(**spec))  # type: ignore[arg-type]
+        plane.services.submit(ANN, a_spec(**spec))  # type: ignore[arg-type]  # keywords of many types
     assert field in {mistake.field for mistake in caught.value.mistakes}
     assert plane.store.jobs() == []
 
@@ -164,7 +164,7 @@ def test_the_launch_is_chosen_by_what_fits_a_node() -> None:
     plane = Plane(pool="2x2")
 
     def launch(**spec: object) -> Launch:
-        return plane.services.submit(ANN, a_spec(**spec), launch_given=False).result().spec.launch  # type: ignore[arg-type]
+        return plane.services.submit(ANN, a_spec(**spec), launch_given=False).result().spec.launch  # type: ignore[arg-type]  # keywords of many types
 
     assert launch(gpus=2) is Launch.ONCE
     assert launch(gpus=3) is Launch.PER_GPU

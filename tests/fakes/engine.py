@@ -251,7 +251,7 @@ class SimulatedEngine:
 
     def _change(self, worker: WorkerId, **changes: object) -> None:
         one = self.workers_alive.known[worker]
-        one.status = replace(one.status, **changes)  # type: ignore[arg-type]
+        one.status = replace(one.status, **changes)  # type: ignore[arg-type]  # keywords of many types
         self._tell(one.status)
 
     def _tell(self, status: WorkerStatus) -> None:

@@ -55,7 +55,7 @@ def _a_node(name: str, gpus: int, kind: str, island: int) -> Node:
 def with_device(nodes: Sequence[Node], device: str, **changes: object) -> tuple[Node, ...]:
     """The same pool with one GPU changed, e.g. `health=Health.DIRTY`."""
     return tuple(
-        replace(node, devices=tuple(replace(d, **changes) if d.id == device else d for d in node.devices))  # type: ignore[arg-type]
+        replace(node, devices=tuple(replace(d, **changes) if d.id == device else d for d in node.devices))  # type: ignore[arg-type]  # keywords of many types
         for node in nodes
     )
 
@@ -94,7 +94,7 @@ def a_queue(
 
 def a_role(name: str, replicas: int | str, gpus: Gpus, **extra: object) -> Role:
     """A role: so many replicas (a number or "2..4"), each taking this (1 | 0.5 | "12GB" | 0)."""
-    return Role(name, a_range(replicas), replace(a_replica(gpus), **extra))  # type: ignore[arg-type]
+    return Role(name, a_range(replicas), replace(a_replica(gpus), **extra))  # type: ignore[arg-type]  # keywords of many types
 
 
 def a_range(text: int | str) -> Range:

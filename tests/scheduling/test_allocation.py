@@ -16,7 +16,7 @@ RULE = Rule(patience=math.inf)
 
 def a_candidate(key: str, power: float = 0.8, **changes: object) -> Candidate[str]:
     made = Candidate(key, SIZES, tuple(size**power for size in SIZES), length=1000.0)
-    return replace(made, **changes)  # type: ignore[arg-type]
+    return replace(made, **changes)  # type: ignore[arg-type]  # keywords of many types
 
 
 def best_possible(candidates: list[Candidate[str]], gpus: int, rule: Rule) -> float:

@@ -30,7 +30,7 @@ def test_a_request_that_could_run_in_some_state_of_the_pool_fits() -> None:
 def test_what_never_fits_is_told_the_nearest_request_that_does(
     changes: dict[str, int | str], nearest: str
 ) -> None:
-    sentence = never_fits(full().snapshot, a_job("x", queue="A", **changes).spec)  # type: ignore[arg-type]
+    sentence = never_fits(full().snapshot, a_job("x", queue="A", **changes).spec)  # type: ignore[arg-type]  # keywords of many types
     assert sentence
     assert nearest in sentence
 
@@ -62,7 +62,7 @@ def test_a_request_for_what_is_reserved_for_others_is_refused_with_their_names()
 def test_a_size_that_never_fits_is_told_the_nearest_of_the_jobs_own_that_does(
     changes: dict[str, str], size: Range, nearest: str
 ) -> None:
-    sentence = never_fits_at(full().snapshot, a_job("x", queue="A", **changes).spec, size)  # type: ignore[arg-type]
+    sentence = never_fits_at(full().snapshot, a_job("x", queue="A", **changes).spec, size)  # type: ignore[arg-type]  # keywords of many types
     assert f"the nearest size that fits {nearest}" in sentence
 
 

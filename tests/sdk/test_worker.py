@@ -74,7 +74,7 @@ def test_a_report_never_fills_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 def test_a_figure_that_is_no_number_is_named() -> None:
     with pytest.raises(TypeError, match="loss"):
-        worker.report(loss="low")  # type: ignore[arg-type]
+        worker.report(loss="low")  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_a_report_that_cannot_be_written_warns_and_the_run_goes_on(

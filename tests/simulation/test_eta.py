@@ -52,7 +52,7 @@ def knowing(job: Job, *ran: float) -> Durations:
 
 
 def asked(present: Present, durations: Durations, **more: object) -> dict[str, Forecast]:
-    return dict(forecast(present, durations, costs=FREE, worlds=16, **more))  # type: ignore[arg-type]
+    return dict(forecast(present, durations, costs=FREE, worlds=16, **more))  # type: ignore[arg-type]  # keywords of many types
 
 
 def wait(name: str, gpus: int = 1, *, user: str = "ann", priority: int | None = None) -> Job:
@@ -214,5 +214,5 @@ def test_the_policy_that_runs_is_the_one_that_foresees() -> None:
     for policy in ("fifo", "srtf"):
         told = asked(replace(a_present(*jobs), policy=policy), durations)
         starts = {job: told[job].start for job in ("b", "c")}
-        first[policy] = min(starts, key=lambda job: starts[job].quantile(0.5))  # type: ignore[union-attr]
+        first[policy] = min(starts, key=lambda job: starts[job].quantile(0.5))  # type: ignore[union-attr]  # every one of them has a start
     assert first == {"fifo": "b", "srtf": "c"}

@@ -149,7 +149,7 @@ def test_jobs_that_are_under_way_go_on_from_where_they_are() -> None:
 def test_a_job_that_could_never_start_is_refused_before_anything_runs(work: object, words: str) -> None:
     queues = [a_queue("default", quota=2), a_queue("small", quota=2)]
     with pytest.raises(BadInput, match=words):
-        a_simulation("1x4", [a_work("fine"), work], *queues)  # type: ignore[list-item]
+        a_simulation("1x4", [a_work("fine"), work], *queues)  # type: ignore[list-item]  # wrong on purpose
 
 
 def test_progress_is_told_up_to_the_last_job() -> None:

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import plotly.graph_objects as go  # type: ignore[import-untyped]
+import plotly.graph_objects as go  # type: ignore[import-untyped]  # no types
 import pytest
 
 from grus.simulation.drawing import BINS, MOST_BARS, QUANTILES, Drawn, draw, over_time, packed, quantiles
@@ -39,7 +39,7 @@ class Reader(HTMLParser):
         given = dict(attrs)
         self.tags.append(tag)
         self.links += [value for name in ("src", "href") if (value := given.get(name)) is not None]
-        self.ids += [given["id"]] if given.get("id") else []  # type: ignore[list-item]
+        self.ids += [given["id"]] if given.get("id") else []  # type: ignore[list-item]  # an id is text
         self._figure = given.get("data-plot") or ""
 
     def handle_data(self, data: str) -> None:

@@ -50,7 +50,7 @@ def test_every_published_workload_is_read_whole(number: int, folder: Path, curve
 
 def test_the_duration_is_that_of_the_asked_batch_on_the_asked_gpus(curves: Curves) -> None:
     (work,) = read_trace([HEADING, "cifar10-0,107,cifar10,6,2048\n"], curves=lambda: curves)
-    app = read_application(data_folder() / "traces" / "cifar10")  # type: ignore[operator]
+    app = read_application(data_folder() / "traces" / "cifar10")  # type: ignore[operator]  # there, or the test is skipped
     assert work.duration == seconds(app, 6, 2048)
     assert (work.submit, work.gpus, work.user, work.line) == (107.0, 6, "cifar10", 2)
     assert work.duration / work.rate(2) == pytest.approx(seconds(app, 2, 2048))

@@ -59,7 +59,7 @@ def a_trace(seed: int, jobs: int = 40) -> list[Work]:
 def a_run(seed: int, queues: tuple[Queue, ...] = QUEUES, **more: object) -> Simulation:
     nodes = a_pool("2x4")
     faults = random_faults(nodes, 0.0, 600.0, between=400.0, repair=50.0, seed=seed)
-    return Simulation(nodes, queues, a_trace(seed), costs=COSTS, faults=faults, history=True, **more)  # type: ignore[arg-type]
+    return Simulation(nodes, queues, a_trace(seed), costs=COSTS, faults=faults, history=True, **more)  # type: ignore[arg-type]  # keywords of many types
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -107,7 +107,7 @@ class Judge:
 
     def decide(self, snapshot: object, now: float) -> Decisions:
         self.before = self.facts()
-        return decide(snapshot, now)  # type: ignore[arg-type]
+        return decide(snapshot, now)  # type: ignore[arg-type]  # a stand-in
 
     def watch(self, simulation: Simulation, decisions: Decisions) -> None:
         assert self.before is not None

@@ -154,7 +154,7 @@ def test_a_job_that_the_smaller_pool_could_never_run_is_named_before_anything_ru
         compare(
             Scenario(PRESENT, parse_nodes("1x4xV100+1x2xV100"), (a_queue("a"), a_queue("b")), tuple(works)),
             Change(remove=("node-0",)),
-            runner=lambda scenarios: ran.extend(scenarios) or [],  # type: ignore[func-returns-value]
+            runner=lambda scenarios: ran.extend(scenarios) or [],  # type: ignore[func-returns-value]  # extend gives None, which is meant
         )
     assert ran == []
 

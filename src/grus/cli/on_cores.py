@@ -27,7 +27,7 @@ def _here(scenarios: "Sequence[Scenario]", advance: Callable[[int], None]) -> "l
     outcomes, before = [], 0
     for scenario in scenarios:
         base = before
-        outcomes.append(run(scenario, lambda done, _, base=base: advance(base + done)))  # type: ignore[misc]
+        outcomes.append(run(scenario, lambda done, _, base=base: advance(base + done)))  # type: ignore[misc]  # the default binds the loop's value; mypy sees one parameter too many
         before += len(scenario.works)
     return outcomes
 

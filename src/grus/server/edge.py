@@ -83,4 +83,4 @@ def answers(kind: type[BaseModel], values: list[Any]) -> Response:
 
 @cache
 def _lists(kind: type[BaseModel]) -> TypeAdapter[list[BaseModel]]:
-    return TypeAdapter(list[kind])  # type: ignore[valid-type]
+    return TypeAdapter(list[kind])  # type: ignore[valid-type]  # a type made at run time

@@ -17,7 +17,7 @@ class PatientProtocol(HttpToolsProtocol):
 
     _deadline: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's own signature is as narrow
         super().connection_made(transport)
         self._expect_headers()
 

@@ -24,7 +24,7 @@ class Codec(Generic[T]):
         self._name = kind.__name__.lower()
         self._encoder = msgspec.json.Encoder()
         self._one = msgspec.json.Decoder(kind)
-        self._many = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
+        self._many = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]  # a type made at run time
 
     def encode(self, value: T) -> str:
         """Raises BadInput if reading the text back would not give an equal value."""
