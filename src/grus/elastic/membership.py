@@ -22,7 +22,6 @@ from typing import Protocol
 import torch
 
 from grus.elastic import orders
-from grus.elastic.arguments import Arguments
 from grus.elastic.backends import Backend, Broken, Communicator, Store, backend_for, dist
 from grus.elastic.device_errors import end_apart
 from grus.elastic.group import Group
@@ -271,15 +270,16 @@ class Job:
             raise outcome[0]
 
 
-def find_membership(arguments: Arguments, group: Group, device: torch.device) -> Membership:
+def find_membership(
+    group: Group, device: torch.device, *, backend: str | None, hang_after: float
+) -> Membership:
     """By what the environment says: a Grus job, torchrun, or nothing of the kind."""
     control = os.environ.get("GRUS_CONTROL")
     if control and os.environ.get("GRUS_BELL"):
         end_apart()
-        backend = backend_for(device, arguments.backend)
-        return Job(Path(control), group, backend, device, arguments.hang_after)
+        return Job(Path(control), group, backend_for(device, backend), device, hang_after)
     if int(os.environ.get("WORLD_SIZE") or 1) > 1:
-        return Torchrun(group, backend_for(device, arguments.backend), device)
+        return Torchrun(group, backend_for(device, backend), device)
     return Alone(group)
 
 

@@ -81,7 +81,9 @@ class Run:
         self._done_here = 0
         """Updates of this step that the loop has asked for so far."""
         worker.asked_to_end()
-        self._membership = find_membership(arguments, self._group, self.device)
+        self._membership = find_membership(
+            self._group, self.device, backend=arguments.backend, hang_after=arguments.hang_after
+        )
 
     # ------------------------------------------------------------------------------------- for users
 

@@ -1,0 +1,109 @@
+"""Who takes part: this process's one group, and how it joins teams.
+
+A worker joins when it first needs the others (`elastic.run`, or an exchange), not in `init`: those who are
+training go on while a new one still makes its model. Until then `rank` and `size` are what it was started
+with; `elastic.run` calls the reset callbacks when they turn out otherwise.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from grus.elastic.adapters.horovod.errors import HorovodInternalError
+from grus.elastic.backends import Broken
+from grus.elastic.group import Group
+from grus.elastic.membership import Membership, find_membership
+
+HANG_AFTER = 30.0
+"""Seconds without an answer from the others before this worker complains."""
+
+
+class World:
+    """Lives as long as the process; `team` is None until the first join."""
+
+    def __init__(self) -> None:
+        self.initialized = False
+        self.group = Group()
+        self._membership: Membership | None = None
+
+    @property
+    def joined(self) -> bool:
+        return self.group.number > 0
+
+    @property
+    def device(self) -> torch.device:
+        """Where small tensors of our own are exchanged."""
+        if torch.cuda.is_available():
+            return torch.device("cuda", torch.cuda.current_device())
+        return torch.device("cpu")
+
+    @property
+    def membership(self) -> Membership:
+        if self._membership is None:
+            self._membership = find_membership(self.group, self.device, backend=None, hang_after=HANG_AFTER)
+        return self._membership
+
+    def join(self) -> None:
+        """Form the next team. Raises Left when this worker is none of it, Broken where there is no next."""
+        self.membership.join()
+
+    @contextmanager
+    def together(self) -> Iterator[Group]:
+        """For an exchange: joins first if need be; a lost worker becomes Horovod's error."""
+        needs_init()
+        if not self.joined:
+            self.join()
+        try:
+            with self.membership.waiting():
+                yield self.group
+                self.group.settle()
+        except Broken as error:
+            raise HorovodInternalError(f"an exchange failed: {error}") from error
+
+
+world = World()
+
+
+def init(*_: object, **__: object) -> None:
+    world.initialized = True
+
+
+def shutdown() -> None:
+    world.initialized = False
+
+
+def is_initialized() -> bool:
+    return world.initialized
+
+
+def needs_init() -> None:
+    if not world.initialized:
+        raise ValueError("Horovod has not been initialized; use hvd.init().")
+
+
+def rank() -> int:
+    needs_init()
+    return world.group.rank if world.joined else _number("RANK", 0)
+
+
+def size() -> int:
+    needs_init()
+    return world.group.world if world.joined else _number("WORLD_SIZE", 1)
+
+
+def local_rank() -> int:
+    """Which GPU of its machine: that does not change while the process lives."""
+    needs_init()
+    return _number("LOCAL_RANK", 0)
+
+
+def local_size() -> int:
+    """Workers on this machine when this one was started."""
+    needs_init()
+    return _number("LOCAL_WORLD_SIZE", size())
+
+
+def _number(name: str, otherwise: int) -> int:
+    return int(os.environ.get(name, otherwise))
