@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from grus.elastic.run import Run as Run
     from grus.elastic.train import train as train
     from grus.sdk.client import Client as Client
     from grus.sdk.client import Handle as Handle
@@ -24,6 +25,7 @@ _HOMES = {
     "Client": "grus.sdk.client",
     "Handle": "grus.sdk.client",
     "Job": "grus.sdk.jobs",
+    "Run": "grus.elastic.run",
     "checkpoint_path": "grus.sdk.worker",
     "params": "grus.sdk.worker",
     "report": "grus.sdk.worker",
@@ -37,6 +39,7 @@ __all__ = [
     "Client",
     "Handle",
     "Job",
+    "Run",
     "checkpoint_path",
     "params",
     "report",

@@ -109,9 +109,13 @@ def test_gain_and_efficiency_are_monotone_and_bounded(scale: float, base: int, m
     assert gain(scale, batch, base) == pytest.approx(efficiency(scale, batch, base) * batch / base)
 
 
-def test_step_times_are_a_line_and_one_count_is_split_in_half() -> None:
+def test_step_times_are_a_line_and_one_count_leaves_room_for_a_guess() -> None:
     assert fitted([]) is None
-    assert fitted([(4, 2.0)]) == StepTime(1.0, 0.25)
+    only = fitted([(4, 2.0)])
+    assert only is not None
+    assert (only.fixed, only.each) == pytest.approx((1.6, 0.1))
+    assert fitted([(4, 2.0)], each=0.3) == StepTime(pytest.approx(0.8), 0.3)  # type: ignore[arg-type]  # compares like a float
+    assert fitted([(4, 2.0)], each=3.0) == StepTime(0.0, 0.5)
     found = fitted([(1, 0.15), (2, 0.2), (4, 0.3)])
     assert found is not None
     assert (found.fixed, found.each) == pytest.approx((0.1, 0.05))

@@ -30,6 +30,8 @@ SECONDS = (1e-9, 1e9)
 """A step lasts no less and no longer."""
 WARM = 10
 """Observations before the noise is believed."""
+GUESS = 0.8
+"""Fixed part of a step's time while only one batch size was timed."""
 WORTH = 1.05
 """A change of batch must promise at least this factor."""
 LARGEST_CHANGE = 2
@@ -108,17 +110,20 @@ class StepTime:
         return self.fixed + self.each * micros_per_rank
 
 
-def fitted(pairs: Iterable[tuple[int, float]]) -> StepTime | None:
+def fitted(pairs: Iterable[tuple[int, float]], each: float | None = None) -> StepTime | None:
     """The line through measured (micro-batches per worker, seconds), neither part negative; None without any.
 
-    From one count alone half of the time is taken to be fixed: a guess that a second count settles.
+    One count alone leaves it open. Then `each` says what a micro-batch takes, if that is known (it hardly
+    depends on the number of workers); if not, most of the time is taken to be fixed, so that a larger batch
+    is tried where the noise allows it, and a second count settles the matter.
     """
     known = [(count, seconds) for count, seconds in pairs if count > 0 and _lasting(seconds)]
     if not known:
         return None
     if len({count for count, _ in known}) == 1:
         count, seconds = known[0][0], sum(seconds for _, seconds in known) / len(known)
-        return StepTime(seconds / 2, seconds / 2 / count)
+        each = min(each, seconds / count) if each is not None else (1 - GUESS) * seconds / count
+        return StepTime(seconds - each * count, each)
     # Relative errors: a long step would otherwise drown the short ones.
     weights = [1 / (seconds * seconds) for _, seconds in known]
     total = sum(weights)
@@ -129,9 +134,9 @@ def fitted(pairs: Iterable[tuple[int, float]]) -> StepTime | None:
         w * (count - mean_count) * (seconds - mean_time)
         for w, (count, seconds) in zip(weights, known, strict=True)
     )
-    each = max(0.0, joint / spread)
-    fixed = mean_time - each * mean_count
-    return StepTime(fixed, each) if fixed >= 0 else StepTime(0.0, mean_time / mean_count)
+    slope = max(0.0, joint / spread)
+    fixed = mean_time - slope * mean_count
+    return StepTime(fixed, slope) if fixed >= 0 else StepTime(0.0, mean_time / mean_count)
 
 
 def _lasting(seconds: float) -> bool:
@@ -228,7 +233,8 @@ class BatchSizer:
         return self.batch
 
     def step_time(self) -> StepTime | None:
-        return fitted(self._seconds.items()) or self._before
+        before = self._before
+        return fitted(self._seconds.items(), before.each if before is not None else None) or before
 
     def lr_factor(self, batch: int) -> float:
         """What the base learning rate is multiplied by when a step has that many samples."""
