@@ -55,7 +55,7 @@ def trained(images: ModuleType, batch: int | tuple[int, int]) -> tuple[float, li
 def test_the_final_loss_is_that_of_the_fixed_batch(
     images: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On one CPU a larger batch saves no time; an exchange that takes as long as thirty micro-batches is pretended."""
+    """A larger batch saves no time on one CPU: an exchange as long as thirty micro-batches is pretended."""
     fixed, steady = trained(images, 128)
     measured = BatchSizer.timed
     monkeypatch.setattr(
