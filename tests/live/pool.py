@@ -75,6 +75,7 @@ class LivePool(ServerProcess):
             "run": ["cat", str(gate.path)],
             "resources": {"gpu": gpus},
             "checkpoint": {"grace": "5s"},
+            "resize": "live",
             "workdir": str(self._work),
             **more,
         }

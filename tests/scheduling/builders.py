@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from grus.model.cluster import Device, Health, Node
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
-from grus.model.jobs import PRIORITIES, Affinity, Checkpoint, Job, JobType, Launch, Spec
+from grus.model.jobs import PRIORITIES, Affinity, Checkpoint, Job, JobType, Launch, Resizing, Spec
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU, Range, Replica, Request, Role
 
@@ -136,6 +136,7 @@ def a_job(
     types: Sequence[str] = (),
     sizes: Sequence[int] = (),
     one_node: bool = False,
+    resize: Resizing = Resizing.LIVE,
     roles: Sequence[Role] = (),
     type: str = "train",
     priority: int | None = None,
@@ -162,6 +163,7 @@ def a_job(
         request=request,
         type=kind,
         launch=Launch.ONCE if one_node else Launch.PER_GPU,
+        resize=resize,
         priority=PRIORITIES[kind] if priority is None else priority,
         checkpoint=Checkpoint(path="ckpt", grace=2.0),
         max_runtime=max_runtime,

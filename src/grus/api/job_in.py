@@ -22,6 +22,7 @@ DAY = 86400.0
 _LATER = "is not available yet: use train or dev"
 _TYPES = f.choice(("train", "dev"), {"sweep": f"sweep {_LATER}", "serve": f"serve {_LATER}"})
 _LAUNCH = f.optional(f.choice(("once", "per-gpu", "per-node")))
+_RESIZE = f.choice(("auto", "live", "restart"))
 _SIZES = f.items(f.whole(1, 16_384), least=1, most=256)
 
 
@@ -153,6 +154,8 @@ class JobIn(Strict):
     setup: f.Command = None
     """Lines that run once before each attempt."""
     launch: Annotated[str | None, f.judged(_LAUNCH)] = None
+    resize: Annotated[str, f.judged(_RESIZE)] = "auto"
+    """What a change of size is for it while it runs."""
     resources: ResourcesIn = ResourcesIn()
     priority: f.Priority = None
     checkpoint: CheckpointIn = CheckpointIn()

@@ -74,6 +74,7 @@ class JobOut(Out):
     """Range set by `scale`; None for the request's own."""
     priority: int = 0
     launch: str = ""
+    resize: str = ""
     run: str = ""
     workdir: str = ""
     nodes: tuple[str, ...] = ()
@@ -191,6 +192,7 @@ def job_out(job: Job, eta: EtaOut | None = None) -> JobOut:
         size=None if job.size is None else str(job.size),
         priority=spec.priority,
         launch=spec.launch.value,
+        resize=spec.resize.value,
         run=run_text(spec),
         workdir=spec.workdir,
         nodes=tuple(dict.fromkeys(seat.node for seat in job.seats)),

@@ -17,6 +17,7 @@ from grus.model.jobs import (
     Idle,
     JobType,
     Launch,
+    Resizing,
     Spec,
 )
 from grus.model.resources import Range, Replica, Request, Role
@@ -57,6 +58,7 @@ def to_spec(job: JobIn, *, after: Mapping[str, JobId] = _NO_AFTER) -> Spec:
         request=request,
         type=kind,
         launch=launch,
+        resize=Resizing(job.resize),
         setup=(job.setup,) if isinstance(job.setup, str) else tuple(job.setup or ()),
         priority=_priority(job.priority, kind),
         checkpoint=_checkpoint(job),

@@ -179,7 +179,7 @@ def _ask_why(on: Stage) -> str:
 def _open(on: Stage) -> None:
     on.submit("gang", "language", "gang.py", "--steps", "36", gpu=4, launch="per-gpu")
     on.submit("notebook", "vision", "session.py", gpu=1, type="dev")
-    on.submit("elastic", "vision", "elastic.py", gpu="1..4")
+    on.submit("elastic", "vision", "elastic.py", gpu="1..4", resize="live")
 
 
 def _all_run(on: Stage) -> bool:

@@ -138,6 +138,7 @@ def run(
         str, typer.Option("--type", help="train, or dev (never preempted, inside quota).")
     ] = "train",
     launch: Annotated[str, typer.Option(help="once, per-gpu or per-node.")] = "",
+    resize: Annotated[str, typer.Option(help="When its size changes: auto, live or restart.")] = "",
     cpu: Annotated[float | None, typer.Option(help="Cores per GPU.")] = None,
     memory: Annotated[str, typer.Option(help="Host memory per GPU, such as 32GB.")] = "",
     priority: Annotated[str, typer.Option(help="inference, dev, dev-preemptible, train, or a number.")] = "",
@@ -171,6 +172,7 @@ def run(
         "queue": queue,
         "run": command,
         "launch": launch,
+        "resize": resize,
         "resources": {key: value for key, value in resources.items() if value not in ("", None)},
         "priority": int(priority) if priority.isdigit() else priority,
         "retries": retries,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from grus.controlplane import progress
 from grus.model.identifiers import DeviceId, JobId
-from grus.model.jobs import Job, Phase, Spec, worker_per_seat
+from grus.model.jobs import Job, Phase, Spec, resizes_live
 from grus.model.resources import GPU
 from grus.scheduling.allocation import within_reach
 from grus.scheduling.outlook import FIRST_SIZE, NEWS, Outlook
@@ -160,7 +160,7 @@ class Learning:
             sizes=tuple(size // each for size in reach),
             speeds=tuple(alone / one for one in rest),
             left=steps * alone if steps is not None else _age(job, now),
-            stall=STALL if worker_per_seat(job.spec) else boot,
+            stall=STALL if resizes_live(job) else boot,
             boot=boot,
             types=self._types(known, [each], batch),
         )

@@ -16,9 +16,14 @@ from grus.model.jobs import (
     Job,
     PauseCause,
     Phase,
-    worker_per_seat,
+    adapts,
+    resizes_live,
 )
 from grus.scheduling.decisions import Decision, Pause, Requeue, Resize, Start, new_seats
+
+SETTLING = 60.0
+"""Seconds from the start of a job that may have to be restarted to grow, in which it does not grow: a restart
+should pay, and its workers may yet turn out to adapt by themselves."""
 
 
 def rule(job: Job, decision: Decision, now: float) -> Change | None:
@@ -67,7 +72,7 @@ def _start(job: Job, decision: Start, now: float) -> Change | None:
         paused_by=None,
         made_room_for=None,
         backfill_until=decision.backfill_until,
-        not_before=0.0,
+        not_before=now + SETTLING if job.spec.request.elastic and not adapts(job.spec) else 0.0,
         exit=None,
     )
     return change(started, "starting", now, decision.reason)
@@ -85,9 +90,7 @@ def _pause(job: Job, decision: Pause, now: float) -> Change | None:
 def _resize(job: Job, decision: Resize, now: float) -> Change | None:
     if job.phase not in (Phase.STARTING, Phase.RUNNING) or ending(job):
         return None
-    if not worker_per_seat(
-        job.spec
-    ):  # one process cannot change its GPUs; it saves and starts again with others
+    if not resizes_live(job):  # it saves and starts again with others
         return _pause(job, Pause(job.id, decision.reason, decision.preemptor), now)
     generation = job.generation + 1
     seats = new_seats(job, decision.seats, generation)

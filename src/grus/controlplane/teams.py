@@ -19,7 +19,7 @@ from grus.controlplane import ends, progress
 from grus.controlplane.ends import Statuses
 from grus.controlplane.launching import Member, members
 from grus.model.identifiers import WorkerId
-from grus.model.jobs import Exit, ExitCause, Job, worker_per_seat
+from grus.model.jobs import Exit, ExitCause, Job, Resizing, worker_per_seat
 
 JOIN_WAIT = 10.0
 """Seconds that a worker which is ready waits for others that boot, to be admitted together with them."""
@@ -228,6 +228,8 @@ class _Draft:
         self.job = replace(self.job, team=number, team_at=self._now)
         if self.shaken:
             self.job = replace(self.job, broken=number)
+        if number == 1 and self.job.spec.resize is not Resizing.RESTART:
+            self.job = replace(self.job, not_before=0.0)  # from here on it adapts: it may grow at once
         count = "1 worker computes" if len(after) == 1 else f"{len(after)} workers compute together"
         return Step(self.job, "team", "; ".join([*self.notes, f"{count} as team {number}"]))
 

@@ -79,7 +79,10 @@ def scale(job: Job, size: Range | None, who: UserName, now: float) -> Change | N
         return None
     text = f"scaled to {size} by {who}" if size else f"scaled to {role.replicas} (as submitted) by {who}"
     # Why the job is where it is has not changed yet.
-    return change(replace(job, size=size), "scaled", now, text, reason=job.reason)
+    asked = replace(job, size=size)
+    if job.phase in HOLDING:
+        asked = replace(asked, not_before=0.0)  # a person's wish need not wait until growing pays
+    return change(asked, "scaled", now, text, reason=job.reason)
 
 
 def _check_size(job: Job, range_: Range, size: Range) -> None:

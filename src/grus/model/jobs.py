@@ -27,6 +27,17 @@ class Launch(StrEnum):
     PER_NODE = "per-node"
 
 
+class Resizing(StrEnum):
+    """What a change of its size is for a running job."""
+
+    AUTO = "auto"
+    """Live if its workers have formed a team, else a restart."""
+    LIVE = "live"
+    """Workers come and go by themselves while the others run."""
+    RESTART = "restart"
+    """It saves, ends, and starts again with its new size."""
+
+
 class Phase(StrEnum):
     PENDING = "pending"
     STARTING = "starting"
@@ -146,6 +157,7 @@ class Spec:
     request: Request
     type: JobType = JobType.TRAIN
     launch: Launch = Launch.ONCE
+    resize: Resizing = Resizing.AUTO
     setup: tuple[str, ...] = ()
     priority: int = PRIORITIES["train"]
     checkpoint: Checkpoint = Checkpoint()
@@ -168,6 +180,11 @@ def worker_per_seat(spec: Spec) -> bool:
     """Whether each seat has a worker of its own, so that seats can come and go while the others run."""
     roles = spec.request.roles
     return spec.launch is Launch.PER_GPU or len(roles) > 1 or any(role.run for role in roles)
+
+
+def adapts(spec: Spec) -> bool:
+    """Whether it is known already that its workers can come and go while the others run."""
+    return worker_per_seat(spec) and spec.resize is Resizing.LIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +281,12 @@ class Job:
     def held(self) -> int:
         """Micro-GPUs that the job holds, the leaving ones included."""
         return sum(seat.held for seat in self.seats)
+
+
+def resizes_live(job: Job) -> bool:
+    """Whether its size can change now without a restart."""
+    in_a_team = worker_per_seat(job.spec) and job.spec.resize is Resizing.AUTO and job.team > 0
+    return adapts(job.spec) or in_a_team
 
 
 def worker_id(job: JobId, attempt: int, seat: Seat) -> WorkerId:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from grus.model.cluster import Health, Node
 from grus.model.identifiers import DeviceId, JobId, NodeId
-from grus.model.jobs import FIRST_BACK_OFF, PauseCause, Phase, Seat, worker_per_seat
+from grus.model.jobs import FIRST_BACK_OFF, PauseCause, Phase, Resizing, Seat, worker_per_seat
 from grus.scheduling.decisions import Decision, Pause, Requeue, Resize, Start, new_seats
 from grus.scheduling.snapshot import Snapshot
 from grus.simulation.agenda import Agenda, Due, Kind
@@ -189,7 +189,9 @@ class Effects:
         self.agenda.push(now + min(self.costs.pause, grace), Kind.PAUSED, run, run.epoch)
 
     def _resize(self, run: Run, action: Resize, now: float) -> None:
-        if not worker_per_seat(run.job.spec):  # It saves and starts again with others.
+        if (
+            not worker_per_seat(run.job.spec) or run.job.spec.resize is Resizing.RESTART
+        ):  # It saves and starts again with others.
             return self._pause(run, Pause(action.job, action.reason, action.preemptor), now)
         run.catch_up(now)
         generation = run.job.generation + 1
