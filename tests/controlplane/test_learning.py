@@ -8,9 +8,9 @@ import pytest
 from grus.controlplane.learning import Learning, fingerprint
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.jobs import Job, Launch, Phase, Seat
-from grus.model.resources import GPU
+from grus.model.resources import GPU, Range
 from grus.scheduling.outlook import Outlook
-from tests.controlplane.plane import Plane
+from tests.controlplane.plane import ADMIN, Plane
 from tests.scheduling.builders import a_job
 
 
@@ -142,3 +142,17 @@ def test_gpus_flow_to_the_job_whose_reports_show_that_it_scales() -> None:
         plane.after(10.0)
     assert len(plane.job(steep).staying) > len(plane.job(flat).staying)
     plane.close()
+
+
+def test_a_person_who_scales_a_job_is_obeyed_however_little_it_pays() -> None:
+    plane = Plane(pool="1x8")
+    job = plane.submit("e", gpus="1..8")
+    plane.do(lambda: plane.services.scale(ADMIN, job, Range(1, 1)))
+    plane.after(5)
+    for step in range(6):
+        plane.engine.advance(6)
+        plane.engine.reports("worker.0", a_line(plane.now, step=10.0 * step, total=60))
+        plane.settle()
+    assert plane.loop.picture.snapshot.outlooks[job].sizes == (1, 2)
+    plane.do(lambda: plane.services.scale(ADMIN, job, Range(4, 4)))
+    assert len(plane.job(job).seats) == 4

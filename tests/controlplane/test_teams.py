@@ -511,3 +511,12 @@ def test_seats_and_workers_agree_after_every_loss() -> None:
         expected = {member.id for member in members(plane.job(job))}
         assert set(plane.engine.alive()) == expected
         assert all(status.state is not WorkerState.ENDED for status in plane.engine.workers())
+
+
+def test_who_has_not_joined_yet_leaves_first_when_a_job_shrinks() -> None:
+    plane = Plane()
+    job = a_team(plane, 3)
+    plane.do(lambda: plane.engine.kill("worker.0"))
+    plane.do(lambda: plane.services.scale(ANN, job, Range(2, 2)))
+    assert [seat.index for seat in plane.job(job).staying] == [1, 2]
+    assert plane.job(job).team == 2

@@ -263,6 +263,8 @@ class Snapshot:
     def ladder(self, entry: Entry, present: int) -> Ladder:
         """What each size of a job is worth to it when it has so many replicas."""
         outlook = entry.outlook
+        if entry.job.size is not None and present < entry.job.size.low:
+            outlook = None  # somebody wants it larger than it is: whether that pays is not the question
         if outlook is None and not self.policy.by_age:
             sizes = entry.shape.sizes
             if sizes not in self._unmeasured:

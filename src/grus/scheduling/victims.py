@@ -41,12 +41,15 @@ def surplus_pieces(entries: Iterable[Entry], nodes: int) -> Iterator[Piece]:
 
 
 def shrink_step(entry: Entry) -> tuple[Place, ...]:
-    """The seats that a job gives back on its way to the next smaller size: the last to come go first."""
+    """The seats that a job gives back on its way to the next smaller size: the last to come go first, and
+    before them those whose workers have not joined the others yet."""
     lower = entry.shape.lower_size(entry.size)
     if lower is None:
         return ()
     mine = [place for place in entry.places if place.part == entry.shape.elastic]
-    mine.sort(key=lambda place: place.number)
+    job = entry.job
+    apart = {(seat.index, seat.born) for seat in job.seats if not seat.joined} if job.team else set()
+    mine.sort(key=lambda place: ((place.number, place.born) in apart, place.number))
     return tuple(mine[lower:])
 
 
