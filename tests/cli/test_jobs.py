@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.wire import JobOut
+from grus.api.wire import JobOut, SeatOut
 from tests.cli.conftest import Grus
 from tests.cli.fake import FakeClient, a_job, an_end
 
@@ -224,6 +224,17 @@ def test_describe_has_the_job_why_workers_and_events(grus: Grus, client: FakeCli
     text = grus("describe", "resnet").stdout
     for word in ("vision", "ada submitted it", "42", "It waits for 2 GPUs"):
         assert word in text
+
+
+def test_describe_tells_of_the_team_and_what_it_survived(grus: Grus, client: FakeClient) -> None:
+    members = [SeatOut(role="worker", index=index, node="n", joined=index < 2) for index in range(3)]
+    figures = {"step": 7.0, "stall": 0.213, "redone": 1.0}
+    client.known = [a_job(team=4, lost=2, seats=tuple(members), progress=figures)]
+    told = next(line for line in grus("describe", "resnet").stdout.splitlines() if line.startswith("team"))
+    for word in ("number 4: 2 workers", "1 on the way", "2 lost and replaced", "0.21 s", "1 step redone"):
+        assert word in told
+    client.known = [a_job()]
+    assert not any(line.startswith("team") for line in grus("describe", "resnet").stdout.splitlines())
 
 
 def test_logs_prints_all_or_the_last_lines(grus: Grus, client: FakeClient) -> None:

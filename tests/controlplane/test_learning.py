@@ -14,8 +14,9 @@ from tests.controlplane.plane import ADMIN, Plane
 from tests.scheduling.builders import a_job
 
 
-def a_line(at: float, **figures: object) -> str:
-    return json.dumps({"at": at, "figures": figures})
+def a_line(at: float, team: int = 0, **figures: object) -> str:
+    word = {"elastic": {"address": "127.0.0.1:1", "team": team}} if team else {}
+    return json.dumps({"at": at, "figures": figures, **word})
 
 
 def running(name: str, size: int, *, generation: int = 1, gpus: str = "1..8") -> Job:
@@ -101,7 +102,7 @@ def test_a_fingerprint_is_the_program_and_not_the_size() -> None:
 def test_reports_that_make_no_sense_teach_nothing(figures: dict[str, object]) -> None:
     learning = Learning()
     for at in (10.0, 20.0, 30.0):
-        assert learning.hear(running("job", 2), a_line(at, **figures), at) is None
+        assert learning.hear(running("job", 2), a_line(at, 0, **figures), at) is None
 
 
 def test_speeds_on_types_of_gpu_are_learned_from_rigid_jobs_too() -> None:
@@ -156,3 +157,89 @@ def test_a_person_who_scales_a_job_is_obeyed_however_little_it_pays() -> None:
     assert plane.loop.picture.snapshot.outlooks[job].sizes == (1, 2)
     plane.do(lambda: plane.services.scale(ADMIN, job, Range(4, 4)))
     assert len(plane.job(job).seats) == 4
+
+
+def in_a_team(job: Job, number: int, members: int) -> Job:
+    """The job with its first so many seats in a team; the rest boot."""
+    seats = (replace(seat, joined=number if seat.index < members else 0) for seat in job.seats)
+    return replace(job, team=number, seats=tuple(seats))
+
+
+def test_the_size_that_counts_is_that_of_the_team() -> None:
+    """Four seats, of which two are at work: that is the speed of two."""
+    learning = Learning()
+    learning.per_node = 8
+    job = in_a_team(running("job", 4), 1, 2)
+    outlook = None
+    for at in (1000.0, 1010.0, 1020.0):
+        outlook = learning.hear(job, a_line(at, 1, step=at, total=10_000), at) or outlook
+    assert outlook is not None
+    assert outlook.sizes == (1, 2, 3, 4), "twice the two that were seen"
+
+
+def test_steps_of_the_team_before_are_not_counted_for_the_next() -> None:
+    """The report says in which team they were done; what lies between is measured neither here nor there."""
+    learning = Learning()
+    learning.per_node = 8
+    before, after = in_a_team(running("job", 4), 1, 1), in_a_team(running("job", 4), 2, 4)
+    lines = [(before, 1, 0.0, 0.0), (before, 1, 10.0, 10.0), (after, 1, 20.0, 20.0), (after, 2, 30.0, 21.0)]
+    lines += [(after, 2, 40.0, 61.0), (after, 2, 50.0, 101.0)]
+    outlook = None
+    for job, team, at, step in lines:
+        outlook = learning.hear(job, a_line(at, team, step=step, total=1000), at) or outlook
+    assert outlook is not None
+    assert outlook.speeds[3] / outlook.speeds[0] == pytest.approx(4.0, rel=0.05)
+
+
+def test_what_a_change_costs_is_what_was_seen_and_others_of_its_kind_know_it() -> None:
+    learning = Learning()
+    learning.per_node = 8
+    job = replace(in_a_team(running("first", 2), 1, 2), boot=4.0)
+    unknown = Pupil(Learning(), "first").run(2).outlook
+    assert unknown is not None
+    assert (unknown.stall, unknown.boot) == (1.0, 30.0)
+    outlook = None
+    for at in (1000.0, 1010.0, 1020.0):
+        outlook = learning.hear(job, a_line(at, 1, step=at, stall=0.25), at) or outlook
+    assert outlook is not None
+    assert (outlook.stall, outlook.boot) == (0.25, 4.0)
+    learning.ended(replace(job, phase=Phase.SUCCEEDED))
+    next_one = learning.greet(replace(a_job("second", gpus="1..8"), spec=job.spec))
+    assert next_one is not None
+    assert next_one.boot == 4.0
+
+
+@pytest.mark.parametrize("stall", [-1.0, 1e9])
+def test_a_stall_that_cannot_be_is_not_believed(stall: float) -> None:
+    learning = Learning()
+    learning.per_node = 8
+    job = in_a_team(running("job", 2), 1, 2)
+    outlook = None
+    for at in (1000.0, 1010.0, 1020.0):
+        outlook = learning.hear(job, a_line(at, 1, step=at, stall=stall), at) or outlook
+    assert outlook is not None
+    assert outlook.stall == 1.0
+
+
+def test_figures_are_read_from_the_first_member_of_the_team() -> None:
+    """Worker 0 was lost and its successor boots: what it says of itself is not how far the job is."""
+    plane = Plane()
+    job = plane.submit("e", gpus="1..2")
+    for number in (0, 1):
+        plane.engine.rings(f"worker.{number}", json.dumps({"elastic": {"address": f"127.0.0.1:{number}"}}))
+    plane.settle()
+    plane.do(lambda: plane.engine.kill("worker.0"))
+    plane.engine.reports("worker.1", a_line(plane.now, 2, step=7))
+    plane.engine.reports("worker.0", a_line(plane.now, step=0))
+    plane.after(6)
+    assert dict(plane.job(job).progress) == {"step": 7.0}
+
+
+def test_how_long_a_worker_needed_to_join_is_kept() -> None:
+    plane = Plane()
+    job = plane.submit("e", gpus="1..2")
+    plane.engine.advance(7)
+    for number in (0, 1):
+        plane.engine.rings(f"worker.{number}", json.dumps({"elastic": {"address": f"127.0.0.1:{number}"}}))
+    plane.settle()
+    assert plane.job(job).boot == 7.0

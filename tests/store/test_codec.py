@@ -8,7 +8,7 @@ from grus.model.jobs import Phase, Seat
 from grus.store.codec import JOB
 from tests.store.builders import a_job
 
-OF_JOBS = {"team", "team_at", "broken", "lost"}
+OF_JOBS = {"team", "team_at", "broken", "lost", "boot"}
 OF_SEATS = {"address", "ready_at", "joined", "tries", "lost", "cut"}
 
 

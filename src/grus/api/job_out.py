@@ -37,6 +37,8 @@ class SeatOut(Out):
     gpus: float | int = 0
     """GPUs held, whole or a share of one."""
     leaving: bool = False
+    joined: bool = False
+    """Whether its worker is a member of the job's team."""
 
 
 class EtaOut(Out):
@@ -66,6 +68,10 @@ class JobOut(Out):
     reason: str = ""
     attempt: int = 0
     generation: int = 0
+    team: int = 0
+    """Number of the team that computes together now; 0 for a program without one."""
+    lost: int = 0
+    """Workers that were lost and replaced while the others went on."""
     gpus: float | int = 0
     """GPUs held now."""
     request: str = ""
@@ -187,6 +193,8 @@ def job_out(job: Job, eta: EtaOut | None = None) -> JobOut:
         reason=job.reason,
         attempt=job.attempt,
         generation=job.generation,
+        team=job.team if job.seats else 0,
+        lost=job.lost,
         gpus=gpu_number(job.held),
         request=request_text(spec.request) if job.size is None else str(job.size),
         size=None if job.size is None else str(job.size),
@@ -283,6 +291,7 @@ def seat_out(seat: Seat) -> SeatOut:
         devices=seat.devices,
         gpus=gpu_number(seat.held),
         leaving=seat.leaving,
+        joined=seat.joined > 0 and not seat.leaving,
     )
 
 

@@ -73,12 +73,28 @@ def _show_job(job: "JobOut") -> None:
             ("will start", foreseen.start_sentence(job.eta)),
             ("will end", foreseen.end_sentence(job.eta)),
             ("attempt", f"{job.attempt} (failures charged: {job.failures} of {job.retries} allowed)"),
+            ("team", _team_words(job)),
             ("checkpoint", local(job.saved_at)),
             ("not before", local(job.not_before)),
             ("progress", ", ".join(progress(job.progress))),
             ("exit", _exit_words(job)),
         )
     )
+
+
+def _team_words(job: "JobOut") -> str:
+    """Who computes together, what was survived, and what the last change cost, as far as it is known."""
+    size = sum(seat.joined for seat in job.seats)
+    waiting = sum(not seat.joined and not seat.leaving for seat in job.seats)
+    words = [f"number {job.team}: {size} worker{'s' * (size != 1)}"] if job.team else []
+    words += [f"{waiting} on the way"] if job.team and waiting else []
+    words += [f"{job.lost} lost and replaced"] if job.lost else []
+    stall, redone = job.progress.get("stall"), job.progress.get("redone")
+    if job.team and stall is not None:
+        words.append(f"stood still for {stall:.2f} s at the last change")
+    if job.team and redone is not None:
+        words.append(f"{redone:.0f} step{'s' * (redone != 1)} redone")
+    return ", ".join(words)
 
 
 def _exit_words(job: "JobOut") -> str:

@@ -3,8 +3,10 @@
     grus.report(step=120, total=5000)            steps done, and how many there are
     grus.report(step=120, total=5000, batch=256) with the examples of one step, all GPUs together
 
-Two reports at one size give the seconds of a step there. A model fitted to the sizes that were run predicts
-the others; what jobs of the same fingerprint did before counts too, until the job has its own measurements.
+Two reports at one size give the seconds of a step there; where there is a team, the size is the team's. A
+model fitted to the sizes that were run predicts the others; what jobs of the same fingerprint did before
+counts too, until the job has its own measurements. So it is with what a change of size costs: `stall`, a
+figure that jobs report, and the time that new workers were seen to need until they joined.
 Reports are a job's word: they only ever change how GPUs flow between elastic jobs, never a right to them.
 Everything is a function of what was heard; the clock is passed in.
 """
@@ -13,10 +15,13 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from grus.controlplane import progress
+from grus.controlplane.progress import Report
+from grus.controlplane.teams import team
 from grus.model.identifiers import DeviceId, JobId
-from grus.model.jobs import Job, Phase, Spec, resizes_live
+from grus.model.jobs import Job, Phase, Seat, Spec, resizes_live
 from grus.model.resources import GPU
 from grus.scheduling.allocation import within_reach
 from grus.scheduling.outlook import FIRST_SIZE, NEWS, Outlook
@@ -28,20 +33,36 @@ FEWEST_STEPS = 3
 USUAL_BATCH = 1024.0
 """Of a job that does not tell its batch; only ratios matter then."""
 STALL = 1.0
-"""Seconds for which those who stay stand still when others come or go."""
+"""Seconds for which those who stay stand still when others come or go, until that was seen."""
 BOOT = 30.0
 """Seconds before new workers do work, until that was seen."""
+LONGEST = 3600.0
+"""Seconds; a job that says that it stood still for longer is not believed."""
 SMOOTHING = 0.3
 """Weight of the newest measurement at a size against those before."""
 MOST_FINGERPRINTS = 1000
 
 
+class Cost(NamedTuple):
+    """What a change of size was seen to cost, in seconds; None where it was not seen."""
+
+    stall: float | None = None
+    boot: float | None = None
+
+    def over(self, other: "Cost") -> "Cost":
+        """The same, with the other's figures where it has none."""
+        stall = other.stall if self.stall is None else self.stall
+        return Cost(stall, other.boot if self.boot is None else self.boot)
+
+
+NOTHING_SEEN = Cost()
+
+
 @dataclass(slots=True)
 class _Look:
-    """The first report of a generation: the next ones are held against it."""
+    """The first report of a team, or of a generation: the next ones are held against it."""
 
-    attempt: int
-    generation: int
+    life: tuple[int, ...]
     step: float
     at: float
 
@@ -56,6 +77,7 @@ class _Pupil:
     """The same as it was last told; small changes are none."""
     look: _Look | None = None
     told: Outlook | None = None
+    cost: Cost = NOTHING_SEEN
 
     def note(self, kind: str, sample: Sample) -> None:
         """Take in a measurement."""
@@ -79,6 +101,8 @@ class Learning:
         self._pupils: dict[JobId, _Pupil] = {}
         self._history: OrderedDict[str, dict[str, Profile]] = OrderedDict()
         """By fingerprint, then by type of GPU."""
+        self._costs: dict[str, Cost] = {}
+        """By fingerprint; of those that have a history."""
         self._models: dict[tuple[Sample, ...], StepModel] = {}
         self.per_node = 1
         """GPUs of the largest node."""
@@ -89,12 +113,13 @@ class Learning:
         if not teaches(job.spec):
             return None
         said = progress.read(line)
-        at, figures = said.at, dict(said.figures)
+        figures = dict(said.figures)
         step = figures.get("step")
-        if step is None or at is None or job.phase is not Phase.RUNNING:
+        if step is None or said.at is None or job.phase is not Phase.RUNNING:
             return None
         pupil = self._pupils.setdefault(job.id, _Pupil())
-        self._measure(pupil, job, step, at, figures)
+        pupil.cost = Cost(_seconds(figures.get("stall")), _seconds(job.boot)).over(pupil.cost)
+        self._measure(pupil, job, step, said, figures)
         found = self._outlook(pupil, job, figures, now)
         if found is None or not found.is_news_to(pupil.told):
             return None
@@ -119,27 +144,33 @@ class Learning:
         self._history.move_to_end(name)
         for kind, profile in pupil.profiles.items():
             known.setdefault(kind, Profile()).merge(profile)
+        self._costs[name] = pupil.cost.over(self._costs.get(name, NOTHING_SEEN))
         while len(self._history) > MOST_FINGERPRINTS:
-            self._history.popitem(last=False)
+            forgotten, _ = self._history.popitem(last=False)
+            self._costs.pop(forgotten, None)
 
-    def _measure(self, pupil: _Pupil, job: Job, step: float, at: float, figures: Mapping[str, float]) -> None:
-        look, life = pupil.look, (job.attempt, job.generation)
-        settled = not any(seat.leaving for seat in job.seats)
-        if look is None or (look.attempt, look.generation) != life or step < look.step or not settled:
-            pupil.look = _Look(*life, step, at)
+    def _measure(
+        self, pupil: _Pupil, job: Job, step: float, said: Report, figures: Mapping[str, float]
+    ) -> None:
+        look, at = pupil.look, said.at or 0.0
+        life = (job.attempt, job.team or job.generation, said.word.team)
+        # Until all have changed over, and those who leave are gone, steps of two sizes would be mixed.
+        settled = said.word.team == job.team and (job.team or not any(seat.leaving for seat in job.seats))
+        if look is None or look.life != life or step < look.step or not settled:
+            pupil.look = _Look(life, step, at)
             return
         if at - look.at < SHORTEST_LOOK or step - look.step < FEWEST_STEPS:
             return
         gpus = size_of(job)
-        nodes = len({seat.node for seat in job.staying})
+        nodes = len({seat.node for seat in at_work(job)})
         seconds = (at - look.at) / (step - look.step)
-        pupil.look = _Look(*life, step, at)
+        pupil.look = _Look(life, step, at)
         if (kind := self._kind(job)) is not None:
             pupil.note(kind, Sample(nodes, gpus, _batch(figures) / gpus, seconds, 0.0))
 
     def _kind(self, job: Job) -> str | None:
         """The type of GPU that it runs on; None for a mixture, which says nothing of either."""
-        kinds = {self.type_of.get(device, "") for seat in job.staying for device in seat.devices}
+        kinds = {self.type_of.get(device, "") for seat in at_work(job) for device in seat.devices}
         return next(iter(kinds)) if len(kinds) == 1 else None
 
     def _outlook(self, pupil: _Pupil, job: Job, figures: Mapping[str, float], now: float) -> Outlook | None:
@@ -155,12 +186,14 @@ class Learning:
         batch = _batch(figures)
         alone, *rest = self._seconds(known[kind], [each, *reach], batch)
         steps = _steps_left(figures)
-        boot = BOOT
+        cost = pupil.cost.over(self._costs.get(fingerprint(job.spec), NOTHING_SEEN))
+        boot = BOOT if cost.boot is None else cost.boot
+        stall = STALL if cost.stall is None else cost.stall
         return Outlook(
             sizes=tuple(size // each for size in reach),
             speeds=tuple(alone / one for one in rest),
             left=steps * alone if steps is not None else _age(job, now),
-            stall=STALL if resizes_live(job) else boot,
+            stall=stall if resizes_live(job) else boot,
             boot=boot,
             types=self._types(known, [each], batch),
         )
@@ -202,9 +235,18 @@ def _elastic(spec: Spec) -> int:
     return next((i for i, role in enumerate(spec.request.roles) if not role.replicas.rigid), -1)
 
 
+def at_work(job: Job) -> tuple[Seat, ...]:
+    """Seats whose workers compute together: its team's, else those of its present generation."""
+    return tuple(seat for member in team(job) for seat in member.seats) if job.team else job.staying
+
+
 def size_of(job: Job) -> int:
-    """Whole GPUs of its present generation."""
-    return max(1, sum(seat.held for seat in job.staying) // GPU)
+    """Whole GPUs that are at work."""
+    return max(1, sum(seat.held for seat in at_work(job)) // GPU)
+
+
+def _seconds(said: float | None) -> float | None:
+    return said if said is not None and 0 <= said <= LONGEST else None
 
 
 def fingerprint(spec: Spec) -> str:

@@ -214,6 +214,9 @@ class _Draft:
             return
         for member in ready:
             self.change(member, joined=self._before.team + 1, tries=0)
+        boots = [self._now - since for one in ready if (since := self._own[one.id].started_at) is not None]
+        if boots:
+            self.job = replace(self.job, boot=max(0.0, *boots))
         if self._before.team:
             who = " and ".join(self.name(member) for member in ready)
             self.notes.append(f"{who} joined")

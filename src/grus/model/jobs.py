@@ -244,6 +244,8 @@ class Job:
     """Number of the newest team that was formed because a member was lost; older ones can only be left."""
     lost: int = 0
     """Members lost without ending the attempt, in all attempts."""
+    boot: float | None = None
+    """Seconds from the start of a worker until it joined a team, as last seen."""
     seats: tuple[Seat, ...] = ()
     started_at: float | None = None
     """Start of the present (or last) attempt."""

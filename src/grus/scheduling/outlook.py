@@ -50,6 +50,9 @@ class Outlook:
             return True
         if (told.sizes, told.speeds, told.types) != (self.sizes, self.speeds, self.types):
             return True
+        cost, before = self.stall + self.boot, told.stall + told.boot
+        if abs(cost - before) > 1.0 + NEWS * before:
+            return True
         return abs(self.left - told.left) > NEWS * told.left or self.attained > 2 * told.attained
 
     def among(self, allowed: Container[int]) -> "Outlook":
