@@ -186,10 +186,12 @@ class _NcclCommunicator:
 
     def connect(self) -> None:
         try:
-            self._group.eager_connect_single_device(self._device)
-            # A first exchange: without blocking, only that proves that everybody is connected.
-            self.all_reduce(torch.zeros(1, device=self._device)).wait()
-            self.settle()
+            # A stream of its own: training may go on meanwhile, and one must not wait for the other.
+            with torch.cuda.stream(torch.cuda.Stream(self._device)):
+                self._group.eager_connect_single_device(self._device)
+                # A first exchange: without blocking, only that proves that everybody is connected.
+                self.all_reduce(torch.zeros(1, device=self._device)).wait()
+                self.settle()
         except RuntimeError as error:
             raise Broken(str(error)) from error
 

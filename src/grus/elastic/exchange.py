@@ -19,10 +19,14 @@ from grus.elastic.reducer import Reducer
 class Flags(NamedTuple):
     """What rides along with a step, summed over the team; a loss for each optimizer comes after it."""
 
-    change: float = 0.0
-    """Workers that have heard of a new team."""
+    team: float = 0.0
+    """The number of the next team, as far as a worker is ready to begin with it; 0 otherwise."""
+    square: float = 0.0
+    """… squared: from both sums everybody knows whether all workers mean the same one."""
+    stuck: float = 0.0
+    """Workers that could not form the next team: all wait with them for another one."""
     end: float = 0.0
-    """… that the run is to end."""
+    """Workers that have heard that the run is to end."""
     batch: float = 0.0
     """The first worker's word: samples of the next step; 0 if nothing is to change."""
     factor: float = 0.0
@@ -32,6 +36,14 @@ class Flags(NamedTuple):
     smalls: float = 0.0
     weight: float = 0.0
     """Part of the step's samples that was there: 1, but where streams end."""
+
+    @classmethod
+    def of(cls, team: int, *, stuck: bool, end: bool) -> "Flags":
+        return cls(team=float(team), square=float(team) ** 2, stuck=float(stuck), end=float(end))
+
+    def change(self, world: int) -> bool:
+        """Whether to change teams now. Only equal numbers have these sums: all are ready for the same one."""
+        return self.stuck > 0 or (self.team > 0 and self.team**2 == world * self.square)
 
 
 class Exchange:

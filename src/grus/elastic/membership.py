@@ -24,14 +24,13 @@ import torch
 from grus.elastic import orders
 from grus.elastic.backends import Backend, Broken, Communicator, Store, backend_for, dist
 from grus.elastic.device_errors import end_apart
+from grus.elastic.forming import QUICK, Forming
 from grus.elastic.group import Group
 from grus.elastic.orders import Orders, Team
 from grus.sdk import worker
 
 LOOK = 0.02
 """Seconds between two looks at the orders while all is well."""
-QUICK = 0.001
-"""… while somebody waits for them."""
 BEAT = 1.0
 """Seconds between two signs of life."""
 REACH = 2.0
@@ -49,8 +48,16 @@ class Membership(Protocol):
         """The newest orders."""
         ...
 
+    def formed(self) -> int:
+        """The number of a next team that this worker could begin with at once (or leave for); 0 for none."""
+        ...
+
+    def stuck(self) -> bool:
+        """Whether the others should wait with this worker for another team: it could not form the next."""
+        ...
+
     def join(self) -> Team:
-        """Form the next team that this worker is a member of. Raises Left; Broken where there is no next."""
+        """Begin with the next team that this worker is a member of. Raises Left; Broken if there is none."""
         ...
 
     def waiting(self) -> AbstractContextManager[None]:
@@ -71,6 +78,12 @@ class Alone:
     def orders(self) -> Orders:
         """Whoever sends SIGTERM wants the run to end, saved."""
         return Orders(Team(self._group.number, ("",), 0), pause=worker.asked_to_end())
+
+    def formed(self) -> int:
+        return 0
+
+    def stuck(self) -> bool:
+        return False
 
     def join(self) -> Team:
         if self._group.number:
@@ -128,9 +141,16 @@ class Job:
         self._orders = Orders()
         self._seen: tuple[int, int] = (0, 0)
         self._waits_since: float | None = None
-        self._tried = 0
-        """The newest team that this worker is in, or has tried to form."""
         self._step = 0
+        self._level = False
+        """Whether this worker has been part of a team that has begun: only then has it anything to lose."""
+        self._changes = threading.Lock()
+        """Around `_forming` and `_tried`."""
+        self._forming: Forming | None = None
+        self._tried = 0
+        """The newest team that this worker is in, or has begun to form."""
+        self._failed = 0
+        """The newest one that it could not form."""
         threading.Thread(target=self._watch, name="grus-watcher", daemon=True).start()
 
     # ------------------------------------------------------------------------------- what others say
@@ -153,6 +173,7 @@ class Job:
     def tell(self, step: int) -> None:
         """Note how far this worker is; told with the next sign of life."""
         self._step = step
+        self._level = True
 
     def _say(self, *, ring: bool = False) -> None:
         waits = self._waits_since
@@ -185,6 +206,10 @@ class Job:
             found = self._look()
             if found.broken > self._group.number:
                 self._group.abort(before=found.broken)
+            if found.ends and not self._level:
+                self._group.abort(before=self._group.number + 1)
+            if self._level:  # who is new begins when its loop does: it must not keep the others waiting
+                self._pursue(found)
             if time.monotonic() - beat > BEAT:
                 first, beat = beat == 0.0, time.monotonic()
                 self._say(ring=first)
@@ -192,82 +217,87 @@ class Job:
 
     # ------------------------------------------------------------------------------- forming a team
 
+    def formed(self) -> int:
+        """Which team after the present one could begin, as far as this worker is concerned; 0 for none."""
+        forming, team = self._forming, self._orders.team
+        if forming is not None:
+            return forming.team.number if forming.ready else 0
+        leaves = self._orders.leave and team is not None and team.me is None
+        return self._orders.number if leaves else 0
+
+    def stuck(self) -> bool:
+        """Whether this worker could not form the newest team, and so waits for another one."""
+        return self._failed > self._group.number and self._failed == self._orders.number
+
     def join(self) -> Team:
         with self.waiting():
+            since = time.monotonic()
             while True:
-                team = self._next(self._tried)
-                self._tried = team.number
-                # A member is gone already, or there are newer orders: the next team will do.
-                with suppress(Broken, RuntimeError, OSError):
-                    self._form(team)
-                    self._say()
-                    return team
+                found = self._look()
+                forming = self._pursue(found)
+                if forming is not None:
+                    forming.wait(QUICK)
+                    if self._enter(forming):
+                        return forming.team
+                    continue
+                if found.ends or (found.leave and (found.team is None or found.team.me is None)):
+                    raise Left
+                if self._group.number == 0:
+                    self._waits_since = time.monotonic()  # not admitted yet: nobody to complain of
+                time.sleep(QUICK if time.monotonic() - since < BEAT else LOOK)
 
-    def _next(self, tried: int) -> Team:
-        """Wait for a team beyond those tried; raises Left when there will be none for this worker."""
-        since = time.monotonic()
-        while True:
-            found = self._look()
-            team = found.team
-            if found.ends or (found.leave and (team is None or team.me is None)):
-                raise Left
-            if team is not None and team.number > tried and team.me is not None:
-                return team
-            if self._group.number == 0:
-                self._waits_since = time.monotonic()  # not admitted yet: nobody to complain of
-            time.sleep(QUICK if time.monotonic() - since < BEAT else LOOK)
+    def _pursue(self, found: Orders) -> Forming | None:
+        """The team in the making, if there is one: begun, called off or given up as the orders say."""
+        with self._changes:
+            forming, team = self._forming, found.team
+            if forming is not None:
+                if found.ends or found.broken > forming.team.number:
+                    forming.abandon()
+                    self._forming = None
+                elif forming.failed:
+                    self._failed = forming.team.number
+                    self._forming = None
+                elif found.number > forming.team.number:
+                    forming.call_off()
+            wanted = team if team is not None and team.me is not None and not found.ends else None
+            if self._forming is None and wanted is not None and wanted.number > self._tried:
+                self._tried = wanted.number
+                self._forming = self._begin(wanted)
+            return self._forming
 
-    def _form(self, team: Team) -> None:
+    def _begin(self, team: Team) -> Forming:
+        def meet() -> Store:
+            return dist.PrefixStore(f"team{team.number}", self._reach(team.members[0]))
+
+        def make(store: Store) -> Communicator:
+            assert team.me is not None
+            return self._backend.new(store, team.me, len(team.members), self._host, self._device)
+
+        return Forming(team, meet, make, f"grus-team-{team.number}")
+
+    def _enter(self, forming: Forming) -> bool:
+        """Begin with this team, if it has been made and is still the one to be."""
+        team = forming.team
         assert team.me is not None
-        world = len(team.members)
-        if world == 1:
-            self._group.install(None, team.number, 0, 1)
-            return
-        store = dist.PrefixStore(f"team{team.number}", self._reach(team.members[0]))
-        self._gather(store, team)
-        communicator = self._backend.new(store, team.me, world, self._host, self._device)
-        self._connect(communicator, team)
-        self._group.install(communicator, team.number, team.me, world)
+        with self._changes:
+            if not forming.ready or self._forming is not forming:
+                return False
+            self._group.install(forming.communicator, team.number, team.me, len(team.members))
+            self._forming = None
+        self._say()
+        return True
 
     def _reach(self, address: str) -> Store:
         if address == self._address:
             return self._store
-        if self._reached[0] != address:
+        where, store = self._reached
+        if where != address:
             host, _, port = address.rpartition(":")
             # The library tries for long where nobody listens; this says so at once.
             socket.create_connection((host, int(port)), timeout=REACH).close()
             store = dist.TCPStore(host, int(port), is_master=False, timeout=timedelta(seconds=30))
             self._reached = (address, store)
-        return self._reached[1]
-
-    def _gather(self, store: Store, team: Team) -> None:
-        """Wait until everybody is here: from then on forming takes milliseconds, or fails."""
-        store.add("here", 1)
-        while store.add("here", 0) < len(team.members):
-            if self._look().number > team.number or self._orders.ends:
-                raise Broken("there are newer orders")
-            time.sleep(QUICK)
-
-    def _connect(self, communicator: Communicator, team: Team) -> None:
-        """Connect in another thread: it may block for ever, and then is left alone."""
-        outcome: list[BaseException | None] = []
-        done = threading.Event()
-
-        def connect() -> None:
-            try:
-                communicator.connect()
-                outcome.append(None)
-            except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
-                outcome.append(error)
-            done.set()
-
-        threading.Thread(target=connect, name="grus-connect", daemon=True).start()
-        while not done.wait(LOOK):
-            if self._look().number > team.number or self._orders.ends:
-                communicator.abort()
-                raise Broken("there are newer orders")
-        if outcome[0] is not None:
-            raise outcome[0]
+        return store
 
 
 def find_membership(

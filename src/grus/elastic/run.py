@@ -10,9 +10,9 @@ was lost, nothing was aborted) does the optimizer use them. A step that could no
 team is formed, whoever is behind receives the state of the most advanced, and the step is done again. So a
 fault costs the one step that was under way.
 
-The membership changes between two steps and nowhere else. A few numbers ride along with each step's exchange:
-whether somebody has heard of a new team, or that the run is to end. All workers read the same sums and act at
-the same step.
+The membership changes between two steps and nowhere else. A new team is formed by another thread while steps
+go on. A few numbers ride along with each step's exchange: which next team a worker is ready for, or that the
+run is to end. All workers read the same sums and act at the same step.
 """
 
 import logging
@@ -254,10 +254,9 @@ class Run:
 
     def _heard(self) -> Flags:
         """What this worker has to tell the others with this step."""
-        heard = self._membership.orders()
-        flags = Flags(
-            change=float(heard.number > self._group.number), end=float(heard.ends), weight=self._weight
-        )
+        flags = Flags.of(
+            self._membership.formed(), stuck=self._membership.stuck(), end=self._membership.orders().ends
+        )._replace(weight=self._weight)
         if self._sizer is None:
             return flags
         small, smalls = self._noise.carried
@@ -302,7 +301,7 @@ class Run:
         for scheduler in self._is.schedulers.values():
             if epoch_done or self._is.scheduler_per == "step":
                 scheduler.step()
-        self._wants = (flags.change > 0, flags.end > 0)
+        self._wants = (flags.change(self.world), flags.end > 0)
         self._time(flags, count)
         self._membership.tell(self.steps)
         self._keeping.report(losses)
