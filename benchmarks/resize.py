@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks.machine import facts
+from benchmarks.machine import facts, wait_until_quiet
 from benchmarks.resizing import on_torchft, overhead
 from benchmarks.resizing.on_grus import Grus
 from benchmarks.resizing.on_torchft import Torchft
@@ -32,6 +32,8 @@ from benchmarks.resizing.summary import DEFAULTS, OURS, PREFIX, TORCHFT, TORCHRU
 ROUNDS = 5
 DEFAULT_ROUNDS = 1
 OVERHEAD_ROUNDS = 80
+QUIET = 0.10
+"""Share of the machine that others may use when a runtime begins a round; waited for, but not for ever."""
 
 
 def main() -> int:
@@ -73,7 +75,7 @@ def play(
     given_up = 0
     for number in range(max(rounds.values(), default=0)):
         for name in [name for name, wanted in rounds.items() if number < wanted]:
-            tell(f"round {number + 1}: {name}")
+            tell(f"round {number + 1}: {name}; others use {wait_until_quiet(QUIET):.0%} of the machine")
             try:
                 with starts[name](new(root / f"{name}-{number}")) as side:
                     for event, found in live_through(side, number):

@@ -32,7 +32,7 @@ class GrusJob:
         }
 
     def __enter__(self) -> Self:
-        self._server.start()
+        self._server.__enter__()
         self._client = Client(self._server.address, self._server.token)
         self._job = self._client.submit(self._document)
         return self
@@ -41,8 +41,10 @@ class GrusJob:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._client.close()
-        shutil.copytree(self._server.root, self._folder / "server", ignore=_pipes)
-        self._server.stop()
+        try:
+            shutil.copytree(self._server.root, self._folder / "server", ignore=_pipes)
+        finally:
+            self._server.stop()
 
     def scale(self, workers: int) -> None:
         self._client.scale(self._job.id, workers)
