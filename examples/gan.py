@@ -113,7 +113,7 @@ def main() -> None:
             run.backward(-d(imagined(labels), labels).mean(), "g")
         run.update("g")
         run.step()
-        if run.rank == 0 and run.steps % 32 == 0:
+        if run.rank == 0 and run.steps % 16 == 0:
             print(
                 f"step {run.steps}, {run.world} workers: {likeness(g):.3f} of its bars are right", flush=True
             )

@@ -12,6 +12,8 @@ Statuses = Mapping[WorkerId, WorkerStatus]
 OUT = 75
 """Exit code of a worker that cannot go on although its program can: a sticky device error, for one."""
 
+BY_SIGTERM = 128 + 15
+
 
 def alive(status: WorkerStatus | None) -> bool:
     return status is not None and status.state is not WorkerState.ENDED
@@ -31,9 +33,14 @@ def up(status: WorkerStatus | None) -> bool:
 
 
 def left(status: WorkerStatus) -> bool:
-    """It ended as asked, or by itself, in order."""
+    """It ended as asked, or by itself, in order.
+
+    A shell that only waits for the program dies of the SIGTERM that asks; the program got its own.
+    """
     exit_ = _exit(status)
-    return exit_.cause is ExitCause.DONE or (exit_.cause is ExitCause.STOPPED and exit_.code == 0)
+    return exit_.cause is ExitCause.DONE or (
+        exit_.cause is ExitCause.STOPPED and exit_.code in (0, BY_SIGTERM)
+    )
 
 
 def vanished(status: WorkerStatus) -> bool:

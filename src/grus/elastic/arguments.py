@@ -155,7 +155,8 @@ def _checkpoint(given: str | Path | None) -> Path | None:
         return Path(given) if given is not None else None
     folder = Path(given or os.environ.get("GRUS_CHECKPOINT") or "checkpoints")
     with suppress(OSError):  # what is wrong with it is said when the job's own folder is made in it
-        folder.mkdir(exist_ok=True)
+        # Below the job's working folder all that is missing is made; elsewhere a wrong path shall be noticed.
+        folder.mkdir(parents=folder.absolute().is_relative_to(Path.cwd()), exist_ok=True)
     return folder / job
 
 
