@@ -322,6 +322,19 @@ def test_a_joiner_that_does_not_get_ready_is_killed_and_counts_as_a_try() -> Non
     assert plane.job(job).team == 2
 
 
+def test_a_joiner_may_take_three_times_as_long_as_those_before_it() -> None:
+    plane = Plane()
+    job = plane.submit("e", gpus="1..2")
+    plane.engine.advance(100)
+    ready(plane, 0, 1)
+    plane.do(lambda: plane.engine.kill("worker.1"))
+    plane.after(299)
+    assert plane.engine.alive("worker.1.2")
+    plane.after(1)
+    assert plane.engine.alive("worker.1.3")
+    assert seat_of(plane.job(job), 1).tries == 1
+
+
 def test_when_all_members_are_done_the_job_is_and_joiners_are_stopped() -> None:
     plane = Plane()
     job = a_team(plane, 3)

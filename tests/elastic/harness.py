@@ -97,8 +97,11 @@ class Pool:
 
     # ---------------------------------------------------------------------------------- what one asks for
 
-    def submit(self, run: Sequence[str] | str, gpu: int | str = 1, **fields: Any) -> JobId:
-        """A job in the words of the job file; `env` and all other fields may be given."""
+    def submit(
+        self, run: Sequence[str] | str, gpu: int | str = 1, size: int | None = None, **fields: Any
+    ) -> JobId:
+        """A job in the words of the job file; `env` and all other fields may be given. It begins with `size`
+        workers, if that is said, and may be scaled afterwards."""
         given = {
             "name": "job",
             "run": run if isinstance(run, str) else list(run),
@@ -108,7 +111,11 @@ class Pool:
             "workdir": str(self.folder),
             **fields,
         }
-        return self.services.submit(ROOT, to_spec(JobIn.model_validate(given))).result().id
+        with self.loop.snapshot():  # nothing is decided before the size is known too
+            job = self.services.submit(ROOT, to_spec(JobIn.model_validate(given))).result().id
+            if size is not None:
+                self.scale(job, size)
+        return job
 
     def scale(self, job: JobId, size: int) -> None:
         self.services.scale(ROOT, job, Range(size, size))

@@ -37,9 +37,8 @@ class Stage:
 
     def begin(self, gpu: int | str = "1..4", **fields: Any) -> JobId:
         run = [sys.executable, "-S", str(SPEAKER)]
-        job = self.pool.submit(run, gpu=gpu, env={"SPEAKER": str(self.folder)}, **fields)
-        if gpu == "1..4":
-            self.pool.scale(job, self._size)
+        size = self._size if gpu == "1..4" else None
+        job = self.pool.submit(run, gpu=gpu, size=size, env={"SPEAKER": str(self.folder)}, **fields)
         self.pool.until_size(job, self._size)
         return job
 

@@ -23,6 +23,8 @@ from grus.model.jobs import Exit, ExitCause, Job, Resizing, worker_per_seat
 
 JOIN_WAIT = 10.0
 """Seconds that a worker which is ready waits for others that boot, to be admitted together with them."""
+SLOW = 3.0
+"""Times the boot of those before it that a joiner may take, where that is more than the usual time-out."""
 MOST_TRIES = 3
 """Workers that may end in a seat before they have joined, until the seat is given up."""
 REST = 60.0
@@ -115,7 +117,8 @@ def next_look(job: Job, own: Statuses, now: float, start_timeout: float) -> floa
     if ready := _ready(job, own):
         times.append(_first(ready) + JOIN_WAIT)
     if job.team:
-        times += [since + start_timeout for member in _joiners(job) if (since := _booting_since(member, own))]
+        limit = _longest_boot(job, start_timeout)
+        times += [since + limit for member in _joiners(job) if (since := _booting_since(member, own))]
     waiting = _waiting(job, own, now)
     if waiting:
         patience = max(word.patience for word in waiting.values())
@@ -187,13 +190,12 @@ class _Draft:
 
     def tend(self, start_timeout: float) -> None:
         """Joiners: another one where one has ended; one that does not get ready is killed."""
+        limit = _longest_boot(self.job, start_timeout)
         for member in _joiners(self.job):
             since, tries = _booting_since(member, self._own), _tries(member, self._own)
-            if since is not None and self._now >= since + start_timeout:
+            if since is not None and self._now >= since + limit:
                 self.change(member, cut=True, tries=tries + 1)
-                self.notes.append(
-                    f"{self.name(member)} was not ready within {start_timeout:g} s; it is killed"
-                )
+                self.notes.append(f"{self.name(member)} was not ready within {limit:g} s; it is killed")
             elif not _must_begin_anew(member, self._own) or self._finishing:
                 continue
             elif tries < MOST_TRIES:
@@ -327,6 +329,11 @@ def _booting_since(member: Member, own: Statuses) -> float | None:
     if status is None or not ends.alive(status) or seat.address or seat.cut:
         return None
     return status.started_at
+
+
+def _longest_boot(job: Job, start_timeout: float) -> float:
+    """Seconds after which a joiner counts as stuck: some programs load for minutes before they are ready."""
+    return max(start_timeout, SLOW * (job.boot or 0.0))
 
 
 def _must_begin_anew(member: Member, own: Statuses) -> bool:
