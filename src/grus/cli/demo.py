@@ -36,7 +36,7 @@ quota = 4
 [queues.language]
 quota = 4
 """
-LONGEST = 85.0
+LONGEST = 120.0
 """Seconds for the whole story."""
 POLL = 0.15
 ENDING = 20.0
@@ -52,7 +52,7 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave its folder with all logs.")] = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """See it work: two teams, eight pretend GPUs, real processes, about half a minute."""
+    """See it work: two teams, eight pretend GPUs, real processes, less than a minute."""
     folder = Path(tempfile.mkdtemp(prefix="grus-demo-"))
     begin = time.monotonic()
     signal.signal(signal.SIGTERM, _as_interrupt)
@@ -83,15 +83,16 @@ def _as_interrupt(*_: object) -> None:
 
 def _play_in(folder: Path, output: Format) -> "list[Verdict]":
     from grus.cli.demo_story import Stage, scenes, verdicts
+    from grus.cli.demo_training import NAME, Course, followed_by_training, judge_training
     from grus.cli.demo_view import narrator
 
     with _own_server(folder) as client:
-        on = Stage(client, folder)
+        on, course = Stage(client, folder), Course()
         with narrator(
             on, live=for_people() and output is Format.TABLE, silent=output is Format.JSON
         ) as teller:
-            _play(on, scenes(), teller)
-        return verdicts(on)
+            _play(on, followed_by_training(scenes(), course), teller)
+        return [*verdicts(on), judge_training(on.seen.get(NAME), course)]
 
 
 def _play(on: "Stage", scenes: "list[Scene]", teller: "Narrator") -> None:
@@ -106,6 +107,8 @@ def _play(on: "Stage", scenes: "list[Scene]", teller: "Narrator") -> None:
         while True:
             teller.events(on.look())
             if scene.until(on):
+                if scene.after is not None:
+                    teller.says(scene.after(on))
                 break
             if time.monotonic() > deadline:
                 teller.gave_up(scene.title)

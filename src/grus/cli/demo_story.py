@@ -142,6 +142,8 @@ class Scene:
     until: Callable[[Stage], bool]
     within: float = 25.0
     """Seconds after which the scene is given up: far more than it needs."""
+    after: Callable[[Stage], str] | None = None
+    """What is worth saying when it is over."""
 
 
 def scenes() -> list[Scene]:
