@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from grus.controlplane import ends, progress
+from grus.controlplane import complaints, ends, progress
 from grus.controlplane.ends import Statuses
 from grus.controlplane.launching import Member, members
 from grus.model.identifiers import WorkerId
@@ -29,10 +29,6 @@ MOST_TRIES = 3
 """Workers that may end in a seat before they have joined, until the seat is given up."""
 REST = 60.0
 """Seconds for which a job does not grow after it has given up a seat."""
-VERY_LONG = 10.0
-"""Times the patience of a waiting worker after which one that still computes counts as hung."""
-SILENCE = 3.0
-"""Seconds without a sign of life that say nothing yet: workers give one about every second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +76,7 @@ def hopeless(job: Job, own: Statuses) -> Exit | None:
 
 def complains(job: Job, own: Statuses, now: float) -> bool:
     """Whether a member says that it waits for the others for too long: then all reports should be fresh."""
-    return bool(_waiting(job, own, now))
+    return bool(complaints.waiting(job, team(job), own, now))
 
 
 def advance(job: Job, own: Statuses, now: float, start_timeout: float) -> Step | None:
@@ -119,10 +115,7 @@ def next_look(job: Job, own: Statuses, now: float, start_timeout: float) -> floa
     if job.team:
         limit = _longest_boot(job, start_timeout)
         times += [since + limit for member in _joiners(job) if (since := _booting_since(member, own))]
-    waiting = _waiting(job, own, now)
-    if waiting:
-        patience = max(word.patience for word in waiting.values())
-        times += [now + patience, _earliest(waiting) + VERY_LONG * patience]
+    times += complaints.looks(complaints.waiting(job, team(job), own, now), now)
     return min((at for at in times if at > now), default=None)
 
 
@@ -170,23 +163,15 @@ class _Draft:
         """A member has waited for too long: who holds the others up is cut off."""
         if self.shaken:
             return  # all of them begin a new team anyway
-        waiting = _waiting(self.job, self._own, self._now)
+        members = team(self.job)
+        waiting = complaints.waiting(self.job, members, self._own, self._now)
         if not waiting:
             return
-        living = [member for member in team(self.job) if ends.alive(self._own.get(member.id))]
-        if len(waiting) == len(living):
+        if all(member.id in waiting or not ends.alive(self._own.get(member.id)) for member in members):
             self.notes.append("all workers waited for each other")
             self.shaken = True
-            return
-        latest = max(word.waits or 0.0 for word in waiting.values())
-        patience = max(word.patience for word in waiting.values())
-        too_long = self._now >= _earliest(waiting) + VERY_LONG * patience
-        silent = max(latest, self._now - max(patience, SILENCE))
-        for member in living:
-            if member.id not in waiting:
-                beat = progress.read(self._own[member.id].said).at or 0.0
-                if too_long or beat < silent:
-                    self._cut_off(member)
+        for member in complaints.culprits(waiting, members, self._own, self._now):
+            self._cut_off(member)
 
     def tend(self, start_timeout: float) -> None:
         """Joiners: another one where one has ended; one that does not get ready is killed."""
@@ -354,22 +339,3 @@ def _smaller(job: Job, member: Member) -> int | None:
         return None
     count = sum(1 for one in _staying(job) if one.role == role.name)
     return max((size for size in job.spec.request.allowed if size < count), default=None)
-
-
-def _waiting(job: Job, own: Statuses, now: float) -> dict[WorkerId, progress.Word]:
-    """Members that complain; not those of a broken team, which they leave without being asked twice."""
-    found = {}
-    for member in team(job):
-        status = own.get(member.id)
-        word = (
-            progress.read(status.said).word if status is not None and ends.alive(status) else progress.Word()
-        )
-        if word.waits is None or word.waits > now:
-            continue
-        if job.broken <= word.team <= job.team or word.waits > (job.team_at or 0.0):
-            found[member.id] = word
-    return found
-
-
-def _earliest(waiting: dict[WorkerId, progress.Word]) -> float:
-    return min(word.waits or 0.0 for word in waiting.values())
