@@ -1,7 +1,7 @@
 # Everyday commands. `make run` and `make test` are all that a newcomer needs; both set up what they need first.
 PYTHON := .venv/bin/python
 
-.PHONY: help setup run test lint imports types tests system-packages proof bench bench-data clean
+.PHONY: help setup run test lint imports types tests system-packages kubernetes proof bench bench-data clean
 .NOTPARALLEL:
 
 help: ## list these commands
@@ -13,10 +13,14 @@ setup: ## make .venv and install everything into it (at once when nothing change
 run: setup ## set up, then show Grus at work: the demo on pretend GPUs, with real processes
 	@.venv/bin/grus demo
 
-test: setup system-packages lint imports types tests ## set up, then check style, import rules, types and all tests
+test: setup system-packages kubernetes lint imports types tests ## set up, then check style, import rules, types and all tests
 
 system-packages:
 	@tools/system-packages
+
+# Builds the test cluster's programs if they are not in the cache; without them the tests name themselves as not run.
+kubernetes:
+	@tools/kubernetes/up --build-only || true
 
 lint:
 	@echo '== style'

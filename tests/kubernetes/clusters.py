@@ -1,0 +1,119 @@
+"""A real Kubernetes for tests: started for a run, shared by its processes, stopped by the last of them."""
+
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from lightkube import Client, KubeConfig
+from lightkube.core.exceptions import ApiError
+from lightkube.models.meta_v1 import ObjectMeta
+from lightkube.resources import core_v1 as resources
+
+from tests.kubernetes.objects import a_pod
+from tools.kubernetes.build import built
+
+ROOT = Path(__file__).resolve().parents[2]
+CANNOT_BE_HAD = 3  # what `up` ends with where there is no way to a cluster
+PATIENCE = 120.0
+"""Seconds after which a test stops waiting for the cluster; generous, since only failures spend them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    kubeconfig: Path
+    name: str
+
+    def client(self, namespace: str = "default") -> Client:
+        return Client(KubeConfig.from_file(self.kubeconfig), namespace=namespace, trust_env=False)
+
+    def kubectl(self, *words: str, stdin: str | None = None) -> str:
+        """What kubectl prints; raises CalledProcessError, with what it complained of, if it fails."""
+        return subprocess.run(
+            [
+                kubectl(),
+                f"--kubeconfig={self.kubeconfig}",
+                f"--cache-dir={self.kubeconfig.parent}/cache",
+                *words,
+            ],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=PATIENCE,
+        ).stdout
+
+    def unplug(self, node: str) -> None:
+        """As by a power cut."""
+        done = tool("down", "--name", self.name, "--node", node)
+        assert done.returncode == 0, done.stderr
+
+
+def kubectl() -> Path:
+    return Path(os.environ.get("KUBEBUILDER_ASSETS") or built(), "kubectl")
+
+
+def tool(*words: str) -> subprocess.CompletedProcess[str]:
+    """Runs tools/kubernetes with the interpreter of the tests."""
+    return subprocess.run(
+        [sys.executable, "-m", "tools.kubernetes", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@contextmanager
+def shared(kind: str, *words: str) -> Iterator[Cluster]:
+    """A cluster for this run of the tests, whichever of its processes ask for it.
+
+    The last of them to end stops it. What a run that was killed has left is swept here, by the next one.
+    """
+    tool("down", "--orphans")
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"{os.getpid()}"
+    mine = ("--name", f"tests-{run[:8]}-{kind}", "--user", str(os.getpid()))
+    try:
+        started = tool("up", *mine, *words)
+        if started.returncode == CANNOT_BE_HAD:
+            pytest.skip(started.stderr.strip().splitlines()[-1])
+        assert started.returncode == 0, started.stderr
+        yield Cluster(Path(started.stdout.strip()), mine[1])
+    finally:
+        stopped = tool("down", *mine)
+        assert stopped.returncode == 0, stopped.stderr
+
+
+@contextmanager
+def new_namespace(client: Client) -> Iterator[str]:
+    """A namespace in which pods can be made; afterwards it goes in its own time."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    client.create(resources.Namespace(metadata=ObjectMeta(name=name)))
+    until(lambda: accepted(client, a_pod("trial"), name), f"pods are accepted in {name}")
+    yield name
+    client.delete(resources.Namespace, name)
+
+
+def accepted(client: Client, pod: resources.Pod, namespace: str) -> bool:
+    """Whether it could be made; not before the controllers have given its namespace a service account."""
+    try:
+        client.create(pod, namespace=namespace, dry_run=True)
+    except ApiError as refusal:
+        if refusal.status.code not in (403, 500):  # no account yet; no token yet
+            raise
+        return False
+    return True
+
+
+def until(true: Callable[[], bool], what: str) -> None:
+    """Waits for something that the cluster does in its own time."""
+    end = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < end, f"not within {PATIENCE:.0f} s: {what}"
+        time.sleep(0.1)
