@@ -15,6 +15,8 @@ from grus.model.jobs import Phase
 from tests.elastic.harness import Pool
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+PATIENCE = 180.0
+"""Seconds for a script that is started several times; the deadline is for broken code only."""
 SMALL = {
     "images.py": ("--epochs", "2", "--samples", "1024"),
     "gpt.py": ("--epochs", "1", "--letters", "20000", "--bfloat16"),
@@ -50,13 +52,11 @@ def test_it_runs_by_itself(script: str, tmp_path: Path) -> None:
     assert re.search(SAYS[script], said)
 
 
-@pytest.mark.parametrize("script", ["images.py", "ddp.py"])
-def test_it_runs_under_torchrun(script: str, tmp_path: Path) -> None:
+def test_it_runs_under_torchrun(tmp_path: Path) -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    small = SMALL.get(script, SMALL["images.py"])
-    said = outcome([*torchrun, str(EXAMPLES / script), *small], tmp_path)
-    assert re.search(SAYS.get(script, r"epoch 1: loss"), said)
-    assert "2 workers" in said or "of 2" in said
+    said = outcome([*torchrun, str(EXAMPLES / "images.py"), *SMALL["images.py"]], tmp_path)
+    assert re.search(SAYS["images.py"], said)
+    assert "2 workers" in said
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_in_a_job_a_plain_script_is_resized_by_saving_and_starting_again(
     pool.scale(job, 1)
     pool.until(lambda: re.search(begun, said(pool, job)))
     pool.scale(job, 2)
-    ended = pool.until_phase(job, Phase.SUCCEEDED)
+    ended = pool.until_phase(job, Phase.SUCCEEDED, seconds=PATIENCE)
     text = said(pool, job)
     assert re.search(r"worker 1 of 2", text)
     assert re.search(done, text)
