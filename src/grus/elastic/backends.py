@@ -143,11 +143,13 @@ class _GlooPending:
 
     def wait(self) -> None:
         while True:
+            over = self._work.is_completed()
             try:
                 self._work.wait(LOOK)
                 return
             except RuntimeError as error:
-                if self._work.is_completed():
+                # Not over before: perhaps it was only this wait that took too long. The next one tells.
+                if over:
                     raise Broken(str(error)) from error
             if self._aborted.is_set():
                 # The library still holds the tensor and may write to it: whoever gave it must not use it

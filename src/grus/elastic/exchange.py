@@ -17,7 +17,7 @@ from grus.elastic.reducer import Reducer
 
 
 class Flags(NamedTuple):
-    """What rides along with a step, summed over the team; a loss for each optimizer comes after it."""
+    """What rides along with a step, summed over the team; the loss of an only optimizer comes after it."""
 
     team: float = 0.0
     """The number of the next team, as far as a worker is ready to begin with it; 0 otherwise."""
@@ -55,15 +55,15 @@ class Exchange:
             name: Reducer([one for group in optimizer.param_groups for one in group["params"]], self._group)
             for name, optimizer in arguments.optimizers.items()
         }
-        self._places = {name: len(Flags._fields) + place for place, name in enumerate(arguments.optimizers)}
+        self._losses: dict[str, torch.Tensor] = {}
+        """Of this worker's micro-batches, weighted, since the optimizer of that name was last applied."""
         self._flags = torch.zeros(0)
         self._pending: Pending | None = None
         self._broken = False
 
     def begin(self) -> None:
         """A step begins, perhaps again."""
-        size = len(Flags._fields) + len(self._places)
-        self._flags = torch.zeros(size, dtype=torch.float64, device=self._device)
+        self._losses = {name: self._nothing() for name in self._reducers}
         self._pending = None
         self._broken = False
 
@@ -71,11 +71,12 @@ class Exchange:
         return self._reducers[name]
 
     def count(self, loss: torch.Tensor, micro: Micro, name: str) -> None:
-        self._flags[self._places[name]] += loss.detach().to(torch.float64) * micro.weight
+        self._losses[name] += loss.detach().to(torch.float64) * micro.weight
 
     def send(self, flags: Flags, *, arm: Sequence[str] = ()) -> None:
         """Send the flags; the gradients of `arm` follow by themselves during the backward pass that comes."""
-        self._flags[: len(flags)] += torch.tensor(flags, dtype=torch.float64, device=self._device)
+        told = torch.tensor(flags, dtype=torch.float64, device=self._device)
+        self._flags = told if self._is.several else torch.cat([told, *self._losses.values()])
         try:
             self._pending = self._group.all_reduce(self._flags)
         except Broken:
@@ -91,15 +92,19 @@ class Exchange:
         inputs = self._reducers[only].parameters if only is not None else None
         weighted.backward(inputs=inputs)
 
-    def sum(self, name: str) -> None:
-        """Sum the gradients of one optimizer; raises Broken."""
+    def sum(self, name: str) -> float:
+        """Sum the gradients of one optimizer; gives the mean loss. Raises Broken."""
+        loss, self._losses[name] = self._losses[name], self._nothing()
+        pending = self._group.all_reduce(loss)
         self._reducers[name].finish()
+        pending.wait()
         self._group.settle()
+        return float(loss)
 
     def settle(self, names: Sequence[str]) -> tuple[Flags, list[float]]:
         """The vote: nothing of a step is used unless all of it is true. Raises Broken.
 
-        Gives the flags, and the mean loss of each optimizer.
+        Gives the flags, and the mean loss if there is only one optimizer.
         """
         if self._broken or self._pending is None:
             raise Broken("the flags could not be sent")
@@ -129,6 +134,9 @@ class Exchange:
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
         reducer.drop_gradients()
+
+    def _nothing(self) -> torch.Tensor:
+        return torch.zeros(1, dtype=torch.float64, device=self._device)
 
     def scale(self) -> float:
         """What all gradients are multiplied by until they are applied."""

@@ -18,6 +18,12 @@ class _Done:
         return
 
 
+def _drop(communicators: list[Communicator]) -> None:
+    """Let the last reference go in another thread: the library may wait then for an exchange without end."""
+    if communicators:
+        threading.Thread(target=communicators.clear, name="grus-drop", daemon=True).start()
+
+
 class Group:
     def __init__(self) -> None:
         self.number = 0
@@ -35,9 +41,10 @@ class Group:
     def install(self, communicator: Communicator | None, number: int, rank: int, world: int) -> None:
         """Begin with another team; None for a team of one."""
         with self._lock:
-            self._inner = [] if communicator is None else [communicator]
+            old, self._inner = self._inner, [] if communicator is None else [communicator]
             self._aborted = False
             self.number, self.rank, self.world = number, rank, world
+        _drop(old)
 
     def also(self, communicator: Communicator) -> None:
         """Have a communicator of some of the members (a sub-group) aborted with the rest."""
@@ -58,7 +65,8 @@ class Group:
         """Let go of the team: its connections close, so that whoever waits for this worker learns of it."""
         self.abort(before=self.number + 1)
         with self._lock:
-            self._inner = []
+            old, self._inner = self._inner, []
+        _drop(old)
 
     def all_reduce(self, tensor: torch.Tensor) -> Pending:
         """Begin to sum in place over the team."""

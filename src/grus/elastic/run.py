@@ -20,6 +20,7 @@ import math
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -39,7 +40,7 @@ from grus.elastic.loader import Loader, Stream
 from grus.elastic.membership import Left, find_membership
 from grus.elastic.noise import Noise
 from grus.elastic.plan import Micro, Progress
-from grus.elastic.standing import Standing
+from grus.elastic.standing import Standing, Torn
 from grus.elastic.state import Differs
 from grus.sdk import worker
 
@@ -78,8 +79,8 @@ class Run:
         self._asked_at: float | None = None
         self._weight = 0.0
         """Part of the step's samples that this worker has used."""
-        self._done_here = 0
-        """Updates of this step that the loop has asked for so far."""
+        self._asked_for: Counter[str] = Counter()
+        """Updates of this step that the loop has asked for so far, by name."""
         worker.asked_to_end()
         self._membership = find_membership(
             self._group, self.device, backend=arguments.backend, hang_after=arguments.hang_after
@@ -176,7 +177,7 @@ class Run:
 
     def _mine(self) -> tuple[Micro, ...]:
         """This worker's micro-batches of the step at hand."""
-        self._done_here = 0
+        self._asked_for.clear()
         self._weight = 0.0
         self._noise.begin(self._at.progress.step)
         self._exchange.begin()
@@ -230,7 +231,7 @@ class Run:
         """With several optimizers: learn from this micro-batch what `name` is to be updated with."""
         if self._micro is None:
             raise TypeError("run.backward must be called inside `for batch in step`")
-        if self._done_here < self._at.updates or self._broken:
+        if self._asked_for[name] < self._at.updates.get(name, 0) or self._broken:
             return  # applied before the step was interrupted, or to be done again
         self._exchange.count(loss, self._micro, name)
         self._exchange.backward(loss, self._micro, only=name)
@@ -238,19 +239,20 @@ class Run:
     def update(self, name: str) -> None:
         """With several optimizers: exchange the gradients of `name` and apply them."""
         self._micro = None
-        self._done_here += 1
-        if self._done_here <= self._at.updates or self._broken:
+        self._asked_for[name] += 1
+        if self._asked_for[name] <= self._at.updates.get(name, 0) or self._broken:
             self._exchange.reducer(name).drop_gradients()
             return
         try:
             with self._membership.waiting():
-                self._exchange.sum(name)
+                loss = self._exchange.sum(name)
         except Broken:
             self._give_up()
             return
         self._exchange.reducer(name).adopt()
         self._exchange.apply(name)
-        self._at.updates = self._done_here
+        self._at.updates[name] = self._asked_for[name]
+        self._at.losses[name] = loss
 
     def _heard(self) -> Flags:
         """What this worker has to tell the others with this step."""
@@ -288,6 +290,8 @@ class Run:
             if self._samples == ENDLESS:
                 reducer.scale(1.0 / flags.weight)
             self._exchange.apply(ONLY, flags.factor or 1.0)
+        else:
+            losses = [self._at.losses.get(name, 0.0) for name in self._is.optimizers]
         self._commit(flags, losses)
         return losses[0]
 
@@ -295,7 +299,7 @@ class Run:
         """The step is done, here and now, whatever happens to anybody from here on."""
         before, count = self._at.progress, self._step_samples
         self._at.progress = plan.after(before, self._samples, self._at.batch)
-        self._at.updates = 0
+        self._at.updates, self._at.losses = {}, {}
         self._keeping.committed(before, count)
         epoch_done = self._at.progress.epoch != before.epoch
         for scheduler in self._is.schedulers.values():
@@ -347,7 +351,8 @@ class Run:
         if self._wants[1]:
             self._end()
         finished = plan.finished(self._at.progress, self._is.epochs)
-        if self._group.number == 0 or self._broken or (self._wants[0] and not finished):
+        # Even if all is done: somebody may wait in the new team already, and learns of it there.
+        if self._group.number == 0 or self._broken or self._wants[0]:
             self._regroup()
             finished = plan.finished(self._at.progress, self._is.epochs)
         self._heed_strangers()
@@ -363,7 +368,7 @@ class Run:
             try:
                 team = self._membership.join()
             except Left:
-                self._leave()
+                self._leave(save=self._membership.orders().ends and self._at.height() > 0)
             except Broken as error:
                 raise RuntimeError(str(error)) from error
             try:
@@ -374,6 +379,8 @@ class Run:
                 self._broken = True
             except Differs as error:
                 self._refuse(error)
+            except Torn as error:
+                _go(str(error))
         log.info("team %d: %d workers, this is number %d", team.number, self.world, self.rank)
         self._broken = False
         self._wants = (False, False)
@@ -394,21 +401,18 @@ class Run:
     def _refuse(self, error: Differs) -> NoReturn:
         if self._at.anew:
             raise error  # the whole job is at fault
-        sys.stderr.write(f"grus: this worker cannot join: {error}\n")
-        raise SystemExit(OUT)
+        _go(f"this worker cannot join: {error}")
 
     def _end(self) -> NoReturn:
         """All agreed to end after this step: the first one saves."""
         deadline = time.monotonic() + PATIENCE
         while not self._membership.orders().ends and time.monotonic() < deadline:
             time.sleep(0.01)  # heard from the others; whoever asks will come to this one too
-        if self.rank == 0:
-            self._keeping.save()
-        self._leave()
+        self._leave(save=self.rank == 0)
 
-    def _leave(self) -> NoReturn:
-        """Out of the team. If all of it ends with nobody agreed on who saves, everybody does."""
-        if self._broken and self._membership.orders().ends and self._at.height():
+    def _leave(self, *, save: bool) -> NoReturn:
+        """Out of the team. If all of it ends between two teams, nobody is the first: everybody saves."""
+        if save:
             self._keeping.save()
         self._keeping.wait()
         raise SystemExit(0)
@@ -420,8 +424,7 @@ class Run:
             return
         self._asked_at = self._asked_at or time.monotonic()
         if time.monotonic() - self._asked_at > PATIENCE:
-            sys.stderr.write("grus: asked to end by SIGTERM; the other workers go on\n")
-            raise SystemExit(OUT)
+            _go("asked to end by SIGTERM; the other workers go on")
 
 
 def _loader(arguments: Arguments, device: torch.device) -> Loader | Stream:
@@ -433,6 +436,12 @@ def _loader(arguments: Arguments, device: torch.device) -> Loader | Stream:
     if arguments.stream:
         return Stream(arguments.dataset, size=arguments.micro, **how)
     return Loader(arguments.dataset, seed=arguments.seed, **how)
+
+
+def _go(why: str) -> NoReturn:
+    """Out of the team for good, which goes on without this worker."""
+    sys.stderr.write(f"grus: {why}\n")
+    raise SystemExit(OUT)
 
 
 def _device() -> torch.device:

@@ -1,7 +1,8 @@
 """How far a worker is, and everything that this consists of; and how a new team gets level.
 
-The most advanced member gives its state to the rest of the team. Whoever receives one is nowhere until it has
-all of it: half a state must never look like a whole one, not even if the giver dies in the middle.
+The most advanced member gives its state to the rest of the team. Whoever is new is nowhere until it has all
+of it: half a state must never look like a whole one, not even if the giver dies in the middle. Whoever has a
+state already keeps it until it has all of the other one.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,11 +21,17 @@ _UPDATES = 4096
 """More updates than any step has."""
 
 
+class Torn(Exception):
+    """Nothing is left to go on from, and this worker has only a part of what there was."""
+
+
 class Standing:
     def __init__(self, arguments: Arguments, sizer: BatchSizer | None, samples: int) -> None:
         self.progress = Progress()
-        self.updates = 0
-        """Optimizers of the step under way that have been applied already: not to be applied again."""
+        self.updates: dict[str, int] = {}
+        """How often each optimizer has been applied in the step under way: not to be done again."""
+        self.losses: dict[str, float] = {}
+        """… and the mean loss that it was last applied for; nobody can compute it again."""
         self.batch = sizer.bounds.low if sizer is not None else arguments.low
         self.anew = True
         """Whether the present team had nobody to go on from."""
@@ -34,19 +41,22 @@ class Standing:
         """Numbers in which all workers of a run must agree."""
         self._signature = state.signature(arguments.models)
         self._whole = False
+        self._torn = False
+        """Whether a part of another state has come, and no more."""
 
     def height(self) -> int:
         """A number to compare workers by: 0 for one that has nothing to give."""
         at = self.progress
         # The epoch counts too: where streams end, it changes without a step.
-        return 1 + (at.epoch + at.step) * _UPDATES + self.updates if self._whole else 0
+        return 1 + (at.epoch + at.step) * _UPDATES + sum(self.updates.values()) if self._whole else 0
 
     def capture(self) -> dict[str, Any]:
         at = self.progress
         return {
             "parts": state.capture(self._parts),
             "progress": [at.epoch, at.cursor, at.step],
-            "updates": self.updates,
+            "updates": dict(self.updates),
+            "losses": dict(self.losses),
             # The batch that all use now; the first worker may have chosen another for a step that was lost.
             "sizer": {**self._sizer.state(), "batch": self.batch} if self._sizer is not None else {},
             "same": self._same,
@@ -58,22 +68,25 @@ class Standing:
             raise Differs(objection)
         state.restore(self._parts, found["parts"])
         self.progress = Progress(*found["progress"])
-        self.updates = found["updates"]
+        self.updates = dict(found["updates"])
+        self.losses = dict(found["losses"])
         if self._sizer is not None:
             self._sizer.load(found["sizer"])
             self.batch = self._sizer.batch
-        self._whole = True
+        self._whole, self._torn = True, False
 
     def begin(self, saved: Callable[[], dict[str, Any] | None]) -> None:
         """Begin the run: from a checkpoint, or from the start."""
         if (found := saved()) is not None:
             self.restore(found)
+        elif self._torn:
+            raise Torn("whoever sent its state to this worker was lost in the middle, and nothing is saved")
         self._whole = True
 
     def level(self, group: Group, device: torch.device, saved: Callable[[], dict[str, Any] | None]) -> bool:
         """Bring all members to where the most advanced one is; whether any was ahead of this one.
 
-        Where nobody is anywhere, the first member begins the run. Raises Broken, Differs.
+        Where nobody is anywhere, the first member begins the run. Raises Broken, Differs, Torn.
         """
         heights = self._heights(group, device)
         anew = self.anew = not any(heights)
@@ -86,9 +99,9 @@ class Standing:
             state.give(group, self.capture(), device)
             return False
         behind = anew or heights[group.rank] < max(heights)
-        own = self.capture()
-        if behind:
-            self._whole = False
+        keep = behind and self._whole  # what it has is all that there is, should the giver be lost
+        own = None if keep else self.capture()
+        self._torn = behind and not keep
         found = state.take(group, source, device, own, self._objection)
         if behind:
             self.restore(found)

@@ -84,11 +84,12 @@ def take(
     group: Group,
     source: int,
     device: torch.device,
-    own: dict[str, Any],
+    own: dict[str, Any] | None,
     objection: Callable[[Mapping[str, Any]], str],
 ) -> dict[str, Any]:
     """Receive the state from the member `source`, where possible into the tensors of `own`.
 
+    Without `own` it goes to main memory, and changes nothing before it is whole.
     Raises Differs if `objection` has a word to say on its plain values.
     """
     size = torch.zeros(1, dtype=torch.int64, device=device)
@@ -101,9 +102,11 @@ def take(
     told = torch.load(io.BytesIO(content.cpu().numpy().tobytes()), weights_only=True)
     _agree(group, objection(told["skeleton"]), device)
     mine: dict[str, torch.Tensor] = {}
-    _strip(own, "", mine)
+    _strip(own or {}, "", mine)
     tensors = {
-        path: mine[path] if path in mine and _kind(mine[path]) == tuple(kind) else _empty(*kind)
+        path: mine[path]
+        if path in mine and _kind(mine[path]) == tuple(kind)
+        else _empty(*kind, host=own is None)
         for path, kind in told["kinds"].items()
     }
     _exchange(group, list(tensors.values()), source, device)
@@ -155,8 +158,9 @@ def _dtype(tensor: torch.Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _empty(shape: tuple[int, ...], dtype: str, device: str) -> torch.Tensor:
-    where = torch.device("cuda", torch.cuda.current_device()) if device == "cuda" else torch.device("cpu")
+def _empty(shape: tuple[int, ...], dtype: str, device: str, *, host: bool) -> torch.Tensor:
+    on_device = device == "cuda" and not host
+    where = torch.device("cuda", torch.cuda.current_device()) if on_device else torch.device("cpu")
     return torch.empty(tuple(shape), dtype=getattr(torch, dtype), device=where)
 
 

@@ -1,0 +1,159 @@
+"""Forks workers from a process that has torch in memory already: tens of milliseconds each, not seconds.
+
+`Nursery` is used by tests and never imports torch itself. The other end is this module run as a program: it
+reads orders from its standard input, one a line, forks, and tells of births and deaths on its standard
+output. It starts no thread and computes nothing, so that forking it is safe. A child leaves the loop and
+ends like any program: what happens at the end of an interpreter is part of what is tested.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+ROOT = Path(__file__).parents[2]
+
+
+class Nursery:
+    """Use it as a context manager: whoever was born in it dies with it."""
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.elastic.nursery"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+        )
+        self._codes: dict[int, int] = {}
+        self._rest = b""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def born(self, environment: Mapping[str, str], output: Path) -> int:
+        """Start a worker; its pid. What it prints goes to the file."""
+        assert self._process.stdin is not None
+        order = {"environment": dict(environment), "output": str(output)}
+        self._process.stdin.write(json.dumps(order).encode() + b"\n")
+        self._process.stdin.flush()
+        while True:
+            if (pid := self._hear()) is not None:
+                return pid
+
+    def code(self, pid: int) -> int | None:
+        """Its exit code (negative: the signal that killed it); None while it lives."""
+        while pid not in self._codes and self._ready():
+            self._hear()
+        return self._codes.get(pid)
+
+    def _ready(self) -> bool:
+        assert self._process.stdout is not None
+        return b"\n" in self._rest or bool(select.select([self._process.stdout], [], [], 0)[0])
+
+    def _hear(self) -> int | None:
+        """Read one word; the pid of a child that was born, None if it is of a death."""
+        assert self._process.stdout is not None
+        while b"\n" not in self._rest:
+            found = os.read(self._process.stdout.fileno(), 1 << 16)
+            if not found:
+                raise RuntimeError("the nursery is gone")
+            self._rest += found
+        line, _, self._rest = self._rest.partition(b"\n")
+        word: dict[str, Any] = json.loads(line)
+        if "born" in word:
+            return int(word["born"])
+        self._codes[word["ended"]] = word["code"]
+        return None
+
+
+# ------------------------------------------------------------------------------------------- its other end
+
+
+def main() -> None:
+    import torch  # here: whoever uses `Nursery` has no need of it
+    import torch._dynamo  # the first optimizer would
+
+    torch.set_num_threads(1)
+    from tests.elastic import trainee
+
+    order = _orders()
+    if order is None:
+        return
+    os.environ.update(order["environment"])
+    output = os.open(order["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    trainee.main()
+
+
+def _orders() -> dict[str, Any] | None:
+    """Fork as ordered; returns in each child with its order, in the parent with nothing at the end."""
+    rest = b""
+    children: set[int] = set()
+    while True:
+        readable, _, _ = select.select([0], [], [], 0.002)
+        if readable:
+            found = os.read(0, 1 << 16)
+            if not found:
+                break
+            rest += found
+        while b"\n" in rest:
+            line, _, rest = rest.partition(b"\n")
+            pid = os.fork()
+            if pid == 0:
+                _apart()
+                child: dict[str, Any] = json.loads(line)
+                return child
+            children.add(pid)
+            _tell(born=pid)
+        children -= _reap(children)
+    for pid in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    while children:
+        children.discard(os.wait()[0])
+    return None
+
+
+def _reap(children: set[int]) -> set[int]:
+    gone: set[int] = set()
+    while children - gone:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if not pid:
+            break
+        gone.add(pid)
+        _tell(ended=pid, code=os.waitstatus_to_exitcode(status))
+    return gone
+
+
+def _tell(**word: int) -> None:
+    os.write(1, json.dumps(word).encode() + b"\n")
+
+
+def _apart() -> None:
+    """A child has nothing of the nursery's but its memory, and dies with it."""
+    ctypes.CDLL(None).prctl(1, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+
+
+if __name__ == "__main__":
+    main()
