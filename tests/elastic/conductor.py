@@ -189,9 +189,9 @@ class Conductor:
         deadline = time.monotonic() + PATIENCE
         while True:
             found = {self._at_work(one) for one in self.members}
-            if all(step >= goal for _, step in found):
-                if {team for team, _ in found} == {self.number}:
-                    return goal
+            if all(team == self.number and step >= goal for team, step in found):
+                return goal
+            if all(step >= goal for team, step in found if team):  # 0: it waits for the boundary to join
                 goal += 1
                 self.gate(goal)
             assert time.monotonic() < deadline, f"waited in vain for step {goal}:\n{self.picture()}"

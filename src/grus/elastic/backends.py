@@ -24,6 +24,8 @@ Store = Any
 """A key-value store of `torch.distributed`."""
 LOOK = timedelta(seconds=0.1)
 """How often a wait looks up whether it was aborted."""
+CONNECT = timedelta(seconds=60)
+"""To connect to peers that are all there takes milliseconds; one that has died since never answers."""
 OLDEST_NCCL = (2, 19)
 """Before it, a communicator that is being made cannot be aborted."""
 
@@ -105,10 +107,11 @@ class _GlooCommunicator:
 
     def connect(self) -> None:
         options = dist.ProcessGroupGloo._Options()
-        options._timeout = timedelta(seconds=self._timeout)
+        options._timeout = CONNECT
         options._devices = [dist.ProcessGroupGloo.create_device(hostname=self._host)]
         try:
             self._group = dist.ProcessGroupGloo(*self._where, options)
+            self._group.set_timeout(timedelta(seconds=self._timeout))
         except RuntimeError as error:
             raise Broken(str(error)) from error
 

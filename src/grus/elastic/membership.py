@@ -135,7 +135,6 @@ class Job:
         self._hang_after = hang_after
         self._host = os.environ.get("GRUS_HOST", "127.0.0.1")
         self._store, self._address = _listen(self._host)
-        self._reached: tuple[str, Store] = (self._address, self._store)
         self._lock = threading.Lock()
         """Around `_orders` and `_seen`: both threads look."""
         self._orders = Orders()
@@ -267,7 +266,7 @@ class Job:
 
     def _begin(self, team: Team) -> Forming:
         def meet() -> Store:
-            return dist.PrefixStore(f"team{team.number}", self._reach(team.members[0]))
+            return dist.PrefixStore(f"team{team.number}", _reach(team.members[0]))
 
         def make(store: Store) -> Communicator:
             assert team.me is not None
@@ -287,19 +286,6 @@ class Job:
         self._say()
         return True
 
-    def _reach(self, address: str) -> Store:
-        if address == self._address:
-            return self._store
-        where, store = self._reached
-        if where != address:
-            host, _, port = address.rpartition(":")
-            # The library tries for long where nobody listens; this says so at once.
-            socket.create_connection((host, int(port)), timeout=REACH).close()
-            store = dist.TCPStore(host, int(port), is_master=False, timeout=timedelta(seconds=30))
-            self._reached = (address, store)
-        return store
-
-
 def find_membership(
     group: Group, device: torch.device, *, backend: str | None, hang_after: float
 ) -> Membership:
@@ -311,6 +297,14 @@ def find_membership(
     if int(os.environ.get("WORLD_SIZE") or 1) > 1:
         return Torchrun(group, backend_for(device, backend), device)
     return Alone(group)
+
+
+def _reach(address: str) -> Store:
+    """A connection for one team alone: a thread that waits on it in vain, for one who is gone, blocks it."""
+    host, _, port = address.rpartition(":")
+    # The library tries for long where nobody listens; this says so at once.
+    socket.create_connection((host, int(port)), timeout=REACH).close()
+    return dist.TCPStore(host, int(port), is_master=False, timeout=timedelta(seconds=30))
 
 
 def _listen(host: str) -> tuple[Store, str]:
