@@ -420,6 +420,36 @@ def test_a_member_that_still_computes_is_given_ten_times_as_long() -> None:
     assert plane.job(job).lost == 2
 
 
+def test_one_that_is_new_waits_for_the_end_of_a_step_however_long_it_takes() -> None:
+    """An evaluation of ten minutes must not cost those who compute it their lives; silence does."""
+    plane = Plane()
+    job = a_team(plane, 3)
+    since = plane.now
+    for _ in range(30):
+        plane.engine.advance(5)
+        beat(plane, 1, 2)
+        complain(plane, 0, since, step=0)
+    assert (plane.job(job).team, plane.job(job).lost) == (1, 0)
+    for _ in range(3):
+        plane.engine.advance(5)
+        beat(plane, 1)
+        complain(plane, 0, since, step=0)
+    assert told(plane, "worker.0")["members"] == addresses(0, 1)
+
+
+def test_one_that_came_when_the_others_were_done_is_alone_with_what_they_saved() -> None:
+    plane = Plane()
+    job = a_team(plane, 2)
+    plane.engine.finish("worker.0")
+    plane.settle()
+    plane.engine.advance(10)
+    complain(plane, 1, plane.now - 6, step=0)
+    assert told(plane, "worker.1") == {"number": 2, "members": addresses(1), "me": 0, "broken": 2}
+    plane.engine.finish("worker.1")
+    plane.settle()
+    assert plane.phase(job) is Phase.SUCCEEDED
+
+
 def test_a_member_that_falls_silent_after_the_others_began_to_wait_is_cut_off_too() -> None:
     plane = Plane()
     job = a_team(plane, 2)

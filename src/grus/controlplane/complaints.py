@@ -2,6 +2,8 @@
 
 A complaint is a worker's word in its report. It counts for the present team only: whoever is still in a team
 that was given up leaves it without being asked twice. Fresh reports of all members are needed to judge it.
+Whoever is new waits for the others to come to the end of a step, or of an evaluation, which may last: nobody
+is cut off for computing because of that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,19 +42,20 @@ def culprits(waiting: Waiting, members: Sequence[Member], own: Statuses, now: fl
     """Those who do not wait themselves and either give no sign of life or compute for far too long."""
     latest = max(word.waits or 0.0 for word in waiting.values())
     silent = max(latest, now - max(_patience(waiting), SILENCE))
-    too_long = now >= _hung_at(waiting)
+    too_long = any(now >= at for at in _hung_at(waiting))
     suspects = [one for one in members if one.id not in waiting and ends.alive(own.get(one.id))]
     return [one for one in suspects if too_long or (progress.read(own[one.id].said).at or 0.0) < silent]
 
 
 def looks(waiting: Waiting, now: float) -> list[float]:
     """When to judge again, if nobody is found yet."""
-    return [now + _patience(waiting), _hung_at(waiting)] if waiting else []
+    return [now + _patience(waiting), *_hung_at(waiting)] if waiting else []
 
 
 def _patience(waiting: Waiting) -> float:
     return max(word.patience for word in waiting.values())
 
 
-def _hung_at(waiting: Waiting) -> float:
-    return min(word.waits or 0.0 for word in waiting.values()) + VERY_LONG * _patience(waiting)
+def _hung_at(waiting: Waiting) -> list[float]:
+    """When who still computes counts as hung; never, if only new ones wait."""
+    return [(word.waits or 0.0) + VERY_LONG * word.patience for word in waiting.values() if not word.new]

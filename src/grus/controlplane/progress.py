@@ -36,6 +36,8 @@ class Word(NamedTuple):
     """Since when it waits for the others; only if that is too long."""
     patience: float = USUAL_PATIENCE
     """Seconds that count as too long (`hang_after`)."""
+    new: bool = False
+    """Whether it has not done a step yet: it may have to wait for the end of one that lasts."""
 
 
 class Report(NamedTuple):
@@ -82,6 +84,7 @@ def _word(said: object) -> Word:
         team=int(team) if team is not None and team > 0 else 0,
         waits=_number(said.get("waits")),
         patience=patience if patience is not None and patience > 0 else USUAL_PATIENCE,
+        new=_number(said.get("step")) == 0,
     )
 
 

@@ -169,7 +169,7 @@ class _Draft:
             return
         if all(member.id in waiting or not ends.alive(self._own.get(member.id)) for member in members):
             self.notes.append("all workers waited for each other")
-            self.shaken = True
+            self._shake()
         for member in complaints.culprits(waiting, members, self._own, self._now):
             self._cut_off(member)
 
@@ -248,9 +248,12 @@ class _Draft:
         self._count_loss()
 
     def _count_loss(self) -> None:
-        """Who is done cannot take part in redoing the step."""
-        self.shaken = True
         self.job = replace(self.job, lost=self.job.lost + 1)
+        self._shake()
+
+    def _shake(self) -> None:
+        """Those who compute must stop at once; who is done cannot take part in redoing the step."""
+        self.shaken = True
         for member in team(self.job):
             if ends.done(self._own.get(member.id)):
                 self.change(member, leaving=True)

@@ -5,6 +5,7 @@ thread at any time and reaches every communicator, so that whoever waits is let 
 """
 
 import threading
+import time
 
 import torch
 
@@ -30,6 +31,8 @@ class Group:
         """Of the present team."""
         self.rank = 0
         self.world = 1
+        self.settled_at = 0.0
+        """When an exchange last came to its end, by `time.monotonic`."""
         self._inner: list[Communicator] = []
         self._aborted = False
         self._lock = threading.Lock()
@@ -81,6 +84,7 @@ class Group:
             raise Broken("aborted")
         if self.world > 1:
             self._main().settle()
+        self.settled_at = time.monotonic()
 
     def sum(self, numbers: list[float], device: torch.device) -> list[float]:
         """The sums of a few numbers over the team, settled."""

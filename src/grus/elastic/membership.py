@@ -64,6 +64,10 @@ class Membership(Protocol):
         """For the time in which the training thread depends on the others."""
         ...
 
+    def working(self) -> AbstractContextManager[None]:
+        """For a part of that time in which the others depend on this worker."""
+        ...
+
     def tell(self, step: int) -> None:
         """Note how far this worker is."""
         ...
@@ -93,6 +97,10 @@ class Alone:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
+        yield
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
         yield
 
     def tell(self, step: int) -> None:
@@ -176,6 +184,8 @@ class Job:
 
     def _say(self, *, ring: bool = False) -> None:
         waits = self._waits_since
+        if waits is not None:
+            waits = max(waits, self._group.settled_at)  # a large state takes long, but it comes
         late = waits is not None and time.monotonic() - waits > self._hang_after
         since = time.time() - (time.monotonic() - waits) if waits is not None and late else None
         worker.tell(
@@ -198,6 +208,13 @@ class Job:
             yield
         finally:
             self._waits_since = None
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """While they depend on it."""
+        self._waits_since = None
+        yield
+        self._waits_since = time.monotonic()
 
     def _watch(self) -> None:
         beat = 0.0
@@ -285,6 +302,7 @@ class Job:
             self._forming = None
         self._say()
         return True
+
 
 def find_membership(
     group: Group, device: torch.device, *, backend: str | None, hang_after: float

@@ -373,7 +373,7 @@ class Run:
                 raise RuntimeError(str(error)) from error
             try:
                 with self._membership.waiting():
-                    self._at.level(self._group, self.device, self._keeping.load)
+                    self._at.level(self._group, self.device, self._load)
                 break
             except Broken:
                 self._broken = True
@@ -387,6 +387,11 @@ class Run:
         self._noise = Noise()
         self._membership.tell(self.steps)
         self._plan()
+
+    def _load(self) -> dict[str, Any] | None:
+        """A large checkpoint takes long to read; nobody is held up by anybody meanwhile."""
+        with self._membership.working():
+            return self._keeping.load()
 
     def _plan(self) -> None:
         """What this worker will do if nothing changes."""

@@ -128,12 +128,11 @@ def _exchange(group: Group, tensors: list[torch.Tensor], source: int, device: to
     for chunk in _chunks(tensors):
         flat = torch.cat([one.detach().reshape(-1).to(device) for one in chunk])
         group.broadcast(flat, source).wait()
+        group.settle()
         if group.rank == source:
             continue
-        group.settle()
         for one, piece in zip(chunk, flat.split([one.numel() for one in chunk]), strict=True):
             one.detach().copy_(piece.view(one.shape))
-    group.settle()
 
 
 def _chunks(tensors: list[torch.Tensor]) -> list[list[torch.Tensor]]:
