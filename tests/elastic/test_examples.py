@@ -65,7 +65,7 @@ def pool(tmp_path: Path) -> Iterator[Pool]:
         yield made
 
 
-def submit(pool: Pool, file: str, *more: str) -> JobId:
+def submit(pool: Pool, file: str, *more: str, size: int | None = None) -> JobId:
     """The job as its file says, with more options for its script; it writes to the test's folder."""
     (job,) = parse_job_file((EXAMPLES / file).read_text(), folder=str(EXAMPLES))
     given = job.model_dump(by_alias=True, exclude_unset=True, mode="json")
@@ -73,7 +73,7 @@ def submit(pool: Pool, file: str, *more: str) -> JobId:
     given["checkpoint"]["path"] = str(pool.folder / given["checkpoint"]["path"])
     (pool.folder / "out").mkdir(exist_ok=True)
     gpu = given.pop("resources")["gpu"]
-    return pool.submit(" ".join([run, *more]), gpu, **given)
+    return pool.submit(" ".join([run, *more]), gpu, size, **given)
 
 
 def said(pool: Pool, job: JobId) -> str:
@@ -135,8 +135,7 @@ def first_of_attempt(pool: Pool, job: JobId, attempt: int) -> int | None:
 def test_in_a_job_a_plain_script_is_resized_by_saving_and_starting_again(
     pool: Pool, file: str, begun: str, done: str
 ) -> None:
-    job = submit(pool, file)
-    pool.scale(job, 1)
+    job = submit(pool, file, size=1)
     pool.until(lambda: re.search(begun, said(pool, job)))
     pool.scale(job, 2)
     ended = pool.until_phase(job, Phase.SUCCEEDED, seconds=PATIENCE)
