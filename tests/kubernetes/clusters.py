@@ -18,6 +18,7 @@ from lightkube.resources import core_v1 as resources
 
 from tests.kubernetes.objects import a_pod
 from tools.kubernetes.build import built
+from tools.kubernetes.settings import Settings, base, load
 
 ROOT = Path(__file__).resolve().parents[2]
 CANNOT_BE_HAD = 3  # what `up` ends with where there is no way to a cluster
@@ -82,12 +83,38 @@ def shared(kind: str, *words: str) -> Iterator[Cluster]:
     try:
         started = tool("up", *mine, *words)
         if started.returncode == CANNOT_BE_HAD:
-            pytest.skip(started.stderr.strip().splitlines()[-1])
+            pytest.skip(reason(started.stderr))
         assert started.returncode == 0, started.stderr
         yield Cluster(Path(started.stdout.strip()), mine[1])
     finally:
+        settings = load(base() / mine[1])
         stopped = tool("down", *mine)
         assert stopped.returncode == 0, stopped.stderr
+        if settings and not settings.folder.exists():  # we were the last
+            assert not left(settings)
+
+
+def reason(complaint: str) -> str:
+    """The line that says why there is no cluster, of all that `up` said on the way."""
+    lines = complaint.strip().splitlines()
+    return next((line for line in lines if "no cluster can be had here" in line), lines[-1])
+
+
+def left(settings: Settings) -> list[str]:
+    """What of a stopped cluster is still there: its bridge, control groups, processes that name its folder."""
+    bridge = Path("/sys/class/net", settings.bridge)
+    groups = Path("/sys/fs/cgroup").glob(f"**/grus-{settings.name}-node*")
+    commands = [
+        file for file in Path("/proc").glob("[0-9]*/cmdline") if str(settings.folder) in text_of(file)
+    ]
+    return [str(path) for path in (bridge, *groups, *commands) if path.exists()]
+
+
+def text_of(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace")
+    except OSError:  # ended meanwhile
+        return ""
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kubernetes.clusters import CANNOT_BE_HAD, tool
+from tests.kubernetes.clusters import CANNOT_BE_HAD, reason, tool
 from tools.kubernetes.__main__ import claimed
 from tools.kubernetes.processes import Failed, Mark, Processes, end
 from tools.kubernetes.settings import Settings, add_user, load
@@ -53,7 +53,7 @@ def started(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_cluster_is_repaired_by_up_and_leaves_no_trace_after_down(base: Path) -> None:
     begun = tool("up", *BARE)
     if begun.returncode == CANNOT_BE_HAD:
-        pytest.skip(begun.stderr.strip().splitlines()[-1])
+        pytest.skip(reason(begun.stderr))
     assert begun.returncode == 0, begun.stderr
     etcd, server = Processes(base / "default").marks()
     end([server])
