@@ -101,7 +101,7 @@ def reason(complaint: str) -> str:
 
 
 def left(settings: Settings) -> list[str]:
-    """What of a stopped cluster is still there: its bridge, control groups, processes that name its folder."""
+    """What of a stopped cluster is still there: bridge, control groups, processes that name its folder."""
     bridge = Path("/sys/class/net", settings.bridge)
     groups = Path("/sys/fs/cgroup").glob(f"**/grus-{settings.name}-node*")
     commands = [
