@@ -111,3 +111,17 @@ def test_a_job_whose_seats_are_being_left_says_so() -> None:
     found = why(world, "w")
     assert "a1" in found.sentence
     assert dict(found.holders) == {"a1": 4 * GPU}
+
+
+def test_advice_counts_with_those_who_will_be_tried_again_before_the_change_is_done() -> None:
+    """To stop one job for another is no help if a third, inside its quota, takes the place meanwhile."""
+    world = World("1x1", a_queue("a", quota=1), a_queue("b", quota=0))
+    world.submit(
+        a_job("retried", queue="a", gpus=0.5, retries=2), a_job("kept", queue="a", gpus=0.25)
+    ).settle()
+    world.submit(a_job("borrower", queue="b")).settle()
+    world.fail("retried")
+    assert world["retried"].not_before > world.now
+    change_is_true(world, "borrower")
+    found = why(world, "borrower")
+    assert "kept" not in found.change

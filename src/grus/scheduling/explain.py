@@ -27,6 +27,9 @@ MOST_TRIED = 4
 """At most so many changes are tried with everybody in line; each costs a decision or two."""
 ROUNDS = 4
 """At most so many decisions are played through to see whether a change starts a job."""
+SOON_IN_LINE = 60.0
+"""Seconds: jobs that are tried again before that count as waiting already. A change takes its time, and to
+start a job for a moment only is no help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,24 +254,39 @@ def _stops(snapshot: Snapshot, entry: Entry) -> Iterator[tuple[JobId, ...]]:
 
 
 def starts_with(snapshot: Snapshot, job: Job, change: Change, now: float) -> bool:
-    """Whether the job would start, now or when others have left, if this were changed: played through."""
+    """Whether the job would start, now or when others have left, if this were changed: played through, also
+    with those who will be in line soon."""
     with _changed(snapshot, job, change):
-        before: dict[JobId, Job] = {}
-        last_starts = [(node, node.last_start) for node in snapshot.tree.by_name.values()]
-        started = False
-        for _ in range(ROUNDS):
-            actions = decide(snapshot, now).actions
-            started = any(isinstance(action, Start) and action.job == job.id for action in actions)
-            if started or not actions:
-                break
-            for action in actions:
-                known = snapshot.entries[action.job].job
-                before.setdefault(action.job, known)
-                snapshot.put(_carried_out(known, action, now))
-        for known in before.values():
-            snapshot.put(known)
-        for node, last_start in last_starts:
-            node.last_start = last_start
+        if not _played_starts(snapshot, job, now):
+            return False
+        late = [(entry.job, entry.blocked) for entry in snapshot.delayed(now + SOON_IN_LINE)]
+        for other, blocked in late:
+            snapshot.put(replace(other, not_before=0.0), blocked)
+        snapshot.settled = None
+        starts = not late or _played_starts(snapshot, job, now)
+        for other, blocked in late:
+            snapshot.put(other, blocked)
+    return starts
+
+
+def _played_starts(snapshot: Snapshot, job: Job, now: float) -> bool:
+    """Whether the job starts when everybody does as is decided; everything is as before afterwards."""
+    before: dict[JobId, Job] = {}
+    last_starts = [(node, node.last_start) for node in snapshot.tree.by_name.values()]
+    started = False
+    for _ in range(ROUNDS):
+        actions = decide(snapshot, now).actions
+        started = any(isinstance(action, Start) and action.job == job.id for action in actions)
+        if started or not actions:
+            break
+        for action in actions:
+            known = snapshot.entries[action.job].job
+            before.setdefault(action.job, known)
+            snapshot.put(_carried_out(known, action, now))
+    for known in before.values():
+        snapshot.put(known)
+    for node, last_start in last_starts:
+        node.last_start = last_start
     return started
 
 

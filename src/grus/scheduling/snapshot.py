@@ -300,6 +300,11 @@ class Snapshot:
         """When the next back-off passes; to be asked after `advance`."""
         return self._delayed[0][0] if self._delayed else None
 
+    def delayed(self, until: float) -> list[Entry]:
+        """Jobs that wait for their back-off to pass, and no longer than that."""
+        found = (self._still_delayed(at, job) for at, job in self._delayed if at <= until)
+        return list({entry.id: entry for entry in found if entry is not None}.values())
+
     def _still_delayed(self, at: float, job: str) -> Entry | None:
         """The job that waits for this moment, if it still does: it may have been stopped or changed since."""
         entry = self.entries.get(JobId(job))
