@@ -3,9 +3,9 @@
 import logging
 import os
 from datetime import timedelta
-from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.utils.data import DataLoader
 from torchft import DistributedDataParallel, DistributedSampler, Manager, Optimizer, ProcessGroupGloo
 from torchft.checkpointing.pg_transport import PGTransport
@@ -24,7 +24,10 @@ class Parallel(DistributedDataParallel):  # type: ignore[misc]  # torchft need n
     """
 
     @staticmethod
-    def _comm_hook(state: Manager, bucket: Any) -> torch.futures.Future[torch.Tensor]:
+    def _comm_hook(
+        state: Manager,
+        bucket: dist.GradBucket,  # type: ignore[name-defined]  # exported at run time only
+    ) -> torch.futures.Future[torch.Tensor]:
         state.allreduce(bucket.buffer()).wait()
         done: torch.futures.Future[torch.Tensor] = torch.futures.Future()
         done.set_result(bucket.buffer())

@@ -5,6 +5,8 @@ of it: half a state must never look like a whole one, not even if the giver dies
 state already keeps it until it has all of the other one.
 """
 
+import json
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -40,6 +42,8 @@ class Standing:
         self._same = {"seed": arguments.seed, "samples": samples}
         """Numbers in which all workers of a run must agree."""
         self._signature = state.signature(arguments.models)
+        self._kin = zlib.crc32(json.dumps([self._signature, self._same]).encode())
+        """Equal for workers that fit each other."""
         self._whole = False
         self._torn = False
         """Whether a part of another state has come, and no more."""
@@ -88,7 +92,7 @@ class Standing:
 
         Where nobody is anywhere, the first member begins the run. Raises Broken, Differs, Torn.
         """
-        heights = self._heights(group, device)
+        heights, alike = self._compare(group, device)
         anew = self.anew = not any(heights)
         if anew and group.rank == 0:
             self.begin(saved)
@@ -96,23 +100,25 @@ class Standing:
             return anew
         source = 0 if anew else heights.index(max(heights))
         if group.rank == source:
-            state.give(group, self.capture(), device)
+            state.give(group, self.capture(), device, sure=alike)
             return False
         behind = anew or heights[group.rank] < max(heights)
         keep = behind and self._whole  # what it has is all that there is, should the giver be lost
         own = None if keep else self.capture()
         self._torn = behind and not keep
-        found = state.take(group, source, device, own, self._objection)
+        found = state.take(group, source, device, own, self._objection, sure=alike)
         if behind:
             self.restore(found)
         return behind
 
-    def _heights(self, group: Group, device: torch.device) -> list[int]:
-        heights = torch.zeros(group.world, dtype=torch.int64, device=device)
-        heights[group.rank] = self.height()
-        group.all_reduce(heights).wait()
+    def _compare(self, group: Group, device: torch.device) -> tuple[list[int], bool]:
+        """How far every member is; and whether all have the same model, so that nobody will object."""
+        table = torch.zeros((group.world, 2), dtype=torch.int64, device=device)
+        table[group.rank] = torch.tensor([self.height(), self._kin])
+        group.all_reduce(table).wait()
         group.settle()
-        return [int(one) for one in heights.tolist()]
+        heights, kin = table.T.tolist()
+        return heights, len(set(kin)) == 1
 
     def _objection(self, found: Mapping[str, Any]) -> str:
         """Why that state is not for this worker; "" if it is."""

@@ -16,6 +16,9 @@ from grus.elastic.group import Group
 
 CHUNK = 64 << 20
 """Bytes sent at once."""
+HEAD = 64 << 10
+"""Bytes in which most skeletons fit, with their length: one exchange instead of two."""
+_LENGTH = 8
 
 
 class Stateful(Protocol):
@@ -66,17 +69,18 @@ def difference(mine: Mapping[str, str], theirs: Mapping[str, str]) -> str:
     return ""
 
 
-def give(group: Group, state: dict[str, Any], device: torch.device) -> None:
-    """Send the whole state to all; everybody else calls `take`. Raises Broken if one of them refuses it."""
+def give(group: Group, state: dict[str, Any], device: torch.device, *, sure: bool = False) -> None:
+    """Send the whole state to all; everybody else calls `take`. Raises Broken if one of them refuses it.
+
+    `sure`: nobody will refuse it, so nobody is asked; the same word on all members.
+    """
     tensors: dict[str, torch.Tensor] = {}
     skeleton = _strip(state, "", tensors)
     buffer = io.BytesIO()
     torch.save({"skeleton": skeleton, "kinds": {path: _kind(one) for path, one in tensors.items()}}, buffer)
-    content = torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8).to(device)
-    size = torch.tensor([content.numel()], dtype=torch.int64, device=device)
-    group.broadcast(size, group.rank).wait()
-    group.broadcast(content, group.rank).wait()
-    _agree(group, "", device)
+    _send(group, buffer.getvalue(), device)
+    if not sure:
+        _agree(group, "", device)
     _exchange(group, list(tensors.values()), group.rank, device)
 
 
@@ -86,21 +90,18 @@ def take(
     device: torch.device,
     own: dict[str, Any] | None,
     objection: Callable[[Mapping[str, Any]], str],
+    *,
+    sure: bool = False,
 ) -> dict[str, Any]:
     """Receive the state from the member `source`, where possible into the tensors of `own`.
 
     Without `own` it goes to main memory, and changes nothing before it is whole.
     Raises Differs if `objection` has a word to say on its plain values.
     """
-    size = torch.zeros(1, dtype=torch.int64, device=device)
-    group.broadcast(size, source).wait()
-    group.settle()
-    content = torch.empty(int(size), dtype=torch.uint8, device=device)
-    group.broadcast(content, source).wait()
-    group.settle()
     # Only plain values come out of it, never code.
-    told = torch.load(io.BytesIO(content.cpu().numpy().tobytes()), weights_only=True)
-    _agree(group, objection(told["skeleton"]), device)
+    told = torch.load(io.BytesIO(_receive(group, source, device)), weights_only=True)
+    if not sure:
+        _agree(group, objection(told["skeleton"]), device)
     mine: dict[str, torch.Tensor] = {}
     _strip(own or {}, "", mine)
     tensors = {
@@ -112,6 +113,32 @@ def take(
     _exchange(group, list(tensors.values()), source, device)
     state: dict[str, Any] = _fill(told["skeleton"], tensors)
     return state
+
+
+def _send(group: Group, content: bytes, device: torch.device) -> None:
+    """Send some bytes to all; everybody else calls `_receive`."""
+    head = len(content).to_bytes(_LENGTH, "big") + content[: HEAD - _LENGTH]
+    group.broadcast(_bytes(head.ljust(HEAD, b"\0"), device), group.rank).wait()
+    if len(content) > HEAD - _LENGTH:
+        group.broadcast(_bytes(content[HEAD - _LENGTH :], device), group.rank).wait()
+
+
+def _receive(group: Group, source: int, device: torch.device) -> bytes:
+    head = _received(group, source, HEAD, device)
+    size = int.from_bytes(head[:_LENGTH], "big")
+    content = head[_LENGTH : _LENGTH + size]
+    return content + _received(group, source, size - len(content), device) if size > len(content) else content
+
+
+def _received(group: Group, source: int, size: int, device: torch.device) -> bytes:
+    content = torch.empty(size, dtype=torch.uint8, device=device)
+    group.broadcast(content, source).wait()
+    group.settle()
+    return content.cpu().numpy().tobytes()
+
+
+def _bytes(content: bytes, device: torch.device) -> torch.Tensor:
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8).to(device)
 
 
 def _agree(group: Group, objection: str, device: torch.device) -> None:
