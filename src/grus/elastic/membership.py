@@ -155,7 +155,9 @@ class Job:
         """Around `_forming` and `_tried`."""
         self._forming: Forming | None = None
         self._tried = 0
-        """The newest team that this worker is in, or has begun to form."""
+        """The newest team that this worker has begun to form."""
+        self._named = 0
+        """The team that this worker is in, or waits for."""
         self._failed = 0
         """The newest one that it could not form."""
         threading.Thread(target=self._watch, name="grus-watcher", daemon=True).start()
@@ -191,7 +193,7 @@ class Job:
         worker.tell(
             elastic={
                 "address": self._address,
-                "team": self._tried,
+                "team": self._named,
                 "step": self._step,
                 "waits": since,
                 "hang_after": self._hang_after,
@@ -252,6 +254,7 @@ class Job:
                 found = self._look()
                 forming = self._pursue(found)
                 if forming is not None:
+                    self._named = forming.team.number
                     forming.wait(QUICK)
                     if self._enter(forming):
                         return forming.team
