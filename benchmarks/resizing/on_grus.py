@@ -7,10 +7,13 @@ from types import TracebackType
 from typing import Self
 
 from benchmarks.grus_server import GrusServer
+from benchmarks.machine import wait_for
 from benchmarks.resizing import sides
-from benchmarks.resizing.steps import FOLDER
+from benchmarks.resizing.measure import progress
+from benchmarks.resizing.steps import FOLDER, StepLogs
 from grus.sdk.client import Client
 
+PATIENCE = 120.0
 KEPT = ("OMP_NUM_THREADS", "GLOO_SOCKET_IFNAME", "PYTHONPATH")
 """What the rivals' workers find in their environment too."""
 
@@ -60,10 +63,23 @@ class Grus(GrusJob):
 
     def __init__(self, folder: Path) -> None:
         self.logs = folder
+        self._steps = StepLogs(folder)
         env = {FOLDER: str(folder)}
         super().__init__(folder, "benchmarks.resizing.worker_grus", f"1..{sides.MOST}", env)
 
     def __enter__(self) -> Self:
+        """It takes the whole pool, which is empty; from there it is made small."""
         super().__enter__()
-        self.scale(1)
+        try:
+            wait_for(lambda: self._world() > 0, PATIENCE, "the first step", every=0.2)
+            self.scale(1)
+            wait_for(lambda: self._world() == 1, PATIENCE, "a step with one worker", every=0.2)
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
         return self
+
+    def _world(self) -> int:
+        """Workers that shared the last step; 0 before the first."""
+        steps = progress(self._steps.read())
+        return steps[-1].world if steps else 0
