@@ -19,7 +19,7 @@ from tests.elastic.nursery import Nursery
 
 T = TypeVar("T")
 PATIENCE = 60.0
-PAUSE = 0.001
+PAUSE = 0.004
 BACKENDS = {"gloo": "gloo", "nccl-like": "tests.elastic.nccl_like:NcclLike"}
 
 
@@ -47,6 +47,7 @@ class Conductor:
         self._nursery = nursery
         self._environment = {"GRUS_BACKEND": BACKENDS[backend]}
         self._task = {"folder": str(folder), **task}
+        self.gate(0)
 
     def __enter__(self) -> Self:
         return self
@@ -65,6 +66,7 @@ class Conductor:
 
     def alone(self, **task: Any) -> None:
         """Train from beginning to end with one process that knows of nobody."""
+        self.gate(None)
         pid = self._nursery.born(
             {"TRAINEE": json.dumps({**self._task, **task}), "NAME": "alone"}, self.folder / "alone.out"
         )
@@ -131,7 +133,8 @@ class Conductor:
         return int(team), int(step)
 
     def signal(self, worker: Worker, number: signal.Signals = signal.SIGKILL) -> None:
-        os.kill(worker.pid, number)
+        with suppress(ProcessLookupError):  # it has gone by itself
+            os.kill(worker.pid, number)
 
     def kill(self, *workers: Worker) -> None:
         for worker in workers:
@@ -191,7 +194,8 @@ class Conductor:
             found = {self._at_work(one) for one in self.members}
             if all(team == self.number and step >= goal for team, step in found):
                 return goal
-            if all(step >= goal for team, step in found if team):  # 0: it waits for the boundary to join
+            begun = [step for team, step in found if team]  # 0: it waits for the boundary, to join
+            if begun and min(begun) >= goal:
                 goal += 1
                 self.gate(goal)
             assert time.monotonic() < deadline, f"waited in vain for step {goal}:\n{self.picture()}"

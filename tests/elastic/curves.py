@@ -13,6 +13,7 @@ from typing import Any
 class Line:
     """A step that one process committed."""
 
+    attempt: int
     team: int
     rank: int
     world: int
@@ -32,12 +33,12 @@ def _read(path: Path) -> Iterator[Line]:
         yield Line(**{**said, "losses": tuple(said["losses"])})
 
 
-def unequal(found: Mapping[str, Sequence[Line]]) -> list[tuple[int, int]]:
-    """(team, step) after which members of one team had different parameters."""
-    hashes: dict[tuple[int, int], set[str]] = defaultdict(set)
+def unequal(found: Mapping[str, Sequence[Line]]) -> list[tuple[int, int, int]]:
+    """(attempt, team, step) after which members of one team had different parameters."""
+    hashes: dict[tuple[int, int, int], set[str]] = defaultdict(set)
     for own in found.values():
         for line in own:
-            hashes[line.team, line.step].add(line.hash)
+            hashes[line.attempt, line.team, line.step].add(line.hash)
     return sorted(where for where, different in hashes.items() if len(different) > 1)
 
 
@@ -46,7 +47,8 @@ def curve(found: Mapping[str, Sequence[Line]]) -> list[tuple[float, ...]]:
     last: dict[int, Line] = {}
     for own in found.values():
         for line in own:
-            if line.step not in last or last[line.step].team <= line.team:
+            before = last.get(line.step, line)
+            if (before.attempt, before.team) <= (line.attempt, line.team):
                 last[line.step] = line
     assert sorted(last) == list(range(len(last))), "steps are missing"
     return [last[step].losses for step in range(len(last))]

@@ -108,7 +108,7 @@ def _orders() -> dict[str, Any] | None:
     rest = b""
     children: set[int] = set()
     while True:
-        readable, _, _ = select.select([0], [], [], 0.002)
+        readable, _, _ = select.select([0], [], [], 0.005)
         if readable:
             found = os.read(0, 1 << 16)
             if not found:

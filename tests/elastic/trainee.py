@@ -60,7 +60,7 @@ def main() -> None:
     torch.manual_seed(int(os.environ.get("INIT", "0")))
     torch.set_default_dtype(getattr(torch, task.dtype))
     folder = Path(task.folder)
-    name = os.environ.get("NAME") or os.environ.get("GRUS_WORKER") or "alone"
+    name = os.environ.get("NAME") or str(os.getpid())
     _take_away(task.without)
     _record(folder, name)
     _die_on_demand(folder / "die" / name)
@@ -102,6 +102,7 @@ def _record(folder: Path, name: str) -> None:
     def committed(run: Run, flags: Flags, losses: list[float]) -> None:
         commit(run, flags, losses)
         line = {
+            "attempt": int(os.environ.get("GRUS_ATTEMPT", "1")),
             "team": run._group.number,
             "rank": run.rank,
             "world": run.world,
