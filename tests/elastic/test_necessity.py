@@ -38,7 +38,8 @@ def quiet(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> list[tu
 @contextmanager
 def killed_inside(nursery: Nursery, folder: Path, without: str) -> Iterator[Conductor]:
     """Two of three workers, just told to go on without the one that has died."""
-    with Conductor(nursery, folder / "job", "nccl-like", dtype="float64", epochs=2, without=without) as job:
+    task = {"dtype": "float64", "epochs": 2, "hang_after": 1.0, "without": without}
+    with Conductor(nursery, folder / "job", "nccl-like", **task) as job:
         job.publish(job.spawn(3))
         job.go_on(DEATH)
         victim = job.members[1]
@@ -60,7 +61,7 @@ def test_with_both_the_run_is_as_if_nothing_had_happened(
 
 def test_without_the_watcher_the_survivors_wait_for_ever(nursery: Nursery, tmp_path: Path) -> None:
     with killed_inside(nursery, tmp_path, without="watcher") as job:
-        job.until(lambda: all(job.word(one).get("team") == 2 for one in job.members))
+        job.until(lambda: all(job.word(one).get("waits") for one in job.members))
         with pytest.raises(AssertionError, match="waited in vain"):
             job.until(lambda: any(job.at(one)[1] > DEATH for one in job.members), LONG)
         assert all(job.alive(one) for one in job.members)
