@@ -75,7 +75,7 @@ def play(
     given_up = 0
     for number in range(max(rounds.values(), default=0)):
         for name in [name for name, wanted in rounds.items() if number < wanted]:
-            tell(f"round {number + 1}: {name}; others use {wait_until_quiet(QUIET):.0%} of the machine")
+            tell(f"round {number + 1}: {name}; others use {wait_until_quiet(QUIET, 20.0):.0%} of the machine")
             try:
                 with starts[name](new(root / f"{name}-{number}")) as side:
                     for event, found in live_through(side, number):
