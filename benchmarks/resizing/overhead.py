@@ -27,29 +27,30 @@ def measure(folder: Path, rounds: int, tell: Callable[[str], None]) -> dict[str,
         try:
             with GrusJob(folder, "benchmarks.resizing.timed_grus", str(WORKERS), {**env, KIND: OURS}):
                 turns.gather((OURS, PLAIN), WORKERS)
-                return _summary(_rounds(turns, rounds), tell)
+                return _summary(_rounds(turns, rounds, tell))
         finally:
             sides.end([plain], folder)
 
 
-def _rounds(turns: Turns, rounds: int) -> list[tuple[float, float]]:
+def _rounds(turns: Turns, rounds: int, tell: Callable[[str], None]) -> list[tuple[float, float]]:
     """Seconds of Grus and of plain DDP in each round of A B B A, after one that warms up."""
     found = []
-    for _ in range(rounds + 1):
+    for number in range(rounds + 1):
         ours = turns.give(OURS, STEPS)
         plain = turns.give(PLAIN, STEPS) + turns.give(PLAIN, STEPS)
-        found.append((ours + turns.give(OURS, STEPS), plain))
+        ours += turns.give(OURS, STEPS)
+        found.append((ours, plain))
+        if number % 10 == 0:
+            tell(f"undisturbed steps, round {number}: {ours:.3f} s on Grus, {plain:.3f} s on plain DDP")
     return found[1:]
 
 
-def _summary(rounds: list[tuple[float, float]], tell: Callable[[str], None]) -> dict[str, float]:
+def _summary(rounds: list[tuple[float, float]]) -> dict[str, float]:
     ratios = sorted(ours / plain - 1 for ours, plain in rounds)
-    figures = {
+    return {
         "step_overhead": round(statistics.median(ratios), 4),
         "step_overhead_low": round(ratios[len(ratios) // 4], 4),
         "step_overhead_high": round(ratios[(3 * len(ratios)) // 4], 4),
         "step_s": round(statistics.median(ours for ours, _ in rounds) / (2 * STEPS), 5),
         "ddp_step_s": round(statistics.median(plain for _, plain in rounds) / (2 * STEPS), 5),
     }
-    tell(f"a step: {figures}")
-    return figures
