@@ -23,11 +23,10 @@ def main() -> None:
     )
     log = StepLog()
     for batch in run:
-        index = batch.micro.index
-        if index < run.world:
-            log.begin()
         loss = workload.loss(run.model(batch.x), batch.y)
-        workload.compute(1 / len(range(index % run.world, WORKERS, run.world)))
+        if batch.micro.index < run.world:  # the first of this worker in this step
+            log.begin()
+            workload.compute()
         if run.step(loss) is not None:
             log.done(run.steps, run.world)
 

@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
+from grus.elastic.chance import sow
 from grus.elastic.plan import Micro, order, seed_of
 from grus.model.errors import GrusError
 
@@ -284,7 +285,7 @@ def _as_it_is(data: Any) -> Any:
 def _sow(seed: int) -> None:
     random.seed(seed)
     np.random.seed((seed & 0xFFFFFFFF, seed >> 32, 1))  # the 1: else the same numbers as from `random`
-    torch.manual_seed(seed)
+    sow(seed)
 
 
 def _processes(number: int, device: torch.device) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from grus.elastic import plan
 from grus.elastic.arguments import ONLY, Arguments
 from grus.elastic.backends import Broken
 from grus.elastic.batch import Batch, Step
+from grus.elastic.chance import sow
 from grus.elastic.device_errors import OUT
 from grus.elastic.evaluation import evaluating, share_statistics
 from grus.elastic.exchange import Exchange, Flags
@@ -197,7 +198,7 @@ class Run:
         """Chance belongs to the micro-batch, not to the worker that happens to compute it."""
         self._micro = micro
         self._last = last
-        torch.manual_seed(plan.seed_of(self._is.seed, micro.step, micro.index + (walk << 32)))
+        sow(plan.seed_of(self._is.seed, micro.step, micro.index + (walk << 32)))
 
     # ------------------------------------------------------------------------------------- one step
 
