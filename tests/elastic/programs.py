@@ -13,6 +13,7 @@ from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
 import grus
+from grus.elastic.batch import Batch
 from grus.elastic.run import Run
 
 if TYPE_CHECKING:
@@ -67,6 +68,39 @@ def classifier(task: "Task", gate: Gate) -> None:
 
 def gan(task: "Task", gate: Gate) -> None:
     """Two models, two optimizers, two schedules; the critic learns twice a step, and has dropout."""
+    run, generator, critic = _rivals(task)
+    for step in run:
+        gate(run)
+        for _ in range(2):
+            for batch in step:
+                run.backward(_doubt(batch, generator, critic), "d")
+            run.update("d")
+        for batch in step:
+            run.backward(_trick(batch, generator, critic), "g")
+        run.update("g")
+        run.step()
+
+
+def mixed_gan(task: "Task", gate: Gate) -> None:
+    """The same with a gradient scaler, whose scale changes every few steps."""
+    task.options["scaler"] = torch.amp.GradScaler("cpu", init_scale=16.0, growth_interval=3)
+    gan(task, gate)
+
+
+def hasty_gan(task: "Task", gate: Gate) -> None:
+    """Both gradients are computed before either is used: each model's loss is its own."""
+    run, generator, critic = _rivals(task)
+    for step in run:
+        gate(run)
+        for batch in step:
+            run.backward(_believe(critic(batch.x), batch.y[:, None] / CLASSES), "d")
+            run.backward(generator(torch.randn(len(batch), NOISE)).square().mean(), "g")
+        run.update("d")
+        run.update("g")
+        run.step()
+
+
+def _rivals(task: "Task") -> tuple[Run, nn.Module, nn.Module]:
     generator = nn.Sequential(nn.Linear(NOISE, 24), nn.ReLU(), nn.Linear(24, FEATURES))
     critic = nn.Sequential(nn.Linear(FEATURES, 24), nn.LeakyReLU(), nn.Dropout(0.2), nn.Linear(24, 1))
     optimizers = {
@@ -75,22 +109,130 @@ def gan(task: "Task", gate: Gate) -> None:
     }
     schedules = {name: torch.optim.lr_scheduler.ExponentialLR(one, 0.999) for name, one in optimizers.items()}
     run = started(task, {"g": generator, "d": critic}, optimizers, images(task), scheduler=schedules)
-    believe = nn.functional.binary_cross_entropy_with_logits
-    for step in run:
+    return run, generator, critic
+
+
+def _doubt(batch: Batch, generator: nn.Module, critic: nn.Module) -> torch.Tensor:
+    """The critic's loss."""
+    fake = generator(torch.randn(len(batch), NOISE)).detach()
+    real, made = critic(batch.x), critic(fake)
+    return _believe(real, torch.ones_like(real)) + _believe(made, torch.zeros_like(made))
+
+
+def _trick(batch: Batch, generator: nn.Module, critic: nn.Module) -> torch.Tensor:
+    """The generator's."""
+    made = critic(generator(torch.randn(len(batch), NOISE)))
+    return _believe(made, torch.ones_like(made))
+
+
+def _believe(said: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+    return nn.functional.binary_cross_entropy_with_logits(said, truth)
+
+
+class Tied(nn.Module):
+    """What reads and what writes letters is one matrix, which has gradients from both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read = nn.Embedding(CLASSES, 8)
+        self.write = nn.Linear(8, CLASSES, bias=False)
+        self.write.weight = self.read.weight
+        self.register_buffer("scale", torch.full((1,), 0.7))
+
+    def forward(self, letters: torch.Tensor) -> torch.Tensor:
+        said: torch.Tensor = self.write(self.read(letters)) * self.scale
+        return said
+
+
+def tied(task: "Task", gate: Gate) -> None:
+    model = Tied()
+    letters = images(task).tensors[1]
+    data = TensorDataset(letters, letters.roll(1))
+    run = started(task, model, torch.optim.AdamW(model.parameters(), 1e-2), data)
+    learn(run, gate, nn.functional.cross_entropy)
+
+
+class Sparse(nn.Module):
+    """One layer is never used, another only for some micro-batches: some workers have no gradient of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(FEATURES, CLASSES)
+        self.never = nn.Linear(3, 3)
+        self.sometimes = nn.Linear(FEATURES, CLASSES)
+
+    def forward(self, points: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.body(points)
+        return out + self.sometimes(points) if points[0, 0] > 0.4 else out
+
+
+def sparse(task: "Task", gate: Gate) -> None:
+    """Adam with decay: a gradient of zeros in place of none would move the layer that is never used."""
+    model = Sparse()
+    before = model.never.weight.detach().clone()
+    run = started(task, model, torch.optim.AdamW(model.parameters(), 1e-2, weight_decay=0.1), images(task))
+    learn(run, gate, nn.functional.cross_entropy)
+    assert torch.equal(before, model.never.weight)
+
+
+def normed(task: "Task", gate: Gate) -> None:
+    """BatchNorm; an evaluation with its own numbers at the end of each epoch; a schedule by epochs."""
+    model = nn.Sequential(nn.Linear(FEATURES, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, CLASSES))
+    data = images(task)
+    seen = Path(task.folder) / "evaluated"
+    seen.mkdir(exist_ok=True)
+
+    def look(run: Run) -> None:
+        with run.evaluate():
+            points, classes = data.tensors[0][run.rank :: run.world], data.tensors[1][run.rank :: run.world]
+            right = (run.model(points).argmax(1) == classes).double().mean()
+            accuracy = run.mean(float(right), len(points))
+        with (seen / str(os.getpid())).open("a") as file:
+            file.write(f"{run.epoch} {run._group.number} {accuracy!r}\n")
+
+    optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+    run = started(task, model, optimizer, data, scheduler=schedule, scheduler_per="epoch", on_epoch=look)
+    learn(run, gate, nn.functional.cross_entropy)
+
+
+def mixed(task: "Task", gate: Gate) -> None:
+    """Half precision with a scaler that overflows at first, and gradients cut to a norm."""
+    model = perceptron()
+    run = started(
+        task,
+        model,
+        torch.optim.AdamW(model.parameters(), 3e-3),
+        images(task),
+        scaler=torch.amp.GradScaler("cpu", init_scale=2.0**127, growth_interval=4),
+        clip_norm=0.5,
+    )
+    for batch in run:
         gate(run)
-        for _ in range(2):
-            for batch in step:
-                fake = generator(torch.randn(len(batch), NOISE)).detach()
-                real, made = critic(batch.x), critic(fake)
-                run.backward(
-                    believe(real, torch.ones_like(real)) + believe(made, torch.zeros_like(made)), "d"
-                )
-            run.update("d")
-        for batch in step:
-            made = critic(generator(torch.randn(len(batch), NOISE)))
-            run.backward(believe(made, torch.ones_like(made)), "g")
-        run.update("g")
-        run.step()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = nn.functional.cross_entropy(run.model(batch.x), batch.y)
+        run.step(loss)
+
+
+class Shaken(Dataset[Any]):
+    """Samples with noise of their own, made by the processes that load them."""
+
+    def __init__(self, task: "Task") -> None:
+        self._data = images(task)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getitem__(self, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+        point, kind = self._data[number]
+        return point + 0.1 * torch.randn(FEATURES), kind
+
+
+def loaded(task: "Task", gate: Gate) -> None:
+    """Two loader processes for each worker."""
+    model = perceptron()
+    optimizer = torch.optim.SGD(model.parameters(), 0.05)
+    learn(started(task, model, optimizer, Shaken(task), num_workers=2), gate, nn.functional.cross_entropy)
 
 
 def compiled(task: "Task", gate: Gate) -> None:
@@ -109,4 +251,7 @@ def compiled(task: "Task", gate: Gate) -> None:
     learn(run, gate, nn.functional.cross_entropy)
 
 
-ALL: dict[str, Program] = {"classifier": classifier, "gan": gan, "compiled": compiled}
+ALL: dict[str, Program] = {
+    one.__name__: one
+    for one in (classifier, gan, mixed_gan, hasty_gan, tied, sparse, normed, mixed, loaded, compiled)
+}

@@ -6,7 +6,8 @@ tests and workers share (see `Task`). In it:
     steps/…    a line for every step that this process committed: its team, losses, a hash of all parameters
     at/…       the team and the step at which this process is, overwritten in place
     gate       a number of steps: nobody goes beyond it
-    die/NAME   exists: the worker of this name kills itself inside its next exchange
+    die/NAME   "0.001 3": the worker of this name lets three exchanges pass, begins another, and kills itself
+               1 ms later; "-1": it kills itself just before the next one
 """
 
 import faulthandler
@@ -136,12 +137,15 @@ def _die_on_demand(wish: Path) -> None:
 
     def all_reduce(group: Group, tensor: torch.Tensor) -> Any:
         try:
-            delay = float(wish.read_text() or 0.0)
+            delay, _, left = wish.read_text().partition(" ")
         except FileNotFoundError:
             return usual(group, tensor)
-        if delay < 0:
+        if int(left or 0):
+            wish.write_text(f"{delay} {int(left) - 1}")
+            return usual(group, tensor)
+        if float(delay) < 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        threading.Timer(float(delay), os.kill, (os.getpid(), signal.SIGKILL)).start()
         return usual(group, tensor)
 
     setattr(Group, "all_reduce", all_reduce)  # noqa: B010 - a method, replaced on purpose

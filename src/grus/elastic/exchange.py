@@ -55,6 +55,9 @@ class Exchange:
             name: Reducer([one for group in optimizer.param_groups for one in group["params"]], self._group)
             for name, optimizer in arguments.optimizers.items()
         }
+        if arguments.scaler is not None:
+            # It would begin with its first loss, but a worker without a part in its first step has none.
+            arguments.scaler.scale(torch.zeros(1, device=device))
         self._losses: dict[str, torch.Tensor] = {}
         """Of this worker's micro-batches, weighted, since the optimizer of that name was last applied."""
         self._flags = torch.zeros(0)
