@@ -18,6 +18,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -133,22 +134,25 @@ def parameter_hash(run: Run) -> str:
 
 def _die_on_demand(wish: Path) -> None:
     """Die a moment after an exchange has begun: before, inside, or between it and the optimizer."""
-    usual = Group.all_reduce
+    for name in ("all_reduce", "broadcast"):
+        setattr(Group, name, _deadly(getattr(Group, name), wish))
 
-    def all_reduce(group: Group, tensor: torch.Tensor) -> Any:
+
+def _deadly(usual: Callable[..., Any], wish: Path) -> Callable[..., Any]:
+    def exchange(*arguments: Any) -> Any:
         try:
             delay, _, left = wish.read_text().partition(" ")
         except FileNotFoundError:
-            return usual(group, tensor)
+            return usual(*arguments)
         if int(left or 0):
             wish.write_text(f"{delay} {int(left) - 1}")
-            return usual(group, tensor)
+            return usual(*arguments)
         if float(delay) < 0:
             os.kill(os.getpid(), signal.SIGKILL)
         threading.Timer(float(delay), os.kill, (os.getpid(), signal.SIGKILL)).start()
-        return usual(group, tensor)
+        return usual(*arguments)
 
-    setattr(Group, "all_reduce", all_reduce)  # noqa: B010 - a method, replaced on purpose
+    return exchange
 
 
 def _take_away(what: str) -> None:
