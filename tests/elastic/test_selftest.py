@@ -21,7 +21,7 @@ def test_all_events_hold_on_gloo() -> None:
         [sys.executable, "-m", "grus.elastic.selftest", "--backend", "gloo"],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
