@@ -175,6 +175,9 @@ def run(events: int, backend: str, program: str, dtype: str, nursery: Nursery, f
         job.gate(None)
         job.gone(*job.workers)
         exits = {job.code(one) for one in job.workers if one.name not in story.killed}
+        for one in job.workers:
+            if one.name not in story.killed and job.code(one) != 0:
+                print(f"{one.name} ended with {job.code(one)}:\n{job.output(one)}", file=sys.stderr)
         lines = curves.lines(job.folder)
         distance = curves.distance(curves.curve(lines), expected)
         found = audit.check(job.folder / "audit", SAMPLES, epochs)

@@ -33,7 +33,9 @@ def quiet(nursery: Nursery, folder: Path, **task: Any) -> list[tuple[float, ...]
         return curves.curve(curves.lines(job.folder))
 
 
-def check(job: Conductor, expected: list[tuple[float, ...]], tolerance: float) -> None:
+def check(
+    job: Conductor, expected: list[tuple[float, ...]], tolerance: float, epochs: int = SMALL["epochs"]
+) -> None:
     """Let it come to its end; nothing may show what has happened to it."""
     job.gate(None)
     job.gone(*job.members)
@@ -42,7 +44,7 @@ def check(job: Conductor, expected: list[tuple[float, ...]], tolerance: float) -
     assert curves.unequal(lines) == []
     assert curves.distance(curves.curve(lines), expected) < tolerance
     assert curves.redone(job.folder) <= 1
-    found = audit.check(job.folder / "audit", SMALL["samples"], SMALL["epochs"])
+    found = audit.check(job.folder / "audit", SMALL["samples"], epochs)
     assert found.wrong == ()
 
 
@@ -97,7 +99,7 @@ def test_a_step_of_several_updates_is_taken_up_where_it_was_interrupted(
     nursery: Nursery, tmp_path: Path, program: str, backend: str
 ) -> None:
     """A worker dies before each of the exchanges of a step in turn: no update is lost or applied twice."""
-    task = {**SMALL, "program": program}
+    task = {**SMALL, "program": program, "epochs": 3 * SMALL["epochs"]}
     expected = quiet(nursery, tmp_path, **task)
     with Conductor(nursery, tmp_path / "job", backend, **task) as job:
         job.publish(job.spawn(2))
@@ -112,4 +114,4 @@ def test_a_step_of_several_updates_is_taken_up_where_it_was_interrupted(
             job.until(lambda new=new: job.heard(new))  # type: ignore[misc]  # bound now
             job.publish([*job.members, new])
         job.go_on(1)
-        check(job, expected, EQUAL)
+        check(job, expected, EQUAL, task["epochs"])

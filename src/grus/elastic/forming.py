@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from grus.elastic import farewell
 from grus.elastic.backends import Broken, Communicator, Store
 from grus.elastic.orders import Team
 
@@ -37,7 +38,7 @@ class Forming:
         if len(team.members) == 1:
             self._over.set()
         else:
-            threading.Thread(target=self._run, name=name, daemon=True).start()
+            farewell.start(self._run, name)
 
     @property
     def ready(self) -> bool:

@@ -9,6 +9,7 @@ import time
 
 import torch
 
+from grus.elastic import farewell
 from grus.elastic.backends import Broken, Communicator, Pending
 
 
@@ -22,7 +23,7 @@ class _Done:
 def _drop(communicators: list[Communicator]) -> None:
     """Let the last reference go in another thread: the library may wait then for an exchange without end."""
     if communicators:
-        threading.Thread(target=communicators.clear, name="grus-drop", daemon=True).start()
+        farewell.start(communicators.clear, "drop")
 
 
 class Group:

@@ -292,7 +292,7 @@ class Job:
             assert team.me is not None
             return self._backend.new(store, team.me, len(team.members), self._host, self._device)
 
-        return Forming(team, meet, make, f"grus-team-{team.number}")
+        return Forming(team, meet, make, f"team-{team.number}")
 
     def _enter(self, forming: Forming) -> bool:
         """Begin with this team, if it has been made and is still the one to be."""
