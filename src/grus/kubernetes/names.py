@@ -1,0 +1,59 @@
+"""What Grus writes on pods, and where the files of a worker lie: names that controller, node agent and the
+worker's init container share. Light: the init container imports it.
+
+Who writes what: the engine all annotations of a worker but those under "said by the node agent".
+"""
+
+PREFIX = "grus.dev/"
+
+# ------------------------------------------------------------------------------------- on a worker's pod
+JOB = f"{PREFIX}job"
+"""Label: the job's id. Pods without it (or RESERVATION) are none of the node agent's business."""
+RESERVATION = f"{PREFIX}reservation"
+"""Label of a pod that holds a GPU for slices; the node agent says its UUID."""
+WORKER = f"{PREFIX}worker"
+"""Annotation: the worker's id. Also the name of the finalizer that lets its end be read before it goes."""
+ATTEMPT = f"{PREFIX}attempt"
+EPOCH = f"{PREFIX}epoch"
+DEVICES = f"{PREFIX}devices"
+CONTROL = f"{PREFIX}control"
+"""The text of the control file."""
+KILL_AT = f"{PREFIX}kill-at"
+"""Unix seconds (a decimal number) at which all its processes are killed."""
+GPU_MEMORY = f"{PREFIX}gpu-memory"
+"""Bytes of GPU memory that it may use on each of its devices; missing: all of it."""
+
+# ------------------------------------------------------------------------------- said by the node agent
+SAID = f"{PREFIX}said"
+"""The last whole line of the report; at once when the bell was rung, else some seconds later."""
+READ = f"{PREFIX}read"
+"""Its processes are gone and SAID holds the last line: "true"."""
+UUIDS = f"{PREFIX}uuids"
+"""The GPUs that the kubelet gave it, with commas between."""
+OVER = f"{PREFIX}over"
+"""A sentence: it used more memory than its slice has."""
+
+# -------------------------------------------------------------------------------- on the agent's own pod
+AGENT = f"{PREFIX}agent"
+"""Label of the node agents' pods: "true"."""
+USAGE = f"{PREFIX}usage"
+"""Annotation: JSON, {"at": unix seconds, "pods": {pod uid: [CPU seconds, bytes, GPU share or null, GPU bytes or null]}}."""
+
+# ----------------------------------------------------------------------------------- in the worker's pod
+VOLUME = "grus"
+"""The emptyDir that worker and node agent speak through."""
+FOLDER = "/run/grus"
+"""Where it is mounted, in the init container too."""
+CONTROL_FILE = "control"
+REPORT_FILE = "report"
+BELL_FILE = "bell"
+ATTACHED_FILE = "attached"
+"""Made by the node agent: from now on it hears the bell."""
+CODE_VOLUME = "grus-code"
+"""The emptyDir into which a code bundle is unpacked."""
+CODE_FOLDER = "/run/grus-code"
+BUNDLE_VOLUME = "grus-bundle"
+"""The projected volume that holds the bundle's pieces; for the init container only."""
+BUNDLE_FOLDER = "/run/grus-bundle"
+BUNDLE_VARIABLE = "GRUS_BUNDLE"
+"""Environment of the init container: which bundle to unpack; missing: none."""
