@@ -37,7 +37,10 @@ OVER = f"{PREFIX}over"
 AGENT = f"{PREFIX}agent"
 """Label of the node agents' pods: "true"."""
 USAGE = f"{PREFIX}usage"
-"""Annotation: JSON, {"at": unix seconds, "pods": {pod uid: [CPU seconds, bytes, GPU share or null, GPU bytes or null]}}."""
+"""Annotation, JSON: {"at": unix seconds, "pods": {pod uid: [CPU seconds, bytes, GPU share, GPU bytes]}}.
+
+The last two are null where they cannot be measured.
+"""
 
 # ----------------------------------------------------------------------------------- in the worker's pod
 VOLUME = "grus"
