@@ -7,10 +7,10 @@ people look for; `record` is the job as the control plane keeps it, and belongs 
 from typing import Any
 
 from grus.api.wire import JobIn, QueueIn
+from grus.kubernetes.kinds import GROUP as GROUP
+from grus.kubernetes.kinds import VERSION as VERSION
 from grus.kubernetes.schemas import OPEN, Schema, structural
 
-GROUP = "grus.dev"
-VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 JOBS = f"gpujobs.{GROUP}"
 QUEUES = f"gpuqueues.{GROUP}"

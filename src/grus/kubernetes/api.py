@@ -1,0 +1,327 @@
+"""The API server as plain dicts: what Grus asks of a cluster goes through here.
+
+lightkube's own client turns every object into dataclasses and costs some 2 ms a call; thousands of pods are
+bound in seconds, so here objects stay as they come. lightkube reads the kubeconfig (`credentials`).
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from grus.kubernetes.credentials import access
+from grus.kubernetes.kinds import PODS, Kind, Object, Objects
+from grus.kubernetes.refusals import (
+    Conflicts,
+    Exists,
+    Forbidden,
+    Gone,
+    Invalid,
+    Missing,
+    Refused,
+    Unreachable,
+    refusal,
+)
+from grus.kubernetes.transport import JSON, Stream, Transport
+
+__all__ = [
+    "Api",
+    "Conflicts",
+    "Exists",
+    "Forbidden",
+    "Gone",
+    "Invalid",
+    "Kind",
+    "Missing",
+    "Object",
+    "Refused",
+    "Unreachable",
+    "Watch",
+    "WatchEvent",
+]
+
+PATIENCE = 10.0
+PAGE = 2000
+"""Objects that are asked for at a time, so that a big cluster's list is no burden to its server."""
+SLACK = 10.0
+"""Seconds after a watch's end at which a server that has said nothing counts as silent."""
+
+How = Literal["merge", "json", "apply", "strategic"]
+_CONTENT: Mapping[How, str] = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "apply": "application/apply-patch+yaml",
+    "strategic": "application/strategic-merge-patch+json",
+}
+
+
+class WatchEvent(msgspec.Struct, frozen=True):
+    """ADDED, MODIFIED or DELETED with the object; BOOKMARK with its version alone."""
+
+    type: str
+    object: Object
+
+
+class Api:
+    """One cluster. Any thread may use it.
+
+    What the server refuses raises `Refused` of a kind. No answer (or 429, 5xx) within `patience` seconds
+    raises `Unreachable`, whose `arrived` tells whether the request may have been carried out all the same.
+    """
+
+    def __init__(self, transport: Transport, *, patience: float = PATIENCE) -> None:
+        self._transport = transport
+        self.patience = patience
+        self.server = transport.access.server
+        self.namespace = transport.access.namespace
+        """Of the kubeconfig's context, or of the pod."""
+
+    @classmethod
+    def connect(
+        cls, kubeconfig: Path | None = None, *, connections: int = 8, patience: float = PATIENCE
+    ) -> "Api":
+        """By this file; without one by KUBECONFIG, ~/.kube/config, or the service account of the pod."""
+        return cls(Transport(access(kubeconfig), connections=connections), patience=patience)
+
+    def patient(self, seconds: float) -> "Api":
+        """The same over the same connections, but giving up after so long."""
+        return Api(self._transport, patience=seconds)
+
+    def close(self) -> None:
+        """Requests that wait for their repetition give up."""
+        self._transport.close()
+
+    def get(self, kind: Kind, name: str, namespace: str = "", *, part: str = "") -> Object:
+        """Without a namespace, in that of the context."""
+        return self.raw("GET", kind.path(namespace or self.namespace, name, part))
+
+    def list(
+        self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = PAGE
+    ) -> tuple[Objects, str]:
+        """All of them as they are now, and the version to watch from; without a namespace, of all namespaces.
+
+        `limit` is how many are asked for at a time; 0 asks for all at once.
+        """
+        wanted = _chosen(labels, fields)
+        try:
+            return self._pages(kind, namespace, wanted, limit)
+        except Gone:  # the server has forgotten the first page's moment before the last was read
+            return self._pages(kind, namespace, wanted, 0)
+
+    def create(self, kind: Kind, body: Object, namespace: str = "", *, dry_run: bool = False) -> Object:
+        """Without a namespace, in the one that the body says, or that of the context."""
+        where = namespace or body.get("metadata", {}).get("namespace") or self.namespace
+        path = kind.path(where, query={"dryRun": "All"} if dry_run else None)
+        return self.raw("POST", path, _typed(kind, body), repeatable=dry_run)
+
+    def replace(self, kind: Kind, body: Object, *, part: str = "") -> Object:
+        """The whole object, or a part like `status`; Conflicts if it changed since the body was read."""
+        metadata = body["metadata"]
+        path = kind.path(metadata.get("namespace") or self.namespace, metadata["name"], part)
+        return self.raw("PUT", path, _typed(kind, body), repeatable=False)
+
+    def patch(
+        self,
+        kind: Kind,
+        name: str,
+        body: Any,  # an object, or a list of JSON patches
+        namespace: str = "",
+        *,
+        part: str = "",
+        how: How = "merge",
+        manager: str = "grus",
+        force: bool = False,
+    ) -> Object:
+        """A change of what the body names; `force` takes fields over that others apply."""
+        query = {"fieldManager": manager} | ({"force": "true"} if force else {})
+        path = kind.path(namespace or self.namespace, name, part, query)
+        if how == "apply":
+            body = _typed(kind, body)
+        guarded = how == "json" or "resourceVersion" in body.get("metadata", {})
+        return self.raw("PATCH", path, body, content=_CONTENT[how], repeatable=not guarded)
+
+    def delete(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str = "",
+        *,
+        grace: int | None = None,
+        uid: str = "",
+        version: str = "",
+        propagation: str = "",
+    ) -> None:
+        """Conflicts if it is not the one of that uid, or not of that version."""
+        guards = {"uid": uid, "resourceVersion": version}
+        options = {
+            "gracePeriodSeconds": grace,
+            "preconditions": {key: value for key, value in guards.items() if value} or None,
+            "propagationPolicy": propagation or None,
+        }
+        body = {key: value for key, value in options.items() if value is not None}
+        self.raw("DELETE", kind.path(namespace or self.namespace, name), body or None)
+
+    def bind(
+        self,
+        pod: str,
+        namespace: str,
+        node: str,
+        *,
+        uid: str = "",
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        """Puts a waiting pod on a node, annotations with it, in one step; Conflicts if it is on another.
+
+        A pod can be bound once, so repeating is safe: whoever finds it where it was put has done it.
+        """
+        metadata: Object = {"name": pod, "namespace": namespace, "annotations": dict(annotations or {})}
+        if uid:
+            metadata["uid"] = uid
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+        path = PODS.path(namespace, pod, "binding")
+        try:
+            self.raw("POST", path, body, repeatable=False)
+        except Unreachable as trouble:
+            if not trouble.arrived:
+                raise
+            self._bind_again(path, body)
+
+    def log(
+        self,
+        pod: str,
+        namespace: str,
+        container: str = "",
+        *,
+        follow: bool = False,
+        limit_bytes: int | None = None,
+        tail_lines: int | None = None,
+        previous: bool = False,
+    ) -> Iterator[bytes]:
+        """What the container has printed, in pieces as they come."""
+        query = {"container": container} if container else {}
+        query |= {"follow": "true"} if follow else {}
+        query |= {"previous": "true"} if previous else {}
+        query |= {"limitBytes": str(limit_bytes)} if limit_bytes is not None else {}
+        query |= {"tailLines": str(tail_lines)} if tail_lines is not None else {}
+        path = PODS.path(namespace or self.namespace, pod, "log", query)
+        return self._transport.open(path, silence=None if follow else 30.0).chunks()
+
+    def watch(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        version: str,
+        labels: str = "",
+        fields: str = "",
+        timeout: float,
+    ) -> "Watch":
+        """What changes after that version, until the server ends it after `timeout` seconds.
+
+        Gone if so old a version is not kept; Unreachable if the stream breaks, or is silent past its end.
+        """
+        query = _chosen(labels, fields) | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(max(1, round(timeout))),
+        }
+        path = kind.path(namespace, query=query)
+        return Watch(self._transport.open(path, silence=timeout + SLACK))
+
+    def serves(self, kind: Kind) -> bool:
+        """Whether the server knows the kind, in that version."""
+        root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+        try:
+            found = self.raw("GET", root)
+        except Missing:
+            return False
+        return any(one["name"] == kind.plural for one in found["resources"])
+
+    def release(self) -> tuple[int, int]:
+        """Of the server: (1, 20)."""
+        found = self.raw("GET", "/version")
+        return int(found["major"]), int(found["minor"].rstrip("+"))
+
+    def raw(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        content: str = JSON,
+        repeatable: bool | None = None,
+    ) -> Object:
+        """Any request; `repeatable`: whether twice is the same as once (as it is for GET and DELETE)."""
+        sent = None if body is None else msgspec.json.encode(body)
+        again = method in ("GET", "DELETE") if repeatable is None else repeatable
+        answer = self._transport.send(
+            method, path, sent, content=content, repeatable=again, patience=self.patience
+        )
+        return _DECODER.decode(answer)
+
+    def _pages(
+        self, kind: Kind, namespace: str, wanted: Mapping[str, str], limit: int
+    ) -> tuple[Objects, str]:
+        found: Objects = []
+        paging = {"limit": str(limit)} if limit else {}
+        while True:
+            page = self.raw("GET", kind.path(namespace, query={**wanted, **paging}))
+            found += (_typed(kind, one) for one in page.get("items") or ())
+            if not page["metadata"].get("continue"):
+                return found, page["metadata"]["resourceVersion"]
+            paging["continue"] = page["metadata"]["continue"]
+
+    def _bind_again(self, path: str, body: Object) -> None:
+        """After a binding that may have arrived."""
+        metadata = body["metadata"]
+        try:
+            self.raw("POST", path, body, repeatable=True)
+        except Conflicts:
+            pod = self.get(PODS, metadata["name"], metadata["namespace"])
+            same = pod["metadata"]["uid"] == metadata.get("uid", pod["metadata"]["uid"])
+            if not (same and pod["spec"].get("nodeName") == body["target"]["name"]):
+                raise
+
+
+class Watch:
+    """An iterator of events. One thread reads; any thread may close it, which ends the iteration."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._lines = stream.lines()
+
+    def __iter__(self) -> Iterator[WatchEvent]:
+        return self
+
+    def __next__(self) -> WatchEvent:
+        event = _EVENTS.decode(next(self._lines))
+        if event.type == "ERROR":
+            self.close()
+            raise _failure(event.object)
+        return event
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+_DECODER = msgspec.json.Decoder(Object)
+_EVENTS = msgspec.json.Decoder(WatchEvent)
+
+
+def _failure(status: Object) -> Exception:
+    number = int(status.get("code", 500))
+    said = refusal(number, msgspec.json.encode(status))
+    return said if number < 500 else Unreachable(f"the API server ended a watch: {said.text} ({number})")
+
+
+def _typed(kind: Kind, body: Mapping[str, Any]) -> Object:
+    """With its kind, which lists leave out and custom resources need."""
+    return {"apiVersion": kind.api_version, "kind": kind.name, **body}
+
+
+def _chosen(labels: str, fields: str) -> dict[str, str]:
+    chosen = {"labelSelector": labels, "fieldSelector": fields}
+    return {key: value for key, value in chosen.items() if value}
