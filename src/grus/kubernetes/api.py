@@ -23,7 +23,7 @@ from grus.kubernetes.refusals import (
     Unreachable,
     refusal,
 )
-from grus.kubernetes.transport import JSON, Stream, Transport
+from grus.kubernetes.transport import ANSWER, JSON, Stream, Transport
 
 __all__ = [
     "Api",
@@ -70,9 +70,10 @@ class Api:
     raises `Unreachable`, whose `arrived` tells whether the request may have been carried out all the same.
     """
 
-    def __init__(self, transport: Transport, *, patience: float = PATIENCE) -> None:
+    def __init__(self, transport: Transport, *, patience: float = PATIENCE, answer: float = ANSWER) -> None:
         self._transport = transport
         self.patience = patience
+        self.answer = answer
         self.server = transport.access.server
         self.namespace = transport.access.namespace
         """Of the kubeconfig's context, or of the pod."""
@@ -84,9 +85,12 @@ class Api:
         """By this file; without one by KUBECONFIG, ~/.kube/config, or the service account of the pod."""
         return cls(Transport(access(kubeconfig), connections=connections), patience=patience)
 
-    def patient(self, seconds: float) -> "Api":
-        """The same over the same connections, but giving up after so long."""
-        return Api(self._transport, patience=seconds)
+    def patient(self, seconds: float, *, answer: float = ANSWER) -> "Api":
+        """The same over the same connections, but with other limits.
+
+        `seconds`: how long failed requests are repeated, 0 for not at all; `answer`: how long one may take.
+        """
+        return Api(self._transport, patience=seconds, answer=answer)
 
     def close(self) -> None:
         """Requests that wait for their repetition give up."""
@@ -258,7 +262,13 @@ class Api:
         sent = None if body is None else msgspec.json.encode(body)
         again = method in ("GET", "DELETE") if repeatable is None else repeatable
         answer = self._transport.send(
-            method, path, sent, content=content, repeatable=again, patience=self.patience
+            method,
+            path,
+            sent,
+            content=content,
+            repeatable=again,
+            patience=self.patience,
+            answer=self.answer,
         )
         return _DECODER.decode(answer)
 

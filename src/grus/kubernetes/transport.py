@@ -57,14 +57,25 @@ class Transport:
         self._closed = threading.Event()
 
     def send(
-        self, method: str, path: str, body: bytes | None, *, content: str, repeatable: bool, patience: float
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        *,
+        content: str,
+        repeatable: bool,
+        patience: float,
+        answer: float,
     ) -> bytes:
-        """The body of the answer; Refused, or Unreachable once patience (seconds) is over."""
+        """The body of the answer, each waited for `answer` seconds.
+
+        Refused, or Unreachable once patience (seconds) is over.
+        """
         end = time.monotonic() + patience
         pause = FIRST_PAUSE
         while True:
             try:
-                return self._send_once(method, path, body, content, patience)
+                return self._send_once(method, path, body, content, answer)
             except Unreachable as trouble:
                 wait = max(trouble.after, pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads callers, no secret
                 hopeless = trouble.lasting or (trouble.arrived and not repeatable)
@@ -91,8 +102,7 @@ class Transport:
         self._requests.close()
         self._streams.close()
 
-    def _send_once(self, method: str, path: str, body: bytes | None, content: str, patience: float) -> bytes:
-        limit = min(ANSWER, max(patience, 1.0))
+    def _send_once(self, method: str, path: str, body: bytes | None, content: str, limit: float) -> bytes:
         answer = self._ask(self._requests, method, path, body, content, limit, whole=True)
         if answer.status < 300:
             return answer.data
