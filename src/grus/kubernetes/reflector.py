@@ -1,7 +1,7 @@
 """A kind of objects as the API server has them, kept up to date in memory by one thread.
 
-The thread lists, then watches from that moment on. The server ends every watch after a while; the next goes on
-where it ended. A stream that breaks is taken up where it broke; where that fails, or where the server has
+The thread lists, then watches from that moment on. The server ends every watch after a while; the next goes
+on where it ended. A stream that breaks is taken up where it broke; where that fails, or where the server has
 forgotten that moment (410), all is listed again and only what differs is told. The thread never gives up: it
 asks again with growing pauses. What is held may be old, then, but was true once: `age` says how long ago.
 """
