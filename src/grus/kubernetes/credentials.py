@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 import yaml
 from lightkube import KubeConfig, SingleConfig
 from lightkube.config.models import Cluster, User, UserExec
@@ -56,7 +57,7 @@ def access(kubeconfig: Path | None = None) -> Access:
         config = _config(kubeconfig).get()
         assert config is not None, "lightkube raises where there is no context"
         return _access(config)
-    except (ConfigError, OSError, ValueError, KeyError, yaml.YAMLError) as why:
+    except (ConfigError, OSError, ValueError, KeyError, msgspec.MsgspecError, yaml.YAMLError) as why:
         raise Unreachable(f"no cluster can be reached with what is configured: {why}", lasting=True) from why
 
 
@@ -80,7 +81,9 @@ def _of_files(files: Sequence[Path]) -> KubeConfig:
         raise ConfigError(f"there is no file {' or '.join(str(file) for file in files)}")
     whole: dict[str, Any] = {"clusters": [], "contexts": [], "users": []}
     for file in there:
-        content = yaml.safe_load(file.read_text()) or {}
+        content = yaml.safe_load(file.read_text())
+        if not isinstance(content, dict):
+            raise ConfigError(f"{file} is no kubeconfig")
         if "current-context" not in whole and content.get("current-context"):
             whole["current-context"] = content["current-context"]
         for part in ("clusters", "contexts", "users"):

@@ -5,6 +5,7 @@ harm: one that may have been carried out is repeated only if twice is the same a
 logs) have connections of their own, so that they never keep a request waiting.
 """
 
+import math
 import random
 import socket
 import ssl
@@ -154,7 +155,7 @@ class Transport:
                 retries=False,
                 redirect=False,
                 timeout=urllib3.Timeout(connect=CONNECT, read=silence),
-                pool_timeout=silence,
+                pool_timeout=None if silence is None else math.ceil(silence),
                 preload_content=whole,
             )
         except HTTPError as why:
