@@ -33,6 +33,7 @@ __all__ = [
     "Gone",
     "Invalid",
     "Kind",
+    "Log",
     "Missing",
     "Object",
     "Refused",
@@ -202,7 +203,7 @@ class Api:
         limit_bytes: int | None = None,
         tail_lines: int | None = None,
         previous: bool = False,
-    ) -> Iterator[bytes]:
+    ) -> "Log":
         """What the container has printed, in pieces as they come."""
         query = {"container": container} if container else {}
         query |= {"follow": "true"} if follow else {}
@@ -210,7 +211,7 @@ class Api:
         query |= {"limitBytes": str(limit_bytes)} if limit_bytes is not None else {}
         query |= {"tailLines": str(tail_lines)} if tail_lines is not None else {}
         path = PODS.path(namespace or self.namespace, pod, "log", query)
-        return self._transport.open(path, silence=None if follow else 30.0).chunks()
+        return Log(self._transport.open(path, silence=None if follow else 30.0))
 
     def watch(
         self,
@@ -312,6 +313,23 @@ class Watch:
             self.close()
             raise _failure(event.object)
         return event
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class Log:
+    """An iterator of pieces. One thread reads; any thread may close it, which ends the iteration."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._chunks = stream.chunks()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._chunks
+
+    def __next__(self) -> bytes:
+        return next(self._chunks)
 
     def close(self) -> None:
         self._stream.close()

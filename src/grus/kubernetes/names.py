@@ -22,6 +22,8 @@ KILL_AT = f"{PREFIX}kill-at"
 """Unix seconds (a decimal number) at which all its processes are killed."""
 GPU_MEMORY = f"{PREFIX}gpu-memory"
 """Bytes of GPU memory that it may use on each of its devices; missing: all of it."""
+VERDICT = f"{PREFIX}verdict"
+"""JSON {"cause", "text"}: why the engine itself ends it, where that is no stop that was asked for."""
 
 # ------------------------------------------------------------------------------- said by the node agent
 SAID = f"{PREFIX}said"

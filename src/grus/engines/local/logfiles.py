@@ -14,12 +14,15 @@ KEEP = 4
 class LogWriter:
     """Appends to the newest segment, or begins another. A full disk loses bytes, not the job."""
 
-    def __init__(self, folder: str, segment: int = SEGMENT, keep: int = KEEP) -> None:
+    def __init__(
+        self, folder: str, segment: int = SEGMENT, keep: int = KEEP, *, resume: bool = False
+    ) -> None:
+        """`resume`: go on after what is there."""
         self._folder = folder
         self._segment = segment
         self._keep = keep
-        self._base = 0
-        self._size = 0
+        self._base, newest = (segments(folder) or [(0, "")])[-1] if resume else (0, "")
+        self._size = _size(os.path.join(folder, newest)) if newest else 0
         self._file = -1
         with contextlib.suppress(OSError):  # now, so that a worker that never says anything has a log too
             os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -39,10 +42,14 @@ class LogWriter:
             self._size += written
             view = view[written:]
 
+    @property
+    def end(self) -> int:
+        """The offset after the last byte written."""
+        return self._base + self._size
+
     def tail(self, length: int) -> bytes:
         """The last bytes written."""
-        end = self._base + self._size
-        return read(self._folder, max(0, end - length), length)[0]
+        return read(self._folder, max(0, self.end - length), length)[0]
 
     def _open(self) -> int:
         path = os.path.join(self._folder, f"{self._base:020d}")
