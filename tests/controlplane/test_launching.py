@@ -56,3 +56,23 @@ def test_a_worker_knows_where_it_is_reached_and_how_many_there_may_be() -> None:
     (alone,) = workers_of(a_gang(Launch.ONCE, "aa"))
     assert dict(alone.env)["GRUS_MAX_WORKERS"] == "1"
     assert "GRUS_CHECKPOINT_EVERY" not in dict(alone.env)
+
+
+def test_a_worker_has_the_image_and_pod_of_its_role_over_those_of_its_job_and_knows_who_is_first() -> None:
+    gang = a_gang(Launch.PER_GPU, "aab")
+    role = replace(gang.spec.request.roles[0], image="special", pod='{"spec":{"hostIPC":true}}')
+    spec = replace(gang.spec, image="plain", pod='{"metadata":{"labels":{"a":"b"}}}')
+    plain = workers_of(replace(gang, spec=spec))
+    special = workers_of(replace(gang, spec=replace(spec, request=Request((role,)))))
+    assert {(worker.image, worker.pod) for worker in plain} == {("plain", spec.pod)}
+    assert {(worker.image, worker.pod) for worker in special} == {
+        ("special", '{"metadata":{"labels":{"a":"b"}},"spec":{"hostIPC":true}}')
+    }
+    assert {worker.first for worker in special} == {special[0].id}
+
+
+def test_a_checkpoint_of_bundled_code_is_seen_from_where_the_program_runs() -> None:
+    job = a_gang(Launch.ONCE, "a")
+    spec = replace(job.spec, workdir="bundle:0123", checkpoint=Checkpoint(path="ckpt"))
+    (worker,) = workers_of(replace(job, spec=spec))
+    assert dict(worker.env)["GRUS_CHECKPOINT"] == "ckpt"

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from grus.controlplane.planning import LATER, NEVER, NOW
+from grus.controlplane.submission import Submission
 from grus.model.errors import BadInput, Conflict, DoesNotFit, NotAllowed, NotFound
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
-from grus.model.jobs import Launch, Phase
+from grus.model.jobs import Checkpoint, Launch, Phase
 from grus.model.ports import AccessRole, User
 from grus.model.queues import DEFAULT_QUEUE
 from grus.model.resources import GPU, Range
@@ -128,6 +129,9 @@ def test_pages_of_jobs_and_events_are_complete(plane: Plane) -> None:
         ({"queue": "dept"}, "queue"),
         ({"queue": "child", "priority": 126}, "priority"),
         ({"queue": "child", "after": ["jnothing"]}, "after[0]"),
+        ({"queue": "child", "image": "torch"}, "image"),
+        ({"queue": "child", "pod": "{}"}, "pod"),
+        ({"queue": "child", "workdir": "bundle:0123"}, "workdir"),
     ],
 )
 def test_bad_submits_are_refused_and_nothing_is_stored(
@@ -137,6 +141,21 @@ def test_bad_submits_are_refused_and_nothing_is_stored(
         plane.services.submit(ANN, a_spec(**spec))  # type: ignore[arg-type]  # keywords of many types
     assert field in {mistake.field for mistake in caught.value.mistakes}
     assert plane.store.jobs() == []
+
+
+def test_where_workers_are_containers_a_workdir_is_not_of_this_machine(plane: Plane) -> None:
+    submission = Submission(plane.store, plane.loop.picture, replace(plane.settings, containers=True))
+    for workdir in ("", "/app", "bundle:0123"):
+        asked = a_spec(
+            queue="child",
+            workdir=workdir,
+            image="torch",
+            snapshot=True,
+            checkpoint=Checkpoint(path="ckpt"),
+        )
+        kept = submission.complete(ANN, asked, launch_given=True)
+        assert (kept.workdir, kept.checkpoint.path, kept.image) == (workdir, "ckpt", "torch")
+        assert not kept.snapshot
 
 
 def test_a_stranger_and_a_viewer_cannot_submit(plane: Plane) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field
 
 from grus.api import fields as f
+from grus.api import pods
 from grus.api.rules import Broken, Sound, Strict
 from grus.api.units import GpuAsk, parse_gpu, parse_range
 from grus.model.queues import DEFAULT_QUEUE
@@ -26,11 +27,15 @@ _RESIZE = f.choice(("auto", "live", "restart"))
 _SIZES = f.items(f.whole(1, 16_384), least=1, most=256)
 
 
-def _image(value: Any) -> None:
-    if value is not None:
-        raise ValueError(
-            "is only for a pool on Kubernetes; here jobs run in their workdir, with their own PATH"
-        )
+def _image(value: Any) -> str:
+    name = str(f.text(500)(value))
+    if any(letter.isspace() for letter in name):
+        raise ValueError("must be the name of a container image, without spaces")
+    return name
+
+
+_Image = Annotated[str | None, f.judged(f.optional(_image))]
+_Pod = Annotated[dict[str, Any], f.judged(pods.checked)]
 
 
 class ResourcesIn(Strict):
@@ -116,6 +121,10 @@ class RoleIn(Strict):
     resources: ResourcesIn = ResourcesIn()
     """What each replica takes, all on one node."""
     replicas: f.Replicas = 1
+    image: _Image = None
+    """The container image of its pods, if not the job's own; only on Kubernetes."""
+    pod: _Pod = Field(default_factory=dict)
+    """More of its pods, over what the job says of them; only on Kubernetes."""
 
 
 def _roles(value: Any) -> Any:
@@ -143,6 +152,9 @@ class JobIn(Strict):
         **dict.fromkeys(("team", "project", "partition"), "queue"),
         **dict.fromkeys(("grace", "path", "every"), "it belongs under checkpoint"),
         "replicas": "it belongs to a role, under roles",
+        **dict.fromkeys(("container", "docker", "container_image"), "image"),
+        **dict.fromkeys(("pod_template", "template", "podtemplate"), "pod"),
+        **dict.fromkeys(("volumes", "tolerations"), "write pod: {spec: {…}}"),
         "kind": "type",
     }
 
@@ -171,7 +183,10 @@ class JobIn(Strict):
     env: f.Variables = Field(default_factory=dict)
     workdir: f.Path = ""
     snapshot: f.Flag = False
-    image: Annotated[str | None, f.judged(_image)] = None
+    image: _Image = None
+    """The container image of its pods; only on Kubernetes."""
+    pod: _Pod = Field(default_factory=dict)
+    """More of its pods (volumes, tolerations, labels …), laid over Grus's own; only on Kubernetes."""
     node_selector: f.Labels = Field(default_factory=dict)
     affinity: AffinityIn = AffinityIn()
 

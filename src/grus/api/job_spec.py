@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from grus.api import pods
 from grus.api.fields import NAME
 from grus.api.job_in import JobIn, ResourcesIn
 from grus.api.units import GpuAsk, parse_bytes, parse_gpu, parse_percent, parse_range, parse_seconds
@@ -25,6 +26,8 @@ from grus.model.resources import Range, Replica, Request, Role
 WORKER = "worker"
 """The role of all replicas of a job that names no roles."""
 SHELL = ("/bin/sh", "-c")
+BUNDLE = "bundle:"
+"""A workdir that begins so is code in the cluster, by its hash."""
 
 _JOB_ID = re.compile(f"j[{ID_ALPHABET}]{{10}}", re.ASCII)
 _INTERPRETERS = re.compile(
@@ -44,7 +47,7 @@ def to_spec(job: JobIn, *, after: Mapping[str, JobId] = _NO_AFTER) -> Spec:
     pool may change it with `with_launch`.
     """
     stages, mistakes = _after(job, after)
-    if job.workdir and not os.path.isabs(job.workdir):
+    if job.workdir and not os.path.isabs(job.workdir) and not is_bundle(job.workdir):
         rule = "must be an absolute path here; only in a job file is it relative, to the file's folder"
         mistakes.append(Mistake("workdir", rule, job.workdir))
     if mistakes:
@@ -71,7 +74,14 @@ def to_spec(job: JobIn, *, after: Mapping[str, JobId] = _NO_AFTER) -> Spec:
         snapshot=job.snapshot,
         node_selector=tuple(sorted(job.node_selector.items())),
         affinity=_affinity(job),
+        image=job.image or "",
+        pod=pods.text(job.pod),
     )
+
+
+def is_bundle(workdir: str) -> bool:
+    """Whether it names code that was put into the cluster, and not a folder."""
+    return workdir.startswith(BUNDLE)
 
 
 def with_launch(spec: Spec, launch: Launch) -> Spec:
@@ -141,7 +151,8 @@ def _roles_request(job: JobIn) -> tuple[Request, Launch]:
         replicas = _narrowed(parse_range(role.replicas), allowed)
         sizes = sizes if replicas.rigid else allowed
         gpus = 0 if ask.sliced else ask.count.high
-        roles.append(Role(name, replicas, _replica(ask, gpus, role.resources), argv(role.run)))
+        replica = _replica(ask, gpus, role.resources)
+        roles.append(Role(name, replicas, replica, argv(role.run), role.image or "", pods.text(role.pod)))
     return Request(tuple(roles), sizes), Launch.PER_GPU
 
 
@@ -171,7 +182,7 @@ def _priority(value: str | int | None, kind: JobType) -> int:
 def _checkpoint(job: JobIn) -> Checkpoint:
     asked = job.checkpoint
     path = asked.path
-    if path and job.workdir:
+    if path and job.workdir and not is_bundle(job.workdir):
         path = os.path.normpath(os.path.join(job.workdir, path))
     every = None if asked.every is None else parse_seconds(asked.every)
     return Checkpoint(path=path, grace=parse_seconds(asked.grace), every=every)

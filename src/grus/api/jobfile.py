@@ -17,7 +17,7 @@ from grus.model.errors import BadInput, Mistake
 
 _EMPTY = "is empty: it should say at least what to run, such as run: python train.py"
 _NOT_A_JOB = "must be a mapping (key: value), such as run: python train.py"
-_TEXTS = frozenset({"name", "queue", "run", "setup", "after", "env", "workdir", "node_selector"})
+_TEXTS = frozenset({"name", "queue", "run", "setup", "after", "env", "workdir", "image", "node_selector"})
 
 
 def parse_job_file(text: str | bytes, *, folder: str) -> list[JobIn]:
@@ -40,7 +40,7 @@ def parse_job_file(text: str | bytes, *, folder: str) -> list[JobIn]:
 def _is_text(place: Place) -> bool:
     """Places that hold text, so that `1.10`, `1e-3` and `yes` stay as they are written."""
     if place[:1] == ("roles",):
-        return place[2:3] == ("run",)
+        return place[2:3] in (("run",), ("image",))
     if place[:1] == ("affinity",):
         return len(place) > 1
     return bool(place) and place[0] in _TEXTS

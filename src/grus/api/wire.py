@@ -25,7 +25,7 @@ from grus.api.job_out import (
     why_out,
     worker_out,
 )
-from grus.api.job_spec import looks_like_job_id, to_spec, with_launch
+from grus.api.job_spec import is_bundle, looks_like_job_id, to_spec, with_launch
 from grus.api.people_wire import (
     TokenIn,
     TokenOut,
@@ -90,6 +90,7 @@ __all__ = [
     "event_out",
     "exit_out",
     "expires_at",
+    "is_bundle",
     "job_out",
     "looks_like_job_id",
     "mistakes_of",

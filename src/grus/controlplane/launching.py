@@ -9,6 +9,8 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from grus.api.pods import merged_texts
+from grus.api.wire import is_bundle
 from grus.model.identifiers import DeviceId, NodeId, WorkerId
 from grus.model.jobs import Job, Launch, Seat, Spec, worker_id, worker_per_seat
 from grus.model.ports import WorkerSpec
@@ -118,6 +120,9 @@ def worker_spec(job: Job, member: Member, around: Surroundings) -> WorkerSpec:
         cpu=role.replica.cpu * count if role else 0,
         grace=job.spec.checkpoint.grace,
         unix_user=around.unix_user,
+        image=(role.image if role else "") or job.spec.image,
+        pod=merged_texts(job.spec.pod, role.pod if role else ""),
+        first=members(job)[0].id,
     )
 
 
@@ -173,7 +178,8 @@ def _environment(job: Job, member: Member, around: Surroundings) -> tuple[tuple[
         MASTER_PORT=str(master_port(job)),
     )
     if job.spec.checkpoint.path:
-        variables["GRUS_CHECKPOINT"] = os.path.join(job.spec.workdir, job.spec.checkpoint.path)
+        folder = "" if is_bundle(job.spec.workdir) else job.spec.workdir  # only its node knows where
+        variables["GRUS_CHECKPOINT"] = os.path.join(folder, job.spec.checkpoint.path)
     if job.spec.checkpoint.every is not None:
         variables["GRUS_CHECKPOINT_EVERY"] = f"{job.spec.checkpoint.every:g}"
     return tuple(sorted(variables.items()))

@@ -16,6 +16,9 @@ class Settings:
     """What every job sees unless its own `env` says otherwise (PATH, HOME, USER, LANG of the server)."""
     as_submitters: bool = False
     """Jobs run as their submitters' Unix users (the server is root), else as the server's own."""
+    containers: bool = False
+    """Workers are containers elsewhere: a workdir is a place in their image ("" for the image's own) or a
+    code bundle, never a folder of this machine; jobs may name images and say more of their pods."""
     safety_tick: float = 30.0
     """How often usage is recomputed from the store and everything is decided anew."""
     node_interval: float = 5.0

@@ -9,7 +9,7 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-from grus.api.wire import with_launch
+from grus.api.wire import is_bundle, with_launch
 from grus.controlplane import access, code_snapshot
 from grus.controlplane.picture import Picture
 from grus.controlplane.settings import Settings
@@ -75,9 +75,11 @@ class Submission:
         queues = {queue.name: queue for queue in self._picture.queues}
         if spec.queue in queues:
             access.require_queue(user, spec.queue, queues)
-        mistakes = self._queue_mistakes(spec, queues.get(spec.queue)) + self._after_mistakes(
-            user, spec, queues
-        )
+        mistakes = [
+            *self._queue_mistakes(spec, queues.get(spec.queue)),
+            *self._after_mistakes(user, spec, queues),
+            *([] if self._settings.containers else _container_mistakes(spec)),
+        ]
         if mistakes:
             raise BadInput(mistakes)
         complete = self._settled(spec, launch_given)
@@ -133,6 +135,8 @@ class Submission:
     def _settled(self, spec: Spec, launch_given: bool) -> Spec:
         if not launch_given:
             spec = with_launch(spec, self._launch(spec))
+        if self._settings.containers:  # code in an image or a bundle is a copy already
+            return replace(spec, snapshot=False)
         workdir = os.path.abspath(spec.workdir or ".")
         path = spec.checkpoint.path and os.path.join(workdir, spec.checkpoint.path)
         return replace(spec, workdir=workdir, checkpoint=replace(spec.checkpoint, path=path))
@@ -153,6 +157,18 @@ class Submission:
         target = self._settings.code / name
         code_snapshot.copy(source, names, target)
         return replace(spec, workdir=str(target))
+
+
+def _container_mistakes(spec: Spec) -> list[Mistake]:
+    """What only a pool on Kubernetes can do."""
+    rule = "is only for a pool on Kubernetes; here jobs run in their workdir, with their own PATH"
+    said = [("", spec.image, spec.pod)]
+    said += [(f"roles.{role.name}.", role.image, role.pod) for role in spec.request.roles]
+    found = [Mistake(f"{at}image", rule, image) for at, image, _ in said if image]
+    found += [Mistake(f"{at}pod", rule) for at, _, pod in said if pod]
+    if is_bundle(spec.workdir):
+        found.append(Mistake("workdir", rule, spec.workdir))
+    return found
 
 
 def new_job(id_: JobId, user: User, spec: Spec, now: float) -> Job:

@@ -43,6 +43,8 @@ def _node(schema: Mapping[str, Any], known: Mapping[str, Any]) -> Schema:
         found["properties"] = {name: _node(one, known) for name, one in schema["properties"].items()}
         if schema.get("required"):
             found["required"] = list(schema["required"])
+    elif schema.get("additionalProperties") is True:
+        found |= OPEN
     elif isinstance(schema.get("additionalProperties"), Mapping):
         found["additionalProperties"] = _node(schema["additionalProperties"], known)
     if "items" in schema:

@@ -170,6 +170,10 @@ class Spec:
     snapshot: bool = False
     node_selector: tuple[tuple[str, str], ...] = ()
     affinity: Affinity = Affinity()
+    image: str = ""
+    """Of its containers, on Kubernetes; empty for the engine's own."""
+    pod: str = ""
+    """What it says of its pods on Kubernetes: JSON, laid over what the engine makes; empty for nothing."""
 
     @property
     def never_preempted(self) -> bool:

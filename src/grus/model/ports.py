@@ -216,6 +216,12 @@ class WorkerSpec:
     cpu: int = 0
     grace: float = 30.0
     unix_user: str = ""
+    image: str = ""
+    """The container image to run in, where workers are containers; empty for the engine's own."""
+    pod: str = ""
+    """What the job says of its pod, where workers are pods: JSON to lay over it; empty for nothing."""
+    first: WorkerId | None = None
+    """The worker of rank 0, which the others meet at; None if nobody has said."""
 
 
 class WorkerState(StrEnum):

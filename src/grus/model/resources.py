@@ -59,6 +59,10 @@ class Role:
     replicas: Range
     replica: Replica
     run: tuple[str, ...] = ()
+    image: str = ""
+    """Of its containers, on Kubernetes; empty for the job's own."""
+    pod: str = ""
+    """What it says of its pods over what the job says of them, as `Spec.pod`."""
 
 
 @dataclass(frozen=True, slots=True)

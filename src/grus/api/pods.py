@@ -1,0 +1,184 @@
+"""What a job may say of its pods on Kubernetes beyond Grus's own fields: part of a pod, laid over Grus's.
+
+Pure. `checked` judges it, `text` gives it the one form in which it is kept, `merged` lays one over another:
+a role's over the job's, and the result over the pod that the engine makes. Where it runs, what it runs and
+how it ends are Grus's own business and cannot be said here.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from grus.api.rules import Broken, Place, failure
+
+Pod = dict[str, Any]
+
+LARGEST = 64 * 1024
+"""Bytes of its text: it is kept with every job."""
+DEEPEST = 24
+OURS = "grus.dev/"
+_PARTS = ("metadata", "spec")
+_METADATA = ("labels", "annotations")
+_SET_BY_GRUS = {
+    "nodeName": "is where Grus puts the pod; use node_selector and affinity",
+    "schedulerName": "is grus",
+    "restartPolicy": "is Never: use retries",
+    "hostname": "is set by Grus, so that workers find each other",
+    "subdomain": "is set by Grus, so that workers find each other",
+    "shareProcessNamespace": "is set by Grus",
+    "terminationGracePeriodSeconds": "is checkpoint.grace",
+    "activeDeadlineSeconds": "is max_runtime",
+    "nodeSelector": "is node_selector, beside run",
+}
+_CONTAINER = {
+    "name": "is set by Grus",
+    "image": "is written beside run",
+    "command": "is run, at the top",
+    "args": "is run, at the top",
+    "workingDir": "is workdir, at the top",
+}
+
+
+def checked(value: Any) -> Pod:
+    """For a field: the value as it is, or every rule that it breaks."""
+    if not isinstance(value, Mapping):
+        raise ValueError("must be a mapping: part of a pod, with metadata and spec")
+    broken = _form(value)
+    if not broken:
+        broken = [*_metadata(value.get("metadata")), *_spec(value.get("spec"))]
+    if broken:
+        raise failure(broken)
+    return dict(value)
+
+
+def text(pod: Mapping[str, Any]) -> str:
+    """Equal parts have equal texts; "" for none."""
+    return json.dumps(pod, sort_keys=True, separators=(",", ":"), ensure_ascii=False) if pod else ""
+
+
+def of_text(written: str) -> Pod:
+    return dict(json.loads(written)) if written else {}
+
+
+def merged_texts(below: str, above: str) -> str:
+    """The two laid over each other, as text."""
+    if not (below and above):
+        return above or below
+    return text(merged(of_text(below), of_text(above)))
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Pod:
+    """`above` laid over `below`. Mappings go into each other key by key; a list goes entry by entry over the
+    entries of the same name, the one container over the first, and what is left comes after them."""
+    found = dict(below)
+    for key, value in above.items():
+        found[key] = _over(found[key], value, key) if key in found else value
+    return found
+
+
+def _over(below: Any, above: Any, key: str) -> Any:
+    if isinstance(below, Mapping) and isinstance(above, Mapping):
+        return merged(below, above)
+    if isinstance(below, Sequence) and isinstance(above, list) and not isinstance(below, str):
+        return _lists(list(below), above, first=key == "containers")
+    return above
+
+
+def _lists(below: list[Any], above: list[Any], *, first: bool) -> list[Any]:
+    found = list(below)
+    for entry in above:
+        at = _place(found, entry, first=first)
+        if at is None:
+            found += [] if entry in found else [entry]
+        else:
+            found[at] = merged(found[at], entry)
+    return found
+
+
+def _place(found: list[Any], entry: Any, *, first: bool) -> int | None:
+    """Which of the entries this one belongs to; None for a new one."""
+    if not isinstance(entry, Mapping):
+        return None
+    if first and "name" not in entry:
+        return 0 if found else None
+    for index, other in enumerate(found):
+        if "name" in entry and isinstance(other, Mapping) and other.get("name") == entry["name"]:
+            return index
+    return None
+
+
+# ------------------------------------------------------------------------------------------------ rules
+
+
+def _form(value: Mapping[Any, Any]) -> list[Broken]:
+    """Whether it can be kept at all."""
+    if _depth(value) > DEEPEST:
+        return [Broken((), f"is nested more than {DEEPEST} levels deep")]
+    try:
+        size = len(json.dumps(value, allow_nan=False).encode())
+    except (TypeError, ValueError) as error:
+        return [Broken((), f"cannot be written as JSON: {error}")]
+    return [Broken((), f"must have at most {LARGEST // 1024} KiB")] if size > LARGEST else _unknown(value)
+
+
+def _depth(value: Any) -> int:
+    deepest, left = 0, [(value, 1)]
+    while left and deepest <= DEEPEST:
+        one, depth = left.pop()
+        deepest = max(deepest, depth)
+        inside: Iterable[Any] = ()
+        if isinstance(one, Mapping):
+            inside = one.values()
+        elif isinstance(one, list | tuple):
+            inside = one
+        left += [(inner, depth + 1) for inner in inside]
+    return deepest
+
+
+def _unknown(value: Mapping[Any, Any]) -> list[Broken]:
+    rule = "is not a part here; the parts are metadata and spec"
+    found = [Broken((str(key),), rule, one) for key, one in value.items() if key not in _PARTS]
+    for part in _PARTS:
+        if part in value and not isinstance(value[part], Mapping):
+            found.append(Broken((part,), "must be a mapping", value[part]))
+    return found
+
+
+def _metadata(metadata: Mapping[str, Any] | None) -> list[Broken]:
+    found = []
+    for key, table in (metadata or {}).items():
+        at: Place = ("metadata", key)
+        if key not in _METADATA:
+            found.append(Broken(at, "cannot be set; only labels and annotations can", table))
+        elif not isinstance(table, Mapping):
+            found.append(Broken(at, "must be a mapping", table))
+        else:
+            found += [
+                Broken((*at, name), "is Grus's own; choose another name", text_)
+                for name, text_ in table.items()
+                if str(name).startswith(OURS)
+            ]
+            found += [
+                Broken((*at, name), "must be text; write it in quotes", text_)
+                for name, text_ in table.items()
+                if not isinstance(text_, str)
+            ]
+    return found
+
+
+def _spec(spec: Mapping[str, Any] | None) -> list[Broken]:
+    spec = spec or {}
+    found = [Broken(("spec", key), rule, spec[key]) for key, rule in _SET_BY_GRUS.items() if key in spec]
+    containers = spec.get("containers", [])
+    if not isinstance(containers, list) or not all(isinstance(one, Mapping) for one in containers):
+        return [*found, Broken(("spec", "containers"), "must be a list of containers", containers)]
+    if len(containers) > 1:
+        rule = "must have one container at most, the worker's: a job ends when its workers do"
+        found.append(Broken(("spec", "containers"), rule))
+    for container in containers[:1]:
+        found += [
+            Broken(("spec", "containers", 0, key), rule, container[key])
+            for key, rule in _CONTAINER.items()
+            if key in container
+        ]
+    return found
