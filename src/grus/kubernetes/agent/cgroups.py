@@ -1,0 +1,112 @@
+"""The control groups of pods: which processes a pod has and what they use; versions 1 and 2, and both ways
+in which a kubelet names them (its own, and systemd's).
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_DEEPEST = 4
+"""How far below the top the kubelet's group is looked for: nodes that are containers themselves nest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    cpu_seconds: float
+    """Used so far by all processes that the pod ever had."""
+    memory: int
+    """Bytes, without caches that the kernel would drop first: what `kubectl top` calls memory."""
+
+
+def candidates(root: Path, uid: str) -> Iterator[Path]:
+    """Where the group of a pod may be below the kubelet's group."""
+    if root.suffix == ".slice":
+        stem, name = root.stem, f"pod{uid.replace('-', '_')}.slice"
+        yield root / f"{stem}-{name}"
+        for kind in ("burstable", "besteffort"):
+            yield root / f"{stem}-{kind}.slice" / f"{stem}-{kind}-{name}"
+    else:
+        yield root / f"pod{uid}"
+        for kind in ("burstable", "besteffort"):
+            yield root / kind / f"pod{uid}"
+
+
+def roots(hierarchy: Path, depth: int = _DEEPEST) -> Iterator[Path]:
+    """The groups of kubelets in a hierarchy."""
+    try:
+        inside = [Path(entry.path) for entry in os.scandir(hierarchy) if entry.is_dir(follow_symlinks=False)]
+    except OSError:  # removed meanwhile
+        return
+    for folder in inside:
+        if folder.name == "kubepods" or folder.name.endswith("kubepods.slice"):
+            yield folder
+        elif depth > 1:
+            yield from roots(folder, depth - 1)
+
+
+class Groups:
+    """The hierarchies below one place, which is /sys/fs/cgroup of the node. Not for several threads."""
+
+    def __init__(self, top: Path) -> None:
+        self._unified = (top / "cgroup.procs").exists()
+        self._memory = top if self._unified else top / "memory"
+        self._cpu = top if self._unified else top / "cpuacct"
+        self._roots: list[Path] = []
+        self._known: dict[str, Path] = {}
+
+    def forget(self, uid: str) -> None:
+        self._known.pop(uid, None)
+
+    def processes(self, uid: str) -> list[int]:
+        """All of the pod's, its containers' together; none if it has no group (any more)."""
+        folder = self._folder(uid)
+        return list(_processes(self._memory / folder)) if folder else []
+
+    def use(self, uid: str) -> Use | None:
+        folder = self._folder(uid)
+        if folder is None:
+            return None
+        try:
+            return self._use_v2(folder) if self._unified else self._use_v1(folder)
+        except (OSError, KeyError, ValueError):  # gone between two looks
+            return None
+
+    def _use_v1(self, folder: Path) -> Use:
+        stat = _table(self._memory / folder / "memory.stat")
+        usage = int((self._memory / folder / "memory.usage_in_bytes").read_text())
+        cpu = int((self._cpu / folder / "cpuacct.usage").read_text())
+        return Use(cpu / 1e9, max(0, usage - stat["total_inactive_file"]))
+
+    def _use_v2(self, folder: Path) -> Use:
+        stat = _table(self._memory / folder / "memory.stat")
+        usage = int((self._memory / folder / "memory.current").read_text())
+        cpu = _table(self._cpu / folder / "cpu.stat")["usage_usec"]
+        return Use(cpu / 1e6, max(0, usage - stat["inactive_file"]))
+
+    def _folder(self, uid: str) -> Path | None:
+        """Relative to a hierarchy: the same in all of them."""
+        known = self._known.get(uid)
+        if known is not None and (self._memory / known).is_dir():
+            return known
+        if not self._roots:
+            self._roots = list(roots(self._memory))
+        for root in self._roots:
+            for place in candidates(root, uid):
+                if place.is_dir():
+                    self._known[uid] = place.relative_to(self._memory)
+                    return self._known[uid]
+        return None
+
+
+def _processes(folder: Path) -> Iterator[int]:
+    for place, _, _ in os.walk(folder):
+        try:
+            text = Path(place, "cgroup.procs").read_text()
+        except OSError:  # gone
+            continue
+        yield from map(int, text.split())
+
+
+def _table(file: Path) -> dict[str, int]:
+    return {name: int(value) for name, value in (line.split() for line in file.read_text().splitlines())}

@@ -1,0 +1,245 @@
+"""The agent's one thread: everything that touches volumes and processes happens here, in rounds.
+
+A round begins when a pod changes, a bell rings, or something is due. It looks at every pod of the node, of
+which there are some hundred at most: nothing depends on having been told of each change.
+"""
+
+import logging
+import os
+import select
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grus.kubernetes.agent.cgroups import Groups
+from grus.kubernetes.agent.measuring import Gpus, Meter, excess, told
+from grus.kubernetes.agent.pods import wanted
+from grus.kubernetes.agent.processes import Processes
+from grus.kubernetes.agent.tracked import Tracked
+from grus.kubernetes.agent.volume import Volume, place
+from grus.kubernetes.agent.writing import Address, Writer
+from grus.kubernetes.names import OVER, READ, SAID, USAGE, UUIDS
+
+logger = logging.getLogger(__name__)
+
+QUICK = 0.05
+"""Seconds between two looks while something is about to happen: a start, an end, a kill."""
+PATIENT = 0.5
+"""The same for a pod that has been starting for long: its image is being fetched."""
+LONG = 30.0
+REST = 0.1
+"""Seconds that a bell is not listened to after it has rung: who rings without end is heard this often."""
+REPORTS = 5.0
+"""Seconds between two looks at a report whose worker does not ring."""
+FAILED = 1.0
+"""Seconds after a round that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the node's things are, seen from the agent."""
+
+    pods: Path = Path("/var/lib/kubelet/pods")
+    cgroups: Path = Path("/sys/fs/cgroup")
+    proc: Path = Path("/proc")
+
+
+class Loop:
+    """`change` may be called from any thread, everything else from the one that calls `run`."""
+
+    def __init__(self, places: Places, writer: Writer, gpus: Gpus, me: Address | None) -> None:
+        self._places = places
+        self._writer = writer
+        self._me = me
+        """The agent's own pod, on which it says what the others use; None where it is no pod."""
+        self._groups = Groups(places.cgroups)
+        self._meter = Meter(self._groups, gpus)
+        self._processes = Processes(places.proc)
+        self._pods: dict[str, Tracked] = {}
+        self._guard = threading.Lock()
+        self._news: list[tuple[str, Mapping[str, Any]]] = []
+        self._closed = False
+        self._epoll = select.epoll()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._epoll.register(self._wake, select.EPOLLIN)
+
+    def change(self, event: str, pod: Mapping[str, Any]) -> None:
+        """ADDED, MODIFIED or DELETED, as a reflector tells it."""
+        with self._guard:
+            self._news.append((event, pod))
+        os.eventfd_write(self._wake, 1)
+
+    def stop(self) -> None:
+        """From any thread, or a signal handler."""
+        self._closed = True
+        os.eventfd_write(self._wake, 1)
+
+    def run(self) -> None:
+        """Until stopped."""
+        pause = 0.0
+        while not self._closed:
+            rung = self._epoll.poll(pause)
+            try:
+                pause = self.round([handle for handle, _ in rung])
+            except Exception:  # the edge of the program: the other pods need it
+                logger.exception("a round failed; the next one comes")
+                pause = FAILED
+        for tracked in self._pods.values():
+            tracked.close()
+
+    def round(self, rung: Sequence[int] = ()) -> float:
+        """Everything that can be done now; seconds until there is more to do by itself."""
+        self._take_news(rung)
+        now = time.monotonic()
+        for tracked in list(self._pods.values()):
+            self._attach(tracked, now)
+            self._bring_control(tracked)
+            self._hear(tracked, rung, now)
+            self._name_gpus(tracked)
+            self._kill(tracked)
+            self._conclude(tracked)
+        self._measure(now)
+        return min([self._pause(tracked, now) for tracked in self._pods.values()] + [self._meter.pause(now)])
+
+    # ------------------------------------------------------------------------------- steps of a round
+
+    def _take_news(self, rung: Sequence[int]) -> None:
+        if self._wake in rung:
+            os.eventfd_read(self._wake)
+        with self._guard:
+            news, self._news = self._news, []
+        for event, pod in news:
+            found = wanted(pod)
+            if found is None:
+                continue
+            tracked = self._pods.get(found.uid)
+            if event == "DELETED":
+                self._forget(found.uid)
+            elif tracked is None:
+                self._pods[found.uid] = Tracked(found, time.monotonic())
+            else:
+                tracked.wanted = found
+
+    def _forget(self, uid: str) -> None:
+        tracked = self._pods.pop(uid, None)
+        if tracked is not None:
+            self._writer.drop(tracked.address)
+            tracked.close()
+            self._groups.forget(uid)
+
+    def _attach(self, tracked: Tracked, now: float) -> None:
+        """Find the files that the init container has made, and let it know."""
+        pod = tracked.wanted
+        if not pod.worker or tracked.volume is not None or tracked.read:
+            return
+        tracked.volume = Volume.find(place(self._places.pods, pod.uid))
+        if tracked.volume is None:
+            return
+        self._epoll.register(tracked.volume.bell, select.EPOLLIN | select.EPOLLONESHOT)
+        self._bring_control(tracked)
+        tracked.volume.attach()
+        self._tell_report(tracked, now)  # what was said while no agent listened
+
+    def _bring_control(self, tracked: Tracked) -> None:
+        control = tracked.wanted.control
+        if tracked.volume is None or control is None or control == tracked.written or tracked.wanted.ended:
+            return
+        try:
+            tracked.volume.write_control(control)
+        except OSError as error:  # full, or made impossible: its own loss, and the next round tries again
+            logger.warning("%s: its control file cannot be written: %s", tracked.address, error)
+            return
+        tracked.written = control
+
+    def _hear(self, tracked: Tracked, rung: Sequence[int], now: float) -> None:
+        """Bells, and reports that are due without one."""
+        volume = tracked.volume
+        if volume is None or tracked.read:
+            return
+        if volume.bell in rung:
+            volume.hear()
+            self._tell_report(tracked, now)
+            tracked.rested_at = now + REST
+        elif tracked.rested_at and now >= tracked.rested_at:
+            tracked.rested_at = 0.0
+            self._epoll.modify(volume.bell, select.EPOLLIN | select.EPOLLONESHOT)
+        if now >= tracked.read_at + REPORTS:
+            self._tell_report(tracked, now)
+            if volume.renew_bell():
+                self._epoll.register(volume.bell, select.EPOLLIN | select.EPOLLONESHOT)
+                tracked.rested_at = 0.0
+
+    def _tell_report(self, tracked: Tracked, now: float) -> None:
+        assert tracked.volume is not None
+        tracked.read_at = now
+        line = tracked.volume.last_line()
+        if line and line != tracked.said:
+            tracked.said = line
+            self._writer.put(tracked.address, {SAID: line})
+
+    def _name_gpus(self, tracked: Tracked) -> None:
+        pod = tracked.wanted
+        if tracked.uuids or not pod.running or not pod.gpus:
+            return
+        pids = self._processes.workers(lambda: self._groups.processes(pod.uid), shared=pod.shared)
+        tracked.uuids = self._processes.gpus(pids)
+        if tracked.uuids:
+            self._writer.put(tracked.address, {UUIDS: tracked.uuids})
+
+    def _kill(self, tracked: Tracked) -> None:
+        pod = tracked.wanted
+        tracked.killing = pod.kill_at is not None and pod.kill_at <= time.time() and not pod.ended
+        if tracked.killing:
+            self._processes.kill(lambda: self._groups.processes(pod.uid), pod.uid, shared=pod.shared)
+
+    def _conclude(self, tracked: Tracked) -> None:
+        """Its last word, once nobody is left who could say more."""
+        pod = tracked.wanted
+        if not pod.worker or not pod.ended or tracked.read:
+            return
+        if self._processes.workers(lambda: self._groups.processes(pod.uid), shared=pod.shared):
+            return
+        if tracked.volume is not None:
+            tracked.said = tracked.volume.last_line() or tracked.said
+        notes = {SAID: tracked.said} if tracked.said != pod.said else {}
+        self._writer.put(tracked.address, {**notes, READ: "true"})
+        tracked.read = True
+        tracked.close()
+
+    def _measure(self, now: float) -> None:
+        running = [one.wanted for one in self._pods.values() if one.wanted.running and not one.wanted.ended]
+        self._meter.plan(running, now)
+        found, tell = self._meter.measure(running, now)
+        for pod in running:
+            sentence = excess(pod, found[pod.uid]) if pod.uid in found else ""
+            tracked = self._pods[pod.uid]
+            if sentence and not tracked.over:
+                tracked.over = True
+                self._writer.put(tracked.address, {OVER: sentence})
+        if tell and self._me is not None:
+            self._writer.put(self._me, {USAGE: told(time.time(), found)})
+
+    def _pause(self, tracked: Tracked, now: float) -> float:
+        """Seconds until this pod needs another look, though nothing happens."""
+        pod = tracked.wanted
+        if tracked.read or (pod.ended and not pod.worker):
+            return LONG
+        if tracked.killing or pod.ended:
+            return QUICK
+        waits = [LONG]
+        if pod.kill_at is not None:
+            waits.append(pod.kill_at - time.time())
+        if not tracked.uuids and pod.running and pod.gpus:
+            waits.append(PATIENT)
+        if tracked.volume is not None:
+            waits.append(tracked.read_at + REPORTS - now)
+            if tracked.rested_at:
+                waits.append(tracked.rested_at - now)
+            if pod.control is not None and pod.control != tracked.written:
+                waits.append(PATIENT)
+        elif pod.worker:
+            waits.append(QUICK if now < tracked.seen_at + LONG else PATIENT)
+        return max(0.0, min(waits))
