@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import pytest
 from lightkube import Client
 
+from grus.kubernetes.api import Api
+from tests.kubernetes import agents as node_agents
 from tests.kubernetes.clusters import Cluster, new_namespace, shared
 
 NODES = 2
@@ -32,6 +34,15 @@ def nodes() -> Iterator[Cluster]:
     grace = "kube-controller-manager:--node-monitor-grace-period=8s"
     with shared("nodes", "--nodes", str(NODES), "--gpus", str(GPUS), "--flag", grace) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def agents(nodes: Cluster) -> Cluster:
+    """`nodes`, with the node agent on each of them."""
+    api = Api.connect(nodes.kubeconfig)
+    node_agents.install(api, NODES)
+    api.close()
+    return nodes
 
 
 @pytest.fixture

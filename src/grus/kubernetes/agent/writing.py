@@ -41,8 +41,9 @@ Send = Callable[[Address, Mapping[str, str]], None]
 class Writer:
     """Lives as long as the agent. Any thread may `put`."""
 
-    def __init__(self, send: Send, *, threads: int = THREADS) -> None:
+    def __init__(self, send: Send, *, threads: int = THREADS, again: float = AGAIN) -> None:
         self._send = send
+        self._again = again
         self._change = threading.Condition()
         self._pending: dict[Address, _Pending] = {}
         self._closed = False
@@ -83,7 +84,7 @@ class Writer:
                 waiting.busy = False
                 if again and not self._closed:
                     waiting.notes = {**notes, **waiting.notes}
-                    waiting.not_before = time.monotonic() + AGAIN
+                    waiting.not_before = time.monotonic() + self._again
                 if waiting.notes:
                     self._change.notify()
                 else:
