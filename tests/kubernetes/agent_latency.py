@@ -1,4 +1,4 @@
-"""How long an order takes to reach a worker, and a worker's bell to reach who looks at its pod, on a real node.
+"""How long an order takes to reach a worker on a real node, and its bell to reach who looks at its pod.
 
     python -m tests.kubernetes.agent_latency [ROUNDS]
 
