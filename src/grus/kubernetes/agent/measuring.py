@@ -120,6 +120,8 @@ class Meter:
         self._known: frozenset[str] = frozenset()
         self._tell_at = 0.0
         self._look_at = 0.0
+        self._told = False
+        """Whether what was last told names any pod."""
 
     def plan(self, pods: Sequence[Wanted], now: float) -> None:
         """Measure sooner if other pods run than before."""
@@ -140,6 +142,7 @@ class Meter:
         tell = now >= self._tell_at
         if tell:
             self._tell_at = now + EVERY
+            tell, self._told = bool(pods) or self._told, bool(pods)
         self._look_at = min(now + WATCH, self._tell_at)
         found = {pod.uid: self._one(pod, now) for pod in pods}
         return {uid: one for uid, one in found.items() if one is not None}, tell
