@@ -218,14 +218,8 @@ class Leadership:
         """Whether we still hold the Lease."""
         lease = self._lease
         assert lease is not None, "only a leader renews"
-        started = self._clock()
-        try:
-            if self._write(renewed(lease, _now()), started) is not None:
-                return True
-        except Missing:  # deleted under us: it comes back, with the epoch, unless somebody was faster
-            kept = {key: lease["metadata"][key] for key in ("name", "namespace", "annotations")}
-            if self._write(renewed({**lease, "metadata": kept}, _now()), started) is not None:
-                return True
+        if self._write(renewed(lease, _now()), self._clock()) is not None:
+            return True
         return self._renew_changed(lease)
 
     def _renew_changed(self, mine: Object) -> bool:
@@ -233,8 +227,9 @@ class Leadership:
         started = self._clock()
         try:
             lease = self._api.get(LEASES, self._name, self._namespace)
-        except Missing:
-            return False
+        except Missing:  # deleted under us: it comes back, with the epoch, unless somebody is faster
+            kept = {key: mine["metadata"][key] for key in ("name", "namespace", "annotations")}
+            lease = {**mine, "metadata": kept}
         if (holder_of(lease), epoch_of(lease)) != (self.me, epoch_of(mine)):
             return False
         return self._write(renewed(lease, _now()), started) is not None

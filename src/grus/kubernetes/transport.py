@@ -19,6 +19,7 @@ from urllib3.exceptions import (
     ConnectTimeoutError,
     EmptyPoolError,
     HTTPError,
+    InsecureRequestWarning,
     NewConnectionError,
     SSLError,
 )
@@ -168,6 +169,8 @@ class Transport:
             return urllib3.HTTPConnectionPool(
                 host, parts.port or 80, maxsize=connections, block=wait, socket_options=_socket_options()
             )
+        if not self.access.trust.check_hostname:  # the user has said so; once is enough
+            urllib3.disable_warnings(InsecureRequestWarning)
         return urllib3.HTTPSConnectionPool(
             host,
             parts.port or 443,
