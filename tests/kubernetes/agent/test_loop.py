@@ -29,12 +29,14 @@ from grus.kubernetes.names import (
     SAID,
     USAGE,
     UUIDS,
+    VOLUME,
 )
 from grus.kubernetes.prepare import make_files
 
 UID = "0f1e-2d3c"
 ME = Address("grus-system", "agent", "9")
 RUNNING = {"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]}
+SPEC = {"volumes": [{"name": VOLUME, "emptyDir": {}}]}
 PID = 4242
 
 
@@ -100,7 +102,7 @@ class Node:
         notes = parts.pop("notes", {})
         metadata = {"uid": UID, "name": "w", "namespace": "team", "annotations": notes}
         metadata["labels"] = parts.pop("labels", {JOB: "j1"})
-        self.loop.change(event, {"metadata": metadata, "spec": {}, "status": {}, **parts})
+        self.loop.change(event, {"metadata": metadata, "spec": SPEC, "status": {}, **parts})
 
     def say(self, line: str, *, ring: bool = False) -> None:
         with open(self.volume / REPORT_FILE, "a") as file:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from grus.kubernetes.agent.pods import Wanted, wanted
-from grus.kubernetes.names import CONTROL, JOB, KILL_AT, READ, RESERVATION, SAID
+from grus.kubernetes.names import CONTROL, JOB, KILL_AT, READ, RESERVATION, SAID, VOLUME
 
 RUNNING = {"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]}
 TERMINATED = {"state": {"terminated": {"exitCode": 0}}}
@@ -43,9 +43,10 @@ def test_a_moment_that_is_none_kills_nobody(text: str) -> None:
     assert read(a_pod(metadata={"annotations": {KILL_AT: text}})).kill_at is None
 
 
-def test_a_reservation_is_no_worker() -> None:
+def test_who_has_no_volume_is_not_spoken_to() -> None:
     assert not read(a_pod({RESERVATION: "node1-0"})).worker
-    assert read(a_pod()).worker
+    assert not read(a_pod(spec={"volumes": [{"name": "data"}]})).worker
+    assert read(a_pod(spec={"volumes": [{"name": "data"}, {"name": VOLUME}]})).worker
 
 
 @pytest.mark.parametrize(

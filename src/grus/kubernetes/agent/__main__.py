@@ -8,6 +8,7 @@ import argparse
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -55,10 +56,12 @@ def gpus(kind: str) -> Iterator[Gpus]:
         yield NoGpus()
 
 
-def own_pod(environment: Mapping[str, str]) -> Address | None:
-    """The pod that this runs in, if the DaemonSet says so."""
-    namespace, name = environment.get("GRUS_NAMESPACE"), environment.get("GRUS_POD")
-    return Address(namespace, name, environment.get("GRUS_POD_UID", "")) if namespace and name else None
+def own_pod(environment: Mapping[str, str], namespace: str) -> Address | None:
+    """The pod that this runs in; if nobody says, a pod's name is its host name. None outside of a cluster."""
+    if "KUBERNETES_SERVICE_HOST" not in environment:
+        return None
+    name = environment.get("GRUS_POD") or socket.gethostname()
+    return Address(environment.get("GRUS_NAMESPACE") or namespace, name, environment.get("GRUS_POD_UID", ""))
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -72,7 +75,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
     writer = Writer(send)
     with gpus(found.gpus) as measured:
-        loop = Loop(Places(found.pods, found.cgroups), writer, measured, own_pod(os.environ))
+        loop = Loop(Places(found.pods, found.cgroups), writer, measured, own_pod(os.environ, api.namespace))
 
         def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the shape of a handler
             loop.stop()

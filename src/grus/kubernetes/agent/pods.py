@@ -6,7 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from grus.kubernetes.names import CONTROL, GPU_MEMORY, JOB, KILL_AT, OVER, READ, RESERVATION, SAID, UUIDS
+from grus.kubernetes.names import (
+    CONTROL,
+    GPU_MEMORY,
+    JOB,
+    KILL_AT,
+    OVER,
+    READ,
+    RESERVATION,
+    SAID,
+    UUIDS,
+    VOLUME,
+)
 
 _UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
 
@@ -19,7 +30,7 @@ class Wanted:
     name: str
     namespace: str
     worker: bool
-    """False for a reservation: it has no volume, and nothing to say but its GPU."""
+    """Whether it has the volume through which it is spoken to. Reservations and plain pods have not."""
     control: str | None
     kill_at: float | None
     """Unix seconds."""
@@ -51,7 +62,7 @@ def wanted(pod: Mapping[str, Any]) -> Wanted | None:
         uid=metadata["uid"],
         name=metadata["name"],
         namespace=metadata["namespace"],
-        worker=JOB in labels and RESERVATION not in labels,
+        worker=any(one.get("name") == VOLUME for one in spec.get("volumes") or ()),
         control=notes.get(CONTROL),
         kill_at=_number(notes.get(KILL_AT)),
         said=notes.get(SAID, ""),
