@@ -4,6 +4,7 @@ A job is meant by its id, by the beginning of an id if only one begins so, or by
 that name, else the newest that ended. Anything that could mean two jobs is refused with the list of them.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -26,7 +27,14 @@ QUICK = 0.5
 
 
 def connect(*, timeout: float = 30.0, patience: float = 30.0) -> "Client":
-    """A client of the server found here, or of the one that `--server` or GRUS_SERVER names."""
+    """A client of the server found here, or of the one that `--server` or GRUS_SERVER names.
+
+    With `--kubernetes` (GRUS_KUBERNETES) one that speaks to a cluster's API instead.
+    """
+    if os.environ.get("GRUS_KUBERNETES"):
+        from grus.cli.kubernetes.verbs import client
+
+        return client()
     from grus.sdk.client import Client
 
     return Client(timeout=timeout, patience=patience)

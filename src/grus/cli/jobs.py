@@ -81,10 +81,15 @@ def submit(
     key: Annotated[
         str, typer.Option(help="Name of this submission: the same one again submits nothing new.")
     ] = "",
+    code: Annotated[
+        bool, typer.Option("--code/--no-code", help="With --kubernetes: send the workdir; else the image's.")
+    ] = True,
     output: Output = Format.TABLE,
 ) -> None:
     """Hand in the jobs of a file: one document, or several stages."""
     documents = _read_file(file)
+    if not code:
+        os.environ["GRUS_CODE"] = "image"
     with connected() as client:
         if plan:
             _show_plans(client, documents, output)

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from grus.cli import demo, jobs, people, pool, serving, simulate
+from grus.cli.kubernetes import verbs as kubernetes
 from grus.cli.output import FORMAT, Format, hint, say, show_error
 from grus.model.errors import GrusError
 
@@ -71,18 +72,29 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     server: Annotated[str, typer.Option(help="Address of the server, if not the one found here.")] = "",
+    kubernetes_: Annotated[
+        bool, typer.Option("--kubernetes", help="Use a cluster's own API, with my kubeconfig.")
+    ] = False,
+    namespace: Annotated[
+        str, typer.Option(help="With --kubernetes: which one; * for all. The context's by default.")
+    ] = "",
     version: Annotated[  # noqa: ARG001 - its callback has done it
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     if server:
         os.environ["GRUS_SERVER"] = server
+    if kubernetes_:
+        os.environ["GRUS_KUBERNETES"] = "1"
+    if namespace:
+        os.environ["GRUS_NAMESPACE"] = namespace
 
 
 serving.add_to(app)
 jobs.add_to(app)
 pool.add_to(app)
 people.add_to(app)
+kubernetes.add_to(app)
 simulate.add_to(app)
 demo.add_to(app)
 

@@ -25,7 +25,7 @@ _NAMESPACES: Schema = {
         "labels": {"type": "object", "additionalProperties": _TEXT},
     },
 }
-_CONDITIONS: Schema = {
+CONDITIONS: Schema = {
     "type": "array",
     "x-kubernetes-list-type": "map",
     "x-kubernetes-list-map-keys": ["type"],
@@ -61,7 +61,7 @@ def gpu_job() -> dict[str, Any]:
             "observedGeneration": _WHOLE,
             "nodes": {"type": "array", "items": _TEXT},
             "progress": {"type": "object", "additionalProperties": {"type": "number"}},
-            "conditions": _CONDITIONS,
+            "conditions": CONDITIONS,
             "record": {"type": "object", **OPEN},
         },
     }
@@ -96,7 +96,7 @@ def gpu_queue() -> dict[str, Any]:
         "properties": {
             **dict.fromkeys(("used", "borrowed"), _TEXT),
             **dict.fromkeys(("running", "waiting", "observedGeneration"), _WHOLE),
-            "conditions": _CONDITIONS,
+            "conditions": CONDITIONS,
         },
     }
     return _definition(

@@ -89,7 +89,7 @@ class Client:
         `job` is a `Job`, a mapping like a job file, or the text of a job file with one document. `key` names
         the submission: a second submit of the same user with the same key returns the first one's job.
         """
-        body = _json(_from_here(_job_in(job)))
+        body = _json(_from_here(job_in(job)))
         headers = {"Idempotency-Key": key or uuid.uuid4().hex}
         answer = self._transport.request("POST", "/v1/jobs", content=body, headers=headers)
         return Handle(self, _read(JobOut, answer.content))
@@ -101,7 +101,7 @@ class Client:
         """
         ids: dict[str, str] = {}
         handles = []
-        for index, job in enumerate(map(_job_in, jobs)):
+        for index, job in enumerate(map(job_in, jobs)):
             after = tuple(ids.get(name, name) for name in job.after)
             handle = self.submit(
                 job.model_copy(update={"after": after}) if after else job,
@@ -113,7 +113,7 @@ class Client:
 
     def plan(self, job: Submission) -> PlanOut:
         """What would happen: whether it fits, where, when and who is affected. Nothing is stored."""
-        body = _json(_from_here(_job_in(job)))
+        body = _json(_from_here(job_in(job)))
         return self._ask(PlanOut, "POST", "/v1/jobs", content=body, params={"plan": "true"})
 
     def job(self, job: str) -> JobOut:
@@ -339,7 +339,7 @@ class Handle:
         return self._client.why(self.id)
 
 
-def _job_in(job: Submission) -> JobIn:
+def job_in(job: Submission) -> JobIn:
     if isinstance(job, JobIn):
         return job
     if not isinstance(job, str):

@@ -1,0 +1,271 @@
+"""Taking an installation out of a cluster so that nothing of it is left.
+
+The order matters. Jobs go first, while the controller can still end their workers in order; then the
+controller, so that nobody makes anything anew; then by force whatever still stands: finalizers that nobody
+would lift, pods, notes on nodes and on pods that stay; last the definitions, the rights and the namespace.
+What was not there is passed over, so that a removal that was interrupted can be run again.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from grus.cli.kubernetes.installing import within
+from grus.kubernetes import kinds, rights
+from grus.kubernetes.api import Api, Kind, Missing, Object
+from grus.kubernetes.foreign import (
+    BRAIN_GROUP,
+    BRAIN_PLURAL,
+    BRAIN_VERSION,
+    HOROVOD_GROUP,
+    HOROVOD_PLURAL,
+    HOROVOD_VERSION,
+)
+from grus.kubernetes.manifests import PART_OF
+from grus.kubernetes.names import JOB, PREFIX, RESERVATION
+from grus.kubernetes.resources import JOBS, QUEUES
+from grus.model.jobs import TERMINAL
+
+OURS = f"{PART_OF}=grus"
+FOREIGN = (
+    Kind(HOROVOD_GROUP, HOROVOD_VERSION, HOROVOD_PLURAL, True, "ElasticHorovodJob"),
+    Kind(BRAIN_GROUP, BRAIN_VERSION, BRAIN_PLURAL, True, "BBJob"),
+)
+IN_NAMESPACE = (
+    *(kinds.DEPLOYMENTS, kinds.DAEMON_SETS, kinds.SERVICES, kinds.NETWORK_POLICIES),
+    *(kinds.ROLE_BINDINGS, kinds.ROLES, kinds.SERVICE_ACCOUNTS),
+)
+BUNDLE = f"{PREFIX}code"
+"""Label of the config maps that hold code."""
+GONE_WITHIN = 120.0
+Tell = Callable[[str], None]
+
+
+def live_jobs(api: Api) -> list[Object]:
+    """Those that an uninstall would end."""
+    return [
+        job for job in _all(api, kinds.GPU_JOBS) if (job.get("status") or {}).get("phase") not in TERMINAL
+    ]
+
+
+def remove(api: Api, namespace: str, *, patience: float, tell: Tell) -> Counter[str]:
+    """Everything; what was removed, by kind."""
+    removed: Counter[str] = Counter()
+    _end_jobs(api, namespace, removed, patience, tell)
+    _stop_controller(api, namespace, removed, tell)
+    _clear_away(api, kinds.GPU_JOBS, removed, tell)
+    _clear_workers(api, removed, tell)
+    _clear_away(api, kinds.GPU_QUEUES, removed, tell)
+    _clean_notes(api, kinds.PODS, removed)
+    _clean_notes(api, kinds.NODES, removed)
+    _remove_definitions(api, removed, tell)
+    _remove_rest(api, namespace, removed, tell)
+    return removed
+
+
+def left(api: Api, namespace: str) -> list[str]:
+    """What is still there of it, by name; nothing, after a removal."""
+    found = [f"customresourcedefinition/{name}" for name in (JOBS, QUEUES) if _exists(api, name)]
+    found += [
+        f"{kind.name.lower()}/{one['metadata']['name']}"
+        for kind in (kinds.NODES, kinds.PODS)
+        for one in _all(api, kind)
+        if _notes(one) or _finalizers(one)
+    ]
+    found += [
+        f"{kind.name.lower()}/{one['metadata']['name']}"
+        for kind in (kinds.CLUSTER_ROLES, kinds.CLUSTER_ROLE_BINDINGS, kinds.DEFINITIONS, kinds.NAMESPACES)
+        for one in _all(api, kind, labels=OURS)
+    ]
+    leases = _all(api, kinds.LEASES, namespace)
+    return found + [f"lease/{one['metadata']['name']}" for one in leases]
+
+
+# ---------------------------------------------------------------------------------------------------- jobs
+
+
+def _end_jobs(api: Api, namespace: str, removed: Counter[str], patience: float, tell: Tell) -> None:
+    """Ask for the end of every job, and give the controller time to see to it."""
+    for kind in FOREIGN:
+        if _is_ours(api, f"{kind.plural}.{kind.group}"):
+            for one in _all(api, kind):
+                _delete(api, kind, one, removed)
+    jobs = _all(api, kinds.GPU_JOBS)
+    for job in jobs:
+        _delete(api, kinds.GPU_JOBS, job, removed)
+    if jobs and _has_controller(api, namespace):
+        tell(f"ending {len(jobs)} job{'s' * (len(jobs) != 1)}")
+        within(patience, lambda: not _all(api, kinds.GPU_JOBS))
+
+
+def _has_controller(api: Api, namespace: str) -> bool:
+    with suppress(Missing):
+        status = api.get(kinds.DEPLOYMENTS, rights.CONTROLLER, namespace).get("status") or {}
+        return bool(status.get("readyReplicas"))
+    return False
+
+
+def _stop_controller(api: Api, namespace: str, removed: Counter[str], tell: Tell) -> None:
+    """The Deployment goes, and its pods with it, before anything is taken away under them."""
+    with suppress(Missing):
+        deployment = api.get(kinds.DEPLOYMENTS, rights.CONTROLLER, namespace)
+        tell("stopping the controller")
+        _delete(api, kinds.DEPLOYMENTS, deployment, removed, propagation="Foreground")
+
+        def stopped() -> bool:
+            pods = _all(api, kinds.PODS, namespace, labels=f"{OURS},app.kubernetes.io/component=controller")
+            return not pods and not _named(api, kinds.DEPLOYMENTS, rights.CONTROLLER, namespace)
+
+        within(GONE_WITHIN, stopped)
+
+
+def _clear_away(api: Api, kind: Kind, removed: Counter[str], tell: Tell) -> None:
+    """Objects that nobody sees to any more: without finalizers, and gone."""
+    rest = _all(api, kind)
+    if not rest:
+        return
+    tell(f"removing {len(rest)} {kind.plural}")
+    for one in rest:
+        _lift(api, kind, one, every=True)
+        _delete(api, kind, one, removed)
+    within(GONE_WITHIN, lambda: not _all(api, kind))
+
+
+def _clear_workers(api: Api, removed: Counter[str], tell: Tell) -> None:
+    """Pods of workers and reservations, services and code of jobs."""
+    for kind in (kinds.PODS, kinds.SERVICES, kinds.CONFIG_MAPS):
+        for label in (JOB, RESERVATION, BUNDLE):
+            rest = _all(api, kind, labels=label)
+            if not rest:
+                continue
+            tell(f"removing {len(rest)} {kind.plural} of jobs")
+            for one in rest:
+                _lift(api, kind, one)
+                _delete(api, kind, one, removed)
+            _wait_gone(api, kind, label)
+
+
+def _wait_gone(api: Api, kind: Kind, label: str) -> None:
+    """Pods of a node that does not answer are given up: nobody would ever confirm that they are gone."""
+    if not within(GONE_WITHIN, lambda: not _all(api, kind, labels=label)):
+        for one in _all(api, kind, labels=label):
+            with suppress(Missing):
+                api.delete(kind, one["metadata"]["name"], one["metadata"].get("namespace", ""), grace=0)
+
+
+# --------------------------------------------------------------------------------------------------- notes
+
+
+def _clean_notes(api: Api, kind: Kind, removed: Counter[str]) -> None:
+    """Labels, annotations and finalizers that Grus wrote on what stays."""
+    for one in _all(api, kind):
+        notes = _notes(one)
+        if notes:
+            metadata = one["metadata"]
+            body = {"metadata": {part: dict.fromkeys(keys) for part, keys in notes.items()}}
+            with suppress(Missing):
+                api.patch(kind, metadata["name"], body, metadata.get("namespace", ""))
+                removed[f"notes on {kind.plural}"] += sum(map(len, notes.values()))
+        _lift(api, kind, one)
+
+
+def _notes(one: Object) -> dict[str, list[str]]:
+    """Names of labels and annotations that are Grus's."""
+    metadata = one["metadata"]
+    found = {
+        part: [name for name in metadata.get(part) or () if name.startswith(PREFIX)]
+        for part in ("labels", "annotations")
+    }
+    return {part: names for part, names in found.items() if names}
+
+
+def _finalizers(one: Object) -> list[str]:
+    return [name for name in one["metadata"].get("finalizers") or () if name.startswith(PREFIX)]
+
+
+def _lift(api: Api, kind: Kind, one: Object, *, every: bool = False) -> None:
+    """Take Grus's finalizers (or every one) off, so that it can go."""
+    metadata = one["metadata"]
+    present = metadata.get("finalizers") or []
+    kept = [] if every else [name for name in present if not name.startswith(PREFIX)]
+    if present != kept:
+        with suppress(Missing):
+            body = {"metadata": {"finalizers": kept or None}}
+            api.patch(kind, metadata["name"], body, metadata.get("namespace", ""))
+
+
+# ---------------------------------------------------------------------------------------------- the rest
+
+
+def _remove_definitions(api: Api, removed: Counter[str], tell: Tell) -> None:
+    """Grus's own, and those of others' jobs that Grus brought."""
+    names = [name for name in (JOBS, QUEUES) if _exists(api, name)]
+    names += [
+        one["metadata"]["name"]
+        for one in _all(api, kinds.DEFINITIONS, labels=OURS)
+        if one["metadata"]["name"] not in names
+    ]
+    if not names:
+        return
+    tell(f"removing {len(names)} definitions")
+    for name in names:
+        _delete(api, kinds.DEFINITIONS, {"metadata": {"name": name}}, removed)
+    within(GONE_WITHIN, lambda: not any(_exists(api, name) for name in names))
+
+
+def _remove_rest(api: Api, namespace: str, removed: Counter[str], tell: Tell) -> None:
+    budgets = kinds.DISRUPTION_BUDGETS
+    budgets = budgets if api.serves(budgets) else kinds.DISRUPTION_BUDGETS_BETA
+    for kind in (*IN_NAMESPACE, budgets):
+        for one in _all(api, kind, namespace, labels=OURS):
+            _delete(api, kind, one, removed)
+    for one in _all(api, kinds.LEASES, namespace):
+        if one["metadata"]["name"].startswith("grus"):
+            _delete(api, kinds.LEASES, one, removed)
+    for kind in (kinds.CLUSTER_ROLE_BINDINGS, kinds.CLUSTER_ROLES):
+        for one in _all(api, kind, labels=OURS):
+            _delete(api, kind, one, removed)
+    home = _named(api, kinds.NAMESPACES, namespace)
+    if home is not None and (home["metadata"].get("labels") or {}).get(PART_OF) == "grus":
+        tell(f"removing the namespace {namespace}")
+        _delete(api, kinds.NAMESPACES, home, removed)
+        within(GONE_WITHIN, lambda: _named(api, kinds.NAMESPACES, namespace) is None)
+
+
+# -------------------------------------------------------------------------------------------------- calls
+
+
+def _all(api: Api, kind: Kind, namespace: str = "", *, labels: str = "") -> list[Object]:
+    """All of a kind; none where the server does not know it."""
+    with suppress(Missing):
+        return api.list(kind, namespace, labels=labels)[0]
+    return []
+
+
+def _named(api: Api, kind: Kind, name: str, namespace: str = "") -> Object | None:
+    with suppress(Missing):
+        return api.get(kind, name, namespace)
+    return None
+
+
+def _exists(api: Api, definition: str) -> bool:
+    return _named(api, kinds.DEFINITIONS, definition) is not None
+
+
+def _is_ours(api: Api, definition: str) -> bool:
+    found = _named(api, kinds.DEFINITIONS, definition)
+    return found is not None and (found["metadata"].get("labels") or {}).get(PART_OF) == "grus"
+
+
+def _delete(api: Api, kind: Kind, one: Object, removed: Counter[str], *, propagation: str = "") -> None:
+    """Counted once, however often it takes."""
+    metadata = one["metadata"]
+    with suppress(Missing):
+        api.delete(kind, metadata["name"], metadata.get("namespace", ""), propagation=propagation)
+        if not metadata.get("deletionTimestamp"):
+            removed[kind.plural] += 1
+
+
+def summary(removed: Iterable[tuple[str, int]]) -> str:
+    words = ", ".join(f"{count} {what}" for what, count in sorted(removed) if count)
+    return f"removed: {words}" if words else "there was nothing to remove"

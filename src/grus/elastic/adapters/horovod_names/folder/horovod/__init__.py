@@ -1,0 +1,1 @@
+"""Horovod's name, for scripts that are not to be changed."""

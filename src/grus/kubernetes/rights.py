@@ -1,0 +1,153 @@
+"""Who may do what in a cluster that Grus runs in: its own accounts, and the people who use it. Pure.
+
+Each line below is a call that is really made; a right that nothing needs does not stand here. People's
+rights are not bindings of their own: they join the cluster's `view`, `edit` and `admin`, so that who may
+make pods in a namespace may make jobs there. Queues belong to the cluster: everybody sees them, its
+administrators change them.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from grus.kubernetes.foreign import PLURALS
+from grus.kubernetes.resources import GROUP
+
+Object = dict[str, Any]
+
+CONTROLLER = "grus-controller"
+AGENT = "grus-agent"
+QUEUE_READER = "grus-queue-reader"
+RBAC = "rbac.authorization.k8s.io"
+
+_READ = ("get", "list", "watch")
+_WRITE = ("create", "update", "patch", "delete")
+
+
+class Right(NamedTuple):
+    """One line of a role."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+
+    def rule(self) -> Object:
+        return {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
+
+
+def controller_rights(*, converters: bool) -> tuple[Right, ...]:
+    """Everywhere in the cluster."""
+    own = (
+        Right(GROUP, ("gpujobs", "gpuqueues"), (*_READ, *_WRITE)),
+        Right(GROUP, ("gpujobs/status", "gpuqueues/status"), ("get", "update", "patch")),
+        # Clusters that check owners (OpenShift does) ask for this before a pod may belong to a job.
+        Right(GROUP, ("gpujobs/finalizers", "gpuqueues/finalizers"), ("update",)),
+        Right("", ("pods",), (*_READ, *_WRITE)),
+        Right("", ("pods/binding",), ("create",)),
+        Right("", ("pods/status",), ("patch",)),
+        Right("", ("pods/log",), ("get",)),
+        Right("", ("services",), ("get", "list", "create", "delete")),
+        Right("", ("configmaps",), ("get", "list", "patch")),
+        Right("", ("nodes",), (*_READ, "patch")),
+        Right("", ("namespaces",), _READ),
+        Right("", ("events",), ("create", "patch")),
+    )
+    foreign = tuple(
+        right
+        for group, plural in PLURALS
+        for right in (
+            Right(group, (plural,), _READ),
+            Right(group, (f"{plural}/status",), ("get", "patch")),
+            Right(group, (f"{plural}/finalizers",), ("update",)),
+        )
+    )
+    return own + (foreign if converters else ())
+
+
+LEADER_RIGHTS = (Right("coordination.k8s.io", ("leases",), (*_READ, "create", "update", "patch")),)
+"""In its own namespace."""
+AGENT_RIGHTS = (Right("", ("pods",), (*_READ, "patch")),)
+"""A node cannot be named in a role: the agent keeps to the pods of its own by itself."""
+
+
+def user_rights(*, write: bool, converters: bool) -> tuple[Right, ...]:
+    """What joins `view`, or (`write`) `edit` and `admin`."""
+    verbs = (*_READ, *_WRITE) if write else _READ
+    resources = ("gpujobs", "gpujobs/scale") if write else ("gpujobs", "gpujobs/status", "gpujobs/scale")
+    foreign = tuple(Right(group, (plural,), verbs) for group, plural in PLURALS) if converters else ()
+    return (Right(GROUP, resources, verbs), *foreign)
+
+
+# ---------------------------------------------------------------------------------------------- as objects
+
+
+def roles(namespace: str, *, converters: bool) -> list[Object]:
+    """Accounts, roles and bindings."""
+    return [
+        account(CONTROLLER, namespace),
+        account(AGENT, namespace),
+        cluster_role(CONTROLLER, controller_rights(converters=converters)),
+        cluster_binding(CONTROLLER, CONTROLLER, [_subject(CONTROLLER, namespace)]),
+        cluster_role(AGENT, AGENT_RIGHTS),
+        cluster_binding(AGENT, AGENT, [_subject(AGENT, namespace)]),
+        _leader_role(namespace),
+        _leader_binding(namespace),
+        cluster_role("grus-view", user_rights(write=False, converters=converters), joins=("view",)),
+        cluster_role("grus-edit", user_rights(write=True, converters=converters), joins=("edit", "admin")),
+        cluster_role(QUEUE_READER, (Right(GROUP, ("gpuqueues",), _READ),)),
+        cluster_binding(
+            QUEUE_READER,
+            QUEUE_READER,
+            [{"kind": "Group", "name": "system:authenticated", "apiGroup": RBAC}],
+        ),
+    ]
+
+
+def account(name: str, namespace: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": name, "namespace": namespace},
+    }
+
+
+def cluster_role(name: str, rights: Iterable[Right], *, joins: tuple[str, ...] = ()) -> Object:
+    labels = {f"{RBAC}/aggregate-to-{role}": "true" for role in joins}
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name, **({"labels": labels} if labels else {})},
+        "rules": [right.rule() for right in rights],
+    }
+
+
+def cluster_binding(name: str, role: str, subjects: list[Object]) -> Object:
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": subjects,
+    }
+
+
+def _leader_role(namespace: str) -> Object:
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "Role",
+        "metadata": {"name": CONTROLLER, "namespace": namespace},
+        "rules": [right.rule() for right in LEADER_RIGHTS],
+    }
+
+
+def _leader_binding(namespace: str) -> Object:
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": CONTROLLER, "namespace": namespace},
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": CONTROLLER},
+        "subjects": [_subject(CONTROLLER, namespace)],
+    }
+
+
+def _subject(name: str, namespace: str) -> Object:
+    return {"kind": "ServiceAccount", "name": name, "namespace": namespace}

@@ -1,0 +1,87 @@
+"""What all converters share: the GpuJob that is made of another system's object, and the way back. Pure.
+
+The GpuJob belongs to the object it was made of and goes with it. An object may say things that its own kind
+has no words for by annotations: `grus.dev/queue`, `grus.dev/priority`, and those that its converter names.
+"""
+
+import hashlib
+from typing import Any
+
+from grus.kubernetes.resources import API_VERSION, GROUP
+from grus.model.errors import BadInput, Mistake
+
+Object = dict[str, Any]
+
+QUEUE = f"{GROUP}/queue"
+PRIORITY = f"{GROUP}/priority"
+MADE_OF = f"{GROUP}/made-of"
+"""Label of a GpuJob: the kind of object that it was made of, in lower case."""
+LONGEST = 63
+
+
+def annotation(source: Object, name: str, default: str = "") -> str:
+    found = source["metadata"].get("annotations") or {}
+    return str(found.get(name, default)).strip()
+
+
+def job_name(source: Object) -> str:
+    """Of its GpuJob: the kind and the name, cut with a trace of the whole where that is too long."""
+    whole = f"{source['kind'].lower()}-{source['metadata']['name']}".replace(".", "-")
+    if len(whole) <= LONGEST:
+        return whole
+    trace = hashlib.sha256(whole.encode()).hexdigest()[:8]
+    return f"{whole[: LONGEST - 9].rstrip('-')}-{trace}"
+
+
+def gpu_job(source: Object, spec: Object) -> Object:
+    """The GpuJob with this spec, and what the object's annotations say."""
+    metadata = source["metadata"]
+    owner = {
+        "apiVersion": source["apiVersion"],
+        "kind": source["kind"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    said = {"queue": annotation(source, QUEUE), "priority": _priority(source)}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GpuJob",
+        "metadata": {
+            "name": job_name(source),
+            "namespace": metadata["namespace"],
+            "labels": {MADE_OF: source["kind"].lower()},
+            "ownerReferences": [owner],
+        },
+        "spec": {**spec, **{name: value for name, value in said.items() if value != ""}},
+    }
+
+
+def _priority(source: Object) -> str | int:
+    written = annotation(source, PRIORITY)
+    return int(written) if written.isdecimal() else written
+
+
+def wrong(*mistakes: Mistake) -> BadInput:
+    return BadInput(list(mistakes))
+
+
+def mirrored(job: Object) -> Object:
+    """What of a GpuJob's status every converted object shows."""
+    status = job.get("status") or {}
+    kept = ("phase", "reason", "gpus", "conditions")
+    told = {name: status[name] for name in kept if name in status}
+    return {"job": f"gpujob.{GROUP}/{job['metadata']['name']}", **told}
+
+
+def refused(error: BadInput, now: str) -> Object:
+    """The status of an object that no job can be made of: every mistake, in its own fields' names."""
+    condition = {
+        "type": "Admitted",
+        "status": "False",
+        "reason": "Mistakes",
+        "message": str(error),
+        "lastTransitionTime": now,
+    }
+    return {"phase": "refused", "reason": str(error), "conditions": [condition]}

@@ -1,0 +1,78 @@
+"""The files of deploy/ are what the code would make, and the chart renders to the same objects."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from grus.kubernetes.manifests import Settings, objects
+from tools.deploy import ROOT, VALUES, files
+
+Object = dict[str, Any]
+
+POLICY = re.compile(
+    r'\{\{ if \.Capabilities\.APIVersions\.Has "(?P<wanted>[^"]+)" \}\}(?P<yes>[^{]*)'
+    r"\{\{ else \}\}(?P<no>[^{]*)\{\{ end \}\}"
+)
+
+
+def rendered(text: str, values: dict[str, Any], *, namespace: str, versions: set[str]) -> list[Object]:
+    """As Helm would, for the few forms that the chart uses; anything else is left and fails."""
+    text = POLICY.sub(lambda found: found["yes"] if found["wanted"] in versions else found["no"], text)
+    text = text.replace("{{ .Release.Namespace }}", namespace)
+    text = re.sub(r"\{\{ \.Values\.(\w+) \}\}", lambda found: str(values[found[1]]), text)
+    assert "{{" not in text
+    return list(yaml.safe_load_all(text))
+
+
+def test_the_files_are_up_to_date() -> None:
+    for path, text in files().items():
+        assert (ROOT / path).read_text() == text, f"deploy/{path} is old: run python -m tools.deploy"
+
+
+def test_nothing_else_is_in_the_chart() -> None:
+    chart = {
+        f"helm/{path.relative_to(ROOT / 'helm')}" for path in (ROOT / "helm").rglob("*") if path.is_file()
+    }
+    assert chart == {path for path in files() if path.startswith("helm/")}
+
+
+def test_the_chart_renders_to_the_objects_of_an_installation() -> None:
+    made = files()
+    values = yaml.safe_load(made["helm/grus/values.yaml"])
+    assert values == VALUES
+    found = rendered(
+        made["helm/grus/templates/grus.yaml"], values, namespace="grus-system", versions={"policy/v1"}
+    )
+    found += list(yaml.safe_load_all(made["helm/grus/crds/definitions.yaml"]))
+    wanted = [one for one in objects(Settings()) if one["kind"] != "Namespace"]
+    key = lambda one: (one["kind"], one["metadata"]["name"])  # noqa: E731 - of this comparison only
+    assert sorted(found, key=key) == sorted(wanted, key=key)
+
+
+def test_the_chart_takes_values_and_the_older_policy_of_an_old_server() -> None:
+    values = VALUES | {"image": "team/grus:9", "replicas": 1, "resource": "amd.com/gpu"}
+    found = rendered(files()["helm/grus/templates/grus.yaml"], values, namespace="pool", versions=set())
+    settings = Settings(
+        namespace="pool",
+        image="team/grus:9",
+        replicas=1,
+        resource="amd.com/gpu",
+        disruption_version="policy/v1beta1",
+    )
+    skipped = ("Namespace", "CustomResourceDefinition")
+    assert found == [one for one in objects(settings) if one["kind"] not in skipped]
+
+
+def test_the_image_runs_as_any_user_of_group_0_and_never_as_root() -> None:
+    lines = Path(ROOT, "Containerfile").read_text().splitlines()
+    words = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+    (user,) = [line[1] for line in words if line[0] == "USER"]
+    number, _, group = user.partition(":")
+    assert int(number) > 0
+    assert group == "0"
+    after = words[[line[0] for line in words].index("USER") :]
+    assert not [line for line in after if line[0] in ("RUN", "COPY", "ADD")]
+    assert ["COPY", "src", "src"] in words
+    assert any(line[:3] == ["RUN", "mkdir", "-p"] and "chmod" in line for line in words)

@@ -1,0 +1,183 @@
+"""What an installation consists of: complete, consistent, and with no more rights than it needs."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from grus.kubernetes import rights
+from grus.kubernetes.manifests import LEADER, Settings, objects
+
+Object = dict[str, Any]
+
+
+def by_kind(kind: str, settings: Settings | None = None) -> list[Object]:
+    return [one for one in objects(settings or Settings()) if one["kind"] == kind]
+
+
+def the(kind: str, name: str = "", settings: Settings | None = None) -> Object:
+    found = [one for one in by_kind(kind, settings) if not name or one["metadata"]["name"] == name]
+    assert len(found) == 1
+    return found[0]
+
+
+def pod_specs(settings: Settings | None = None) -> Iterator[Object]:
+    for kind in ("Deployment", "DaemonSet"):
+        yield the(kind, settings=settings)["spec"]["template"]["spec"]
+
+
+def test_every_object_has_the_label_by_which_an_uninstall_finds_it() -> None:
+    for one in objects(Settings()):
+        assert one["metadata"]["labels"]["app.kubernetes.io/part-of"] == "grus", one["metadata"]["name"]
+
+
+def test_what_others_need_comes_before_them() -> None:
+    order = [one["kind"] for one in objects(Settings())]
+    assert order[0] == "Namespace"
+    assert order.index("CustomResourceDefinition") < order.index("Deployment")
+    assert order.index("ServiceAccount") < order.index("Deployment")
+    assert order.index("ClusterRole") < order.index("ClusterRoleBinding") < order.index("DaemonSet")
+
+
+def test_everything_in_a_namespace_is_in_the_chosen_one() -> None:
+    homes = {one["metadata"].get("namespace") for one in objects(Settings(namespace="pool"))}
+    assert homes == {"pool", None}
+    assert the("Namespace", settings=Settings(namespace="pool"))["metadata"]["name"] == "pool"
+    for binding in (*by_kind("ClusterRoleBinding", Settings(namespace="pool")),):
+        for subject in binding["subjects"]:
+            assert subject.get("namespace", "pool") == "pool"
+
+
+def test_there_are_two_controllers_that_prefer_two_nodes_with_probes_and_requests() -> None:
+    deployment = the("Deployment")
+    assert deployment["spec"]["replicas"] == 2
+    spec = deployment["spec"]["template"]["spec"]
+    assert "podAntiAffinity" in spec["affinity"]
+    (container,) = spec["containers"]
+    assert {"startupProbe", "livenessProbe", "readinessProbe"} <= set(container)
+    assert set(container["resources"]["requests"]) == {"cpu", "memory"}
+
+
+def test_the_controller_meets_restricted_pod_security_and_leaves_its_user_id_open() -> None:
+    """The rules of the standard: kubernetes.io/docs/concepts/security/pod-security-standards."""
+    spec = the("Deployment")["spec"]["template"]["spec"]
+    assert not {"hostPID", "hostNetwork", "hostIPC"} & set(spec)
+    assert not [volume for volume in spec["volumes"] if "hostPath" in volume]
+    for container in spec["containers"]:
+        context = container["securityContext"]
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert context["runAsNonRoot"] is True
+        assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert context["readOnlyRootFilesystem"] is True
+        assert "runAsUser" not in context
+        assert "HOME" in {variable["name"] for variable in container["env"]}
+
+
+def test_the_agent_is_on_every_node_and_is_not_privileged() -> None:
+    spec = the("DaemonSet")["spec"]["template"]["spec"]
+    assert spec["tolerations"] == [{"operator": "Exists"}]
+    (container,) = spec["containers"]
+    assert "privileged" not in container["securityContext"]
+    assert container["securityContext"]["capabilities"]["drop"] == ["ALL"]
+
+
+def test_the_service_leads_to_the_controller_that_acts() -> None:
+    selector = the("Service")["spec"]["selector"]
+    labels = the("Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert selector == {**labels, LEADER: "true"}
+
+
+def test_a_node_can_be_drained_while_a_controller_is_left() -> None:
+    """A budget of none would block a drain for ever; one at a time leaves one."""
+    budget = the("PodDisruptionBudget")["spec"]
+    assert budget["maxUnavailable"] == 1
+    assert budget["selector"] == the("Deployment")["spec"]["selector"]
+
+
+@pytest.mark.parametrize("version", ["policy/v1", "policy/v1beta1"])
+def test_the_budget_is_of_the_version_that_the_server_knows(version: str) -> None:
+    settings = Settings(disruption_version=version)
+    assert the("PodDisruptionBudget", settings=settings)["apiVersion"] == version
+
+
+def test_what_has_no_policy_of_its_own_in_the_namespace_neither_hears_nor_speaks() -> None:
+    nothing = the("NetworkPolicy", "grus-nothing")["spec"]
+    assert nothing == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+
+
+def test_settings_reach_the_pods() -> None:
+    settings = Settings(image="team/grus:9", resource="amd.com/gpu", pull_secret="key", history="claim")
+    for spec in pod_specs(settings):
+        assert spec["imagePullSecrets"] == [{"name": "key"}]
+        assert {container["image"] for container in spec["containers"]} == {"team/grus:9"}
+    controller = the("Deployment", settings=settings)["spec"]["template"]["spec"]
+    values = {one["name"]: one.get("value") for one in controller["containers"][0]["env"]}
+    assert (values["GRUS_IMAGE"], values["GRUS_GPU_RESOURCE"]) == ("team/grus:9", "amd.com/gpu")
+    assert {"persistentVolumeClaim": {"claimName": "claim"}, "name": "history"} in controller["volumes"]
+
+
+# -------------------------------------------------------------------------------------------------- rights
+
+
+def rules(role: str) -> list[Object]:
+    found: list[Object] = the("ClusterRole", role)["rules"]
+    return found
+
+
+def test_no_right_is_a_wildcard_and_none_is_for_secrets() -> None:
+    for role in (*by_kind("ClusterRole"), *by_kind("Role")):
+        for rule in role["rules"]:
+            for part in ("apiGroups", "resources", "verbs"):
+                assert "*" not in rule[part], (role["metadata"]["name"], rule)
+            assert "secrets" not in rule["resources"]
+            assert not {"impersonate", "escalate", "bind"} & set(rule["verbs"])
+
+
+def test_accounts_cannot_change_their_own_rights_or_definitions() -> None:
+    for role in (rights.CONTROLLER, rights.AGENT):
+        groups = {group for rule in rules(role) for group in rule["apiGroups"]}
+        assert not {"rbac.authorization.k8s.io", "apiextensions.k8s.io"} & groups
+
+
+def test_the_agent_reads_and_annotates_pods_and_nothing_else() -> None:
+    (rule,) = rules(rights.AGENT)
+    assert (rule["resources"], set(rule["verbs"])) == (["pods"], {"get", "list", "watch", "patch"})
+
+
+def test_leases_are_a_right_inside_the_namespace_only() -> None:
+    everywhere = {resource for rule in rules(rights.CONTROLLER) for resource in rule["resources"]}
+    assert "leases" not in everywhere
+    assert the("Role")["rules"][0]["resources"] == ["leases"]
+
+
+def test_users_rights_join_view_edit_and_admin() -> None:
+    joined = {
+        role["metadata"]["name"]: sorted(
+            label.rpartition("-")[2] for label in role["metadata"]["labels"] if "aggregate-to-" in label
+        )
+        for role in by_kind("ClusterRole")
+    }
+    assert joined["grus-view"] == ["view"]
+    assert joined["grus-edit"] == ["admin", "edit"]
+    assert not {verb for rule in rules("grus-view") for verb in rule["verbs"]} - {"get", "list", "watch"}
+    for role in ("grus-view", "grus-edit"):
+        assert "gpujobs/status" not in [
+            resource
+            for rule in rules(role)
+            for resource in rule["resources"]
+            if "patch" in rule["verbs"] or "update" in rule["verbs"]
+        ]
+
+
+def test_queues_are_seen_by_all_and_changed_by_no_role_of_users() -> None:
+    for role in ("grus-view", "grus-edit"):
+        assert "gpuqueues" not in {one for rule in rules(role) for one in rule["resources"]}
+    (reader,) = rules(rights.QUEUE_READER)
+    assert reader["verbs"] == ["get", "list", "watch"]
+
+
+def test_without_converters_nothing_of_other_systems_is_left() -> None:
+    text = str(objects(Settings(converters=False)))
+    assert "centaurus" not in text
+    assert "big-brain" not in text

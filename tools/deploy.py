@@ -1,0 +1,97 @@
+"""Writes deploy/: the plain YAML and the Helm chart, both out of `grus.kubernetes.manifests`.
+
+    python -m tools.deploy
+
+The chart's templates are the same objects with the settings as values, and nothing else: `{{ .Values.x }}`
+and one `if`, so that a few lines can render them (tests/kubernetes/test_deploy.py does).
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import grus
+from grus.cli.kubernetes.verbs import as_yaml
+from grus.kubernetes.manifests import IMAGE, KUBELET, Settings, objects
+
+Object = dict[str, Any]
+
+ROOT = Path(__file__).resolve().parents[1] / "deploy"
+MADE = "# Made by `python -m tools.deploy`; change src/grus/kubernetes/ instead.\n"
+_REPLICAS = 7654321
+"""A number that stands for another: YAML would put quotes round a template."""
+VALUES = {
+    "image": IMAGE,
+    "replicas": 2,
+    "resource": "nvidia.com/gpu",
+    "pullPolicy": "IfNotPresent",
+    "kubelet": KUBELET,
+}
+_ABOUT = {
+    "image": "The Grus image, as deploy/Containerfile makes it.",
+    "replicas": "Controllers: one acts, the others stand by.",
+    "resource": "What the nodes call a GPU.",
+    "pullPolicy": "IfNotPresent, Always or Never.",
+    "kubelet": "The kubelet's folder on the nodes.",
+}
+_POLICY = '{{ if .Capabilities.APIVersions.Has "policy/v1" }}policy/v1{{ else }}policy/v1beta1{{ end }}'
+
+
+def files() -> dict[str, str]:
+    """Every file of deploy/ that is made, by its path there."""
+    made = objects(_template())
+    definitions = [one for one in made if one["kind"] == "CustomResourceDefinition"]
+    # Helm makes the namespace that a release goes to; definitions outlive releases.
+    rest = [one for one in made if one not in definitions and one["kind"] != "Namespace"]
+    return {
+        "kubernetes.yaml": MADE + as_yaml(objects(Settings())),
+        "helm/grus/Chart.yaml": MADE + as_yaml([_chart()]),
+        "helm/grus/values.yaml": MADE + _values(),
+        "helm/grus/crds/definitions.yaml": MADE + as_yaml(definitions),
+        "helm/grus/templates/grus.yaml": MADE + _templated(as_yaml(rest)),
+    }
+
+
+def _template() -> Settings:
+    return Settings(
+        namespace="{{ .Release.Namespace }}",
+        image="{{ .Values.image }}",
+        replicas=_REPLICAS,
+        resource="{{ .Values.resource }}",
+        pull_policy="{{ .Values.pullPolicy }}",
+        kubelet="{{ .Values.kubelet }}",
+        disruption_version=_POLICY,
+    )
+
+
+def _templated(text: str) -> str:
+    """The one `if` without the quotes that YAML puts around it; the number as the value it stands for."""
+    text = text.replace(str(_REPLICAS), "{{ .Values.replicas }}")
+    return re.sub(rf"'({re.escape(_POLICY)})'", r"\1", text)
+
+
+def _chart() -> Object:
+    return {
+        "apiVersion": "v2",
+        "name": "grus",
+        "description": "One pool out of a team's GPUs: quotas that lend, jobs that pause, grow and shrink.",
+        "type": "application",
+        "version": grus.__version__,
+        "appVersion": grus.__version__,
+        "kubeVersion": ">=1.20.0-0",
+    }
+
+
+def _values() -> str:
+    return "".join(f"# {_ABOUT[name]}\n{name}: {value}\n" for name, value in VALUES.items())
+
+
+def main() -> None:
+    for path, text in files().items():
+        target = ROOT / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
