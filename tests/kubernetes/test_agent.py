@@ -53,8 +53,26 @@ class Watched:
         until(lambda: fits(self.note(name)), f"{name} of {self.name}: {self.now()}")
 
 
-def test_a_worker_and_who_looks_at_its_pod_understand_each_other(api: Api, nodes_namespace: str) -> None:
-    pod = a_worker("speaks", SPEAKS, node="node1", gpus=2, notes={CONTROL: "orders"})
+def unprivileged(pod: Object) -> Object:
+    """As in a namespace of restricted pods: users without a name, one for each container, without rights."""
+    spec = pod["spec"]
+    for number, container in enumerate((*spec["initContainers"], *spec["containers"])):
+        container["securityContext"] = {
+            "runAsUser": 1000710000 + number,
+            "runAsGroup": 0,
+            "runAsNonRoot": True,
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
+    return pod
+
+
+def test_a_worker_without_rights_and_who_looks_at_its_pod_understand_each_other(
+    api: Api, nodes_namespace: str
+) -> None:
+    pod = unprivileged(a_worker("speaks", SPEAKS, node="node1", gpus=2, notes={CONTROL: "orders"}))
     worker = Watched(api, nodes_namespace, pod)
     worker.until_note(SAID, lambda said: said == "began with orders")
     worker.until_note(UUIDS, lambda uuids: uuids is not None and uuids.count("GPU-") == 2)
