@@ -20,6 +20,8 @@ from tests.elastic.nursery import Nursery
 T = TypeVar("T")
 PATIENCE = 60.0
 PAUSE = 0.004
+WHILE_GIVING = "giving"
+"""What to write to die/NAME, for it to die when it begins to send its state to others."""
 BACKENDS = {"gloo": "gloo", "nccl-like": "tests.elastic.nccl_like:NcclLike"}
 
 
@@ -194,7 +196,7 @@ class Conductor:
             found = {self._at_work(one) for one in self.members}
             if all(team == self.number and step >= goal for team, step in found):
                 return goal
-            begun = [step for team, step in found if team]  # 0: it waits for the boundary, to join
+            begun = [step for team, step in found if team]  # 0: it waits for the others' next boundary
             if begun and min(begun) >= goal:
                 goal += 1
                 self.gate(goal)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.elastic import curves
-from tests.elastic.conductor import Conductor
+from tests.elastic.conductor import WHILE_GIVING, Conductor
 from tests.elastic.nursery import Nursery
 
 OUT = 75
@@ -127,20 +127,28 @@ def test_one_that_comes_when_all_is_done_has_nothing_to_do(job: Conductor, tmp_p
     assert not [name for name, own in curves.lines(job.folder).items() if name.startswith(late.name) and own]
 
 
-def test_whoever_has_lost_its_giver_begins_from_what_was_saved(job: Conductor, tmp_path: Path) -> None:
+@pytest.mark.parametrize("saved", [True, False])
+def test_whoever_has_half_a_state_begins_from_what_was_saved_or_not_at_all(
+    job: Conductor, tmp_path: Path, saved: bool
+) -> None:
     """The only one that was anywhere dies while it sends its state to one that is new."""
-    options = {"checkpoint": str(tmp_path / "saved"), "checkpoint_every": 1e-9}
+    options = {"checkpoint": str(tmp_path / "saved"), "checkpoint_every": 1e-9} if saved else {}
     job.publish(job.spawn(1, options=options))
     job.go_on(3)
     (giver,), (new,) = job.members, job.spawn(1, options=options)
-    (job.folder / "die" / giver.name).write_text("-1 1")
+    (job.folder / "die" / giver.name).write_text(WHILE_GIVING)
     job.publish([giver, new])
     job.gate(20)
     job.gone(giver)
     job.publish([new], lost=True)
-    job.go_on(1)
-    (own,) = (lines for name, lines in curves.lines(job.folder).items() if name.startswith(new.name))
-    assert own[0].step > 0
+    if saved:
+        job.go_on(1)
+        (own,) = (lines for name, lines in curves.lines(job.folder).items() if name.startswith(new.name))
+        assert own[0].step > 0
+    else:
+        job.gone(new)
+        assert job.code(new) == OUT
+        assert "nothing is saved" in job.output(new)
 
 
 def content(folder: Path) -> dict[str, str]:

@@ -23,6 +23,7 @@ print("met", sorted(total), flush=True)
 if "--wait" in sys.argv:
     asked.wait(60)
     open(sys.argv[-1] + os.environ["RANK"], "w").write("saved")
+dist.destroy_process_group()  # else gloo's own threads now and then end the process with SIGABRT
 sys.exit(int(sys.argv[1]))
 """
 
@@ -100,3 +101,9 @@ def test_two_workers_of_a_job_meet_are_told_to_end_and_save(tmp_path: Path) -> N
             rest(worker)
     assert [worker.returncode for worker in workers] == [128 + signal.SIGTERM] * 2
     assert [(tmp_path / f"saved{rank}").read_text() for rank in range(2)] == ["saved", "saved"]
+
+
+def test_its_exit_code_says_how_the_script_ended(tmp_path: Path) -> None:
+    both = [start(tmp_path, 0, free_port(), code, world=1) for code in ("0", "3")]
+    assert all("met" in text for text in map(rest, both))
+    assert [one.returncode for one in both] == [0, 1]

@@ -7,7 +7,8 @@ tests and workers share (see `Task`). In it:
     at/…       the team and the step at which this process is, overwritten in place
     gate       a number of steps: nobody goes beyond it
     die/NAME   "0.001 3": the worker of this name lets three exchanges pass, begins another, and kills itself
-               1 ms later; "-1": it kills itself just before the next one
+               1 ms later; "-1": it kills itself just before the next one; "giving": when it begins to send
+               its state to others
 """
 
 import faulthandler
@@ -25,10 +26,12 @@ from typing import Any
 
 import torch
 
+from grus.elastic import state
 from grus.elastic.exchange import Flags
 from grus.elastic.group import Group
 from grus.elastic.run import Run
 from tests.elastic import programs
+from tests.elastic.conductor import WHILE_GIVING
 
 PAUSE = 0.001
 
@@ -116,6 +119,8 @@ def _record(folder: Path, name: str) -> None:
         os.pwrite(at, f"{run._group.number:>9} {run.steps:>9}\n".encode(), 0)
 
     def regrouped(run: Run) -> None:
+        # In no team: it waits for the others, who may be ahead of it and stand at the gate.
+        os.pwrite(at, f"{0:>9} {run.steps:>9}\n".encode(), 0)
         regroup(run)
         os.pwrite(at, f"{run._group.number:>9} {run.steps:>9}\n".encode(), 0)
 
@@ -136,6 +141,7 @@ def _die_on_demand(wish: Path) -> None:
     """Die a moment after an exchange has begun: before, inside, or between it and the optimizer."""
     for name in ("all_reduce", "broadcast"):
         setattr(Group, name, _deadly(getattr(Group, name), wish))
+    setattr(state, "_exchange", _deadly_gift(state._exchange, wish))  # noqa: B010 - replaced on purpose
 
 
 def _deadly(usual: Callable[..., Any], wish: Path) -> Callable[..., Any]:
@@ -144,6 +150,8 @@ def _deadly(usual: Callable[..., Any], wish: Path) -> Callable[..., Any]:
             delay, _, left = wish.read_text().partition(" ")
         except FileNotFoundError:
             return usual(*arguments)
+        if delay == WHILE_GIVING:
+            return usual(*arguments)
         if int(left or 0):
             wish.write_text(f"{delay} {int(left) - 1}")
             return usual(*arguments)
@@ -151,6 +159,17 @@ def _deadly(usual: Callable[..., Any], wish: Path) -> Callable[..., Any]:
             os.kill(os.getpid(), signal.SIGKILL)
         threading.Timer(float(delay), os.kill, (os.getpid(), signal.SIGKILL)).start()
         return usual(*arguments)
+
+    return exchange
+
+
+def _deadly_gift(usual: Callable[..., None], wish: Path) -> Callable[..., None]:
+    """Of its state: those who receive it know what is to come, and have nothing of it."""
+
+    def exchange(group: Group, tensors: list[torch.Tensor], source: int, device: torch.device) -> None:
+        if source == group.rank and wish.exists() and wish.read_text() == WHILE_GIVING:
+            os.kill(os.getpid(), signal.SIGKILL)
+        usual(group, tensors, source, device)
 
     return exchange
 

@@ -11,6 +11,8 @@ above is written for the worse one:
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from datetime import timedelta
 from importlib import import_module
 from typing import Any, Protocol
@@ -86,6 +88,34 @@ def backend_for(device: torch.device, name: str | None = None) -> Backend:
     return found
 
 
+class _OfTorch(ABC):
+    """What communicators on a process group of torch have in common: how an exchange begins."""
+
+    _group: Any
+
+    def __init__(self) -> None:
+        self._aborted = threading.Event()
+
+    def all_reduce(self, tensor: torch.Tensor) -> Pending:
+        return self._begin(lambda: self._group.allreduce([tensor]))
+
+    def broadcast(self, tensor: torch.Tensor, source: int) -> Pending:
+        options = dist.BroadcastOptions()
+        options.rootRank = source
+        return self._begin(lambda: self._group.broadcast([tensor], options))
+
+    def _begin(self, exchange: Callable[[], Any]) -> Pending:
+        if self._aborted.is_set():
+            raise Broken("aborted")
+        try:
+            return self._pending(exchange())
+        except RuntimeError as error:
+            raise Broken(str(error)) from error
+
+    @abstractmethod
+    def _pending(self, work: Any) -> Pending: ...
+
+
 # ------------------------------------------------------------------------------------------------- gloo
 
 
@@ -97,13 +127,13 @@ class Gloo:
         return _GlooCommunicator(store, rank, world, host, self._timeout)
 
 
-class _GlooCommunicator:
+class _GlooCommunicator(_OfTorch):
     def __init__(self, store: Store, rank: int, world: int, host: str, timeout: float) -> None:
+        super().__init__()
         self._where = (store, rank, world)
         self._host = host
         self._timeout = timeout
-        self._aborted = threading.Event()
-        self._group: Any = None
+        self._group = None
 
     def connect(self) -> None:
         options = dist.ProcessGroupGloo._Options()
@@ -115,21 +145,8 @@ class _GlooCommunicator:
         except RuntimeError as error:
             raise Broken(str(error)) from error
 
-    def all_reduce(self, tensor: torch.Tensor) -> Pending:
-        return self._begin(lambda: self._group.allreduce([tensor]))
-
-    def broadcast(self, tensor: torch.Tensor, source: int) -> Pending:
-        options = dist.BroadcastOptions()
-        options.rootRank = source
-        return self._begin(lambda: self._group.broadcast([tensor], options))
-
-    def _begin(self, exchange: Any) -> Pending:
-        if self._aborted.is_set():
-            raise Broken("aborted")
-        try:
-            return _GlooPending(exchange(), self._aborted)
-        except RuntimeError as error:
-            raise Broken(str(error)) from error
+    def _pending(self, work: Any) -> Pending:
+        return _GlooPending(work, self._aborted)
 
     def settle(self) -> None:
         if self._aborted.is_set():
@@ -181,13 +198,13 @@ class Nccl:
         return _NcclCommunicator(store, rank, world, device)
 
 
-class _NcclCommunicator:
+class _NcclCommunicator(_OfTorch):
     def __init__(self, store: Store, rank: int, world: int, device: torch.device) -> None:
+        super().__init__()
         self._device = device
-        self._aborted = threading.Event()
         options = dist.ProcessGroupNCCL.Options()
         options.config.blocking = False
-        self._group: Any = dist.ProcessGroupNCCL(store, rank, world, options)
+        self._group = dist.ProcessGroupNCCL(store, rank, world, options)
 
     def connect(self) -> None:
         try:
@@ -200,21 +217,8 @@ class _NcclCommunicator:
         except RuntimeError as error:
             raise Broken(str(error)) from error
 
-    def all_reduce(self, tensor: torch.Tensor) -> Pending:
-        return self._begin(lambda: self._group.allreduce([tensor]))
-
-    def broadcast(self, tensor: torch.Tensor, source: int) -> Pending:
-        options = dist.BroadcastOptions()
-        options.rootRank = source
-        return self._begin(lambda: self._group.broadcast([tensor], options))
-
-    def _begin(self, exchange: Any) -> Pending:
-        if self._aborted.is_set():
-            raise Broken("aborted")
-        try:
-            found: Pending = exchange()
-        except RuntimeError as error:
-            raise Broken(str(error)) from error
+    def _pending(self, work: Any) -> Pending:
+        found: Pending = work
         return found
 
     def settle(self) -> None:
