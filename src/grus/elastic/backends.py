@@ -144,6 +144,9 @@ class _GlooCommunicator(_OfTorch):
             self._group.set_timeout(timedelta(seconds=self._timeout))
         except RuntimeError as error:
             raise Broken(str(error)) from error
+        # The first exchanges set up threads and buffers; here the team that goes on does not wait for it.
+        self.all_reduce(torch.zeros(1)).wait()
+        self.broadcast(torch.zeros(1), 0).wait()
 
     def _pending(self, work: Any) -> Pending:
         return _GlooPending(work, self._aborted)

@@ -41,6 +41,7 @@ from grus.elastic.loader import Loader, Stream
 from grus.elastic.membership import Left, find_membership
 from grus.elastic.noise import Noise
 from grus.elastic.plan import Micro, Progress
+from grus.elastic.rehearsal import rehearse
 from grus.elastic.standing import Standing, Torn
 from grus.elastic.state import Differs
 from grus.sdk import worker
@@ -83,6 +84,7 @@ class Run:
         self._asked_for: Counter[str] = Counter()
         """Updates of this step that the loop has asked for so far, by name."""
         worker.asked_to_end()
+        rehearse(self.device)  # before anybody hears of this worker, and waits for it
         self._membership = find_membership(
             self._group, self.device, backend=arguments.backend, hang_after=arguments.hang_after
         )

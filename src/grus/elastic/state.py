@@ -6,7 +6,7 @@ has, where shape and type agree, so that nobody needs its memory twice.
 """
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import torch
@@ -74,11 +74,8 @@ def give(group: Group, state: dict[str, Any], device: torch.device, *, sure: boo
 
     `sure`: nobody will refuse it, so nobody is asked; the same word on all members.
     """
-    tensors: dict[str, torch.Tensor] = {}
-    skeleton = _strip(state, "", tensors)
-    buffer = io.BytesIO()
-    torch.save({"skeleton": skeleton, "kinds": {path: _kind(one) for path, one in tensors.items()}}, buffer)
-    _send(group, buffer.getvalue(), device)
+    content, tensors = _packed(state)
+    _send(group, content, device)
     if not sure:
         _agree(group, "", device)
     _exchange(group, list(tensors.values()), group.rank, device)
@@ -98,21 +95,51 @@ def take(
     Without `own` it goes to main memory, and changes nothing before it is whole.
     Raises Differs if `objection` has a word to say on its plain values.
     """
-    # Only plain values come out of it, never code.
-    told = torch.load(io.BytesIO(_receive(group, source, device)), weights_only=True)
+    told = _unpacked(_receive(group, source, device))
     if not sure:
         _agree(group, objection(told["skeleton"]), device)
+    tensors = _room(told, own)
+    _exchange(group, list(tensors.values()), source, device)
+    state: dict[str, Any] = _fill(told["skeleton"], tensors)
+    return state
+
+
+def copied(state: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """The state as a worker would have it that got it from this one."""
+    content, tensors = _packed(state)
+    told = _unpacked(content)
+    room = _room(told, None)
+    for flat, chunk in zip(_flat(list(tensors.values()), device), _chunks(list(room.values())), strict=True):
+        _spread(flat, chunk)
+    found: dict[str, Any] = _fill(told["skeleton"], room)
+    return found
+
+
+def _packed(state: dict[str, Any]) -> tuple[bytes, dict[str, torch.Tensor]]:
+    """What is told of a state before its tensors follow, and these."""
+    tensors: dict[str, torch.Tensor] = {}
+    skeleton = _strip(state, "", tensors)
+    buffer = io.BytesIO()
+    torch.save({"skeleton": skeleton, "kinds": {path: _kind(one) for path, one in tensors.items()}}, buffer)
+    return buffer.getvalue(), tensors
+
+
+def _unpacked(content: bytes) -> dict[str, Any]:
+    """Only plain values come out of it, never code."""
+    told: dict[str, Any] = torch.load(io.BytesIO(content), weights_only=True)
+    return told
+
+
+def _room(told: Mapping[str, Any], own: dict[str, Any] | None) -> dict[str, torch.Tensor]:
+    """Tensors to receive into: one's own where they fit."""
     mine: dict[str, torch.Tensor] = {}
     _strip(own or {}, "", mine)
-    tensors = {
+    return {
         path: mine[path]
         if path in mine and _kind(mine[path]) == tuple(kind)
         else _empty(*kind, host=own is None)
         for path, kind in told["kinds"].items()
     }
-    _exchange(group, list(tensors.values()), source, device)
-    state: dict[str, Any] = _fill(told["skeleton"], tensors)
-    return state
 
 
 def _send(group: Group, content: bytes, device: torch.device) -> None:
@@ -152,14 +179,22 @@ def _agree(group: Group, objection: str, device: torch.device) -> None:
 
 def _exchange(group: Group, tensors: list[torch.Tensor], source: int, device: torch.device) -> None:
     """Send or receive these tensors, many in one go."""
-    for chunk in _chunks(tensors):
-        flat = torch.cat([one.detach().reshape(-1).to(device) for one in chunk])
+    for chunk, flat in zip(_chunks(tensors), _flat(tensors, device), strict=True):
         group.broadcast(flat, source).wait()
         group.settle()
-        if group.rank == source:
-            continue
-        for one, piece in zip(chunk, flat.split([one.numel() for one in chunk]), strict=True):
-            one.detach().copy_(piece.view(one.shape))
+        if group.rank != source:
+            _spread(flat, chunk)
+
+
+def _flat(tensors: list[torch.Tensor], device: torch.device) -> Iterator[torch.Tensor]:
+    """One long tensor after the other, for as many as are sent in one go."""
+    for chunk in _chunks(tensors):
+        yield torch.cat([one.detach().reshape(-1).to(device) for one in chunk])
+
+
+def _spread(flat: torch.Tensor, chunk: list[torch.Tensor]) -> None:
+    for one, piece in zip(chunk, flat.split([one.numel() for one in chunk]), strict=True):
+        one.detach().copy_(piece.view(one.shape))
 
 
 def _chunks(tensors: list[torch.Tensor]) -> list[list[torch.Tensor]]:
