@@ -1,7 +1,8 @@
 """The custom resources of Grus: `GpuJob` (namespaced, spec as in a job file) and `GpuQueue` (cluster-wide).
 
 The spec's schemas come from the wire types, so that a field added there is a field here. The status has what
-people look for; `record` is the job as the control plane keeps it, and belongs to it alone.
+people look for; `record` is the job as the control plane keeps it, and belongs to it alone, as do its last
+events (`recent`) and the epoch of who wrote last.
 """
 
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from grus.api.wire import JobIn, QueueIn
 from grus.kubernetes.kinds import GROUP as GROUP
 from grus.kubernetes.kinds import VERSION as VERSION
-from grus.kubernetes.schemas import OPEN, Schema, structural
+from grus.kubernetes.schemas import Schema, structural
 
 API_VERSION = f"{GROUP}/{VERSION}"
 JOBS = f"gpujobs.{GROUP}"
@@ -54,6 +55,8 @@ def gpu_job() -> dict[str, Any]:
     }
     status: Schema = {
         "type": "object",
+        # Nobody owns a part of it, so that the API server need not work out at each write who wrote which.
+        "x-kubernetes-map-type": "atomic",
         "properties": {
             **dict.fromkeys(("phase", "reason", "request", "startTime", "endTime", "selector"), _TEXT),
             **dict.fromkeys(("replicas", "attempt", "generation", "team", "lost"), _WHOLE),
@@ -62,7 +65,8 @@ def gpu_job() -> dict[str, Any]:
             "nodes": {"type": "array", "items": _TEXT},
             "progress": {"type": "object", "additionalProperties": {"type": "number"}},
             "conditions": CONDITIONS,
-            "record": {"type": "object", **OPEN},
+            **dict.fromkeys(("record", "recent"), _TEXT),
+            "epoch": _WHOLE,
         },
     }
     return _definition(

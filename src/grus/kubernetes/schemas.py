@@ -49,6 +49,9 @@ def _node(schema: Mapping[str, Any], known: Mapping[str, Any]) -> Schema:
         found["additionalProperties"] = _node(schema["additionalProperties"], known)
     if "items" in schema:
         found["items"] = _node(schema["items"], known)
+    if found.get("type") == "string" and not found.keys() & {"enum", "pattern", "minLength"}:
+        # A Kubernetes 1.20 built with a later Go takes an empty text for null: as in `env: {DEBUG: ""}`.
+        found["nullable"] = True
     return found if "type" in found else {**OPEN, **_words(schema)}
 
 

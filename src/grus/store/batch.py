@@ -7,10 +7,10 @@ come as one JSON text and rows go in by one many-row INSERT.
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from grus.model.errors import GrusError
+from grus.model.errors import GrusError, StoreFailed
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase
 from grus.model.ports import Event
@@ -32,23 +32,58 @@ class JobWrite:
     new: bool
     key: str | None = None
     epoch: int | None = None
+    key_said: str = ""
+    """The key as its user gave it, where `key` is something made of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one write: the error, or the result and what is to be told to listeners."""
+    """What became of one piece of work: the error, or the result and what is to be told to listeners."""
 
     result: object = None
     error: Exception | None = None
-    written: Written | None = None
+    written: Sequence[Written] = ()
 
 
-def apply(connection: sqlite3.Connection, writes: Sequence[JobWrite]) -> list[Outcome]:
+Elsewhere = Callable[[Sequence[JobWrite]], Mapping[JobId, Exception]]
+"""Makes writes last at the place whose copy the file is; the answer: of which jobs it could not, and why."""
+
+
+def apply(
+    connection: sqlite3.Connection, writes: Sequence[JobWrite], elsewhere: Elsewhere | None = None
+) -> list[Outcome]:
     """Inside the caller's transaction. Outcomes in the order of the writes; a refused one leaves no trace."""
     present = _load(connection, writes)
     outcomes = [present.judge(number, write) for number, write in enumerate(writes)]
+    if elsewhere is not None:
+        standing = [write for write, outcome in zip(writes, outcomes, strict=True) if outcome.written]
+        failed = elsewhere(standing) if standing else {}
+        outcomes = [_unless_failed(outcome, failed) for outcome in outcomes]
+    outcomes = numbered(outcomes, present.seq)
     _save(connection, writes, outcomes)
     return outcomes
+
+
+def _unless_failed(outcome: Outcome, failed: Mapping[JobId, Exception]) -> Outcome:
+    """A write stands or falls with the others of its job; so does the answer to a repeated key."""
+    if not isinstance(outcome.result, Job) or outcome.result.id not in failed:
+        return outcome
+    why = failed[outcome.result.id]
+    if outcome.written or isinstance(why, StoreFailed):
+        return Outcome(error=why)
+    return Outcome(error=StoreFailed(f"job {outcome.result.id} is being written; try again"))
+
+
+def numbered(outcomes: Sequence[Outcome], seq: int) -> list[Outcome]:
+    """Events get their numbers when it is known that they stand, so that the log has no gaps."""
+    numbered = []
+    for outcome in outcomes:
+        told: list[Written] = []
+        for job, event in outcome.written:
+            seq += event is not None
+            told.append((job, None if event is None else replace(event, seq=seq)))
+        numbered.append(replace(outcome, written=told))
+    return numbered
 
 
 class _Present:
@@ -77,7 +112,7 @@ class _Present:
         first = self.keyed.get((write.job.user, write.key)) if write.key is not None else None
         if first is None or write.key is None:
             return None
-        rules.check_key(write.key, first.spec, write.job.spec)
+        rules.check_key(write.key_said or write.key, first.spec, write.job.spec)
         return self.written.get(first.id, first)
 
     def _check(self, number: int, write: JobWrite) -> None:
@@ -98,14 +133,11 @@ class _Present:
         rules.check_phase(job.id, phase, job.phase)
 
     def _accept(self, write: JobWrite) -> Outcome:
-        job, event = write.job, write.event
-        if event is not None:
-            self.seq += 1
-            event = replace(event, seq=self.seq)
+        job = write.job
         self.written[job.id] = job
         if write.key is not None:
             self.keyed[job.user, write.key] = job
-        return Outcome(result=job, written=(job, event))
+        return Outcome(result=job, written=[(job, write.event)])
 
 
 def _load(connection: sqlite3.Connection, writes: Sequence[JobWrite]) -> _Present:
@@ -149,17 +181,28 @@ def _load_sql(writes: int, keys: int) -> str:
 
 
 def _save(connection: sqlite3.Connection, writes: Sequence[JobWrite], outcomes: Sequence[Outcome]) -> None:
-    standing = [
-        (write, outcome.written)
-        for write, outcome in zip(writes, outcomes, strict=True)
-        if outcome.written is not None
-    ]
-    last = {write.job.id: write for write, _ in standing}
-    _insert(connection, INTO_JOBS, [_job_row(write) for write in last.values()], ON_CONFLICT)
-    events = [event for _, (_, event) in standing if event is not None]
+    standing = [write for write, outcome in zip(writes, outcomes, strict=True) if outcome.written]
+    insert_jobs(connection, {write.job.id: (write.job, write.body) for write in standing}.values())
+    insert_events(
+        connection, [event for outcome in outcomes for _, event in outcome.written if event is not None]
+    )
+    insert_keys(
+        connection, [(write.job.user, write.key, write.job.id) for write in standing if write.key is not None]
+    )
+
+
+def insert_jobs(connection: sqlite3.Connection, jobs: Iterable[tuple[Job, str]]) -> None:
+    """Each with its body; over what is there of them."""
+    _insert(connection, INTO_JOBS, [_job_row(job, body) for job, body in jobs], ON_CONFLICT)
+
+
+def insert_events(connection: sqlite3.Connection, events: Iterable[Event]) -> None:
     _insert(connection, INTO_EVENTS, [_event_row(event) for event in events])
-    keys = [(write.job.user, write.key, write.job.id) for write, _ in standing if write.key is not None]
-    _insert(connection, INTO_KEYS, keys)
+
+
+def insert_keys(connection: sqlite3.Connection, keys: Sequence[tuple[str, str, JobId]]) -> None:
+    """User, key, job; a key that is there stays as it is."""
+    _insert(connection, INTO_KEYS, keys, "ON CONFLICT DO NOTHING")
 
 
 INTO_JOBS = "INSERT INTO jobs (id, version, phase, queue, user, submitted_at, ended_at, body)"
@@ -170,10 +213,9 @@ ON_CONFLICT = """ON CONFLICT (id) DO UPDATE SET
 """Columns that never change stay out, and with them their indexes."""
 
 
-def _job_row(write: JobWrite) -> tuple[object, ...]:
-    job = write.job
+def _job_row(job: Job, body: str) -> tuple[object, ...]:
     user, queue, submitted_at = rules.identity(job)
-    return job.id, job.version, job.phase, queue, user, submitted_at, job.ended_at, write.body
+    return job.id, job.version, job.phase, queue, user, submitted_at, job.ended_at, body
 
 
 def _event_row(event: Event) -> tuple[object, ...]:

@@ -20,7 +20,7 @@ from grus.model.jobs import Job, Phase
 from grus.model.ports import Event, Prediction, Token, User
 from grus.model.queues import Queue
 from grus.store import codec, rules, works
-from grus.store.batch import JobWrite
+from grus.store.batch import Elsewhere, JobWrite
 from grus.store.listeners import Listener, Listeners
 from grus.store.migrations import migrate
 from grus.store.readers import BUSY, Readers
@@ -41,12 +41,15 @@ class SqliteStore:
     nor for a lock whose holder may do so.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, lasting: bool = True, elsewhere: Elsewhere | None = None
+    ) -> None:
+        """`lasting` false: a file that need not survive power loss; `elsewhere`: jobs last there first."""
         self.path = Path(path)
-        self._connection = _open(self.path)
+        self._connection = _open(self.path, lasting)
         self._listeners = Listeners()
         self._readers = Readers(self.path)
-        self._writer = Writer(self._connection, self._listeners, str(self.path))
+        self._writer = Writer(self._connection, self._listeners, str(self.path), elsewhere)
 
     # ------------------------------------------------------------------------------------ jobs, written
 
@@ -60,7 +63,14 @@ class SqliteStore:
         return self._write(replace(job, version=job.version + 1), event, new=False, epoch=epoch)
 
     def _write(
-        self, job: Job, event: Event | None, *, new: bool, key: str | None = None, epoch: int | None = None
+        self,
+        job: Job,
+        event: Event | None,
+        *,
+        new: bool,
+        key: str | None = None,
+        epoch: int | None = None,
+        key_said: str = "",
     ) -> "Future[Job]":
         try:
             body = codec.JOB.encode(job)
@@ -68,7 +78,7 @@ class SqliteStore:
                 codec.EVENT.encode(event)
         except GrusError as error:
             return _refused(error)
-        return self._writer.write(JobWrite(job, body, event, new, key, epoch))
+        return self._writer.write(JobWrite(job, body, event, new, key, epoch, key_said))
 
     # --------------------------------------------------------------------------------------- jobs, read
 
@@ -217,7 +227,7 @@ def _refused(error: GrusError) -> "Future[Any]":
     return future
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: Path, lasting: bool) -> sqlite3.Connection:
     """The writing connection to a file that only its owner can read, in the latest shape."""
     try:
         _make_private(path)
@@ -225,7 +235,7 @@ def _open(path: Path) -> sqlite3.Connection:
     except (OSError, sqlite3.Error) as error:
         raise StoreFailed(f"could not open {path}: {error}") from error
     try:
-        _configure(connection)
+        _configure(connection, lasting)
         migrate(connection)
         _sync_folder(path.parent)
     except (OSError, sqlite3.Error) as error:
@@ -259,10 +269,10 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _configure(connection: sqlite3.Connection) -> None:
+def _configure(connection: sqlite3.Connection, lasting: bool) -> None:
     mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
     if mode != "wal":
         raise StoreFailed(f"the file system does not support SQLite's write-ahead log (it says {mode!r})")
-    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA synchronous = {'FULL' if lasting else 'OFF'}")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")

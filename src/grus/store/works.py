@@ -8,17 +8,31 @@ import sqlite3
 from collections.abc import Sequence
 
 from grus.model.errors import NotFound
-from grus.model.identifiers import NodeId, QueueName, UserName
+from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import TERMINAL
 from grus.model.ports import Prediction, Token, User
 from grus.model.queues import Queue
 from grus.store import codec
 from grus.store.writer import Work
 
+# The plus keeps SQLite from the index by phase, which would walk all ended jobs.
+_ENDED = f"ended_at < ? AND +phase IN ({', '.join('?' * len(TERMINAL))})"
+
 
 def next_epoch(connection: sqlite3.Connection) -> int:
     connection.execute("UPDATE control SET epoch = epoch + 1")
     return int(connection.execute("SELECT epoch FROM control").fetchone()[0])
+
+
+def set_epoch(epoch: int) -> Work[None]:
+    """For stores whose epochs are counted elsewhere."""
+    return _execute("UPDATE control SET epoch = ?", epoch)
+
+
+def ended(connection: sqlite3.Connection, before: float) -> list[JobId]:
+    """Jobs that a prune would drop."""
+    rows = connection.execute(f"SELECT id FROM jobs WHERE {_ENDED}", (before, *TERMINAL))  # noqa: S608 - only placeholders go in
+    return [JobId(row[0]) for row in rows]
 
 
 def put_queue(queue: Queue) -> Work[None]:
@@ -84,15 +98,14 @@ def prune(events_before: float, jobs_before: float) -> Work[int]:
         connection.execute("UPDATE control SET pruning = ?", (events_before,))
         events = connection.execute("DELETE FROM events WHERE at < ?", (events_before,)).rowcount
         connection.execute("UPDATE control SET pruning = NULL")
-        sql = f"DELETE FROM jobs WHERE ended_at < ? AND +phase IN ({', '.join('?' * len(TERMINAL))})"  # noqa: S608 - only placeholders go in
-        # The plus keeps SQLite from the index by phase, which would walk all ended jobs.
+        sql = f"DELETE FROM jobs WHERE {_ENDED}"  # noqa: S608 - only placeholders go in
         jobs = connection.execute(sql, (jobs_before, *TERMINAL)).rowcount
         return events + jobs
 
     return work
 
 
-def _execute(sql: str, *values: str) -> Work[None]:
+def _execute(sql: str, *values: str | int) -> Work[None]:
     def work(connection: sqlite3.Connection) -> None:
         connection.execute(sql, values)
 

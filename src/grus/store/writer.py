@@ -18,12 +18,15 @@ from typing import Any, TypeVar
 from grus.model.errors import GrusError, StoreFailed
 from grus.model.jobs import Job
 from grus.store import batch
-from grus.store.batch import JobWrite, Outcome
+from grus.store.batch import Elsewhere, JobWrite, Outcome
 from grus.store.listeners import Listeners
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
-"""Any other write. It checks before it writes, and raises a GrusError only while it has written nothing."""
+"""Any other write. It checks before it writes, and raises a GrusError only while it has written nothing.
+
+Its result is the future's; an `Outcome` is taken as it is, with what listeners are to hear.
+"""
 
 BATCH = 2048
 """Most writes of one commit, so that the first of them does not wait for an endless stream."""
@@ -48,7 +51,14 @@ class _Given:
 class Writer:
     """Nobody else may use the connection until `close` has returned."""
 
-    def __init__(self, connection: sqlite3.Connection, listeners: Listeners, path: str) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        listeners: Listeners,
+        path: str,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
+        self._elsewhere = elsewhere
         self._connection = connection
         self._listeners = listeners
         self._path = path
@@ -130,19 +140,20 @@ class Writer:
             if many:
                 writes = [work for work in run if isinstance(work, JobWrite)]
                 for at in range(0, len(writes), batch.LIMIT):
-                    outcomes += batch.apply(self._connection, writes[at : at + batch.LIMIT])
+                    outcomes += batch.apply(self._connection, writes[at : at + batch.LIMIT], self._elsewhere)
             else:
                 outcomes += [self._do(work) for work in run if not isinstance(work, JobWrite)]
         return outcomes
 
     def _do(self, work: Work[Any]) -> Outcome:
         try:
-            return Outcome(result=work(self._connection))
+            result = work(self._connection)
+            return result if isinstance(result, Outcome) else Outcome(result=result)
         except GrusError as error:
             return Outcome(error=error)
 
     def _confirm(self, given: Sequence[_Given], outcomes: Sequence[Outcome]) -> None:
-        written = [outcome.written for outcome in outcomes if outcome.written is not None]
+        written = [one for outcome in outcomes for one in outcome.written]
         if written:
             self._listeners.tell(written)
         for one, outcome in zip(given, outcomes, strict=True):

@@ -1,0 +1,87 @@
+"""Events of jobs as Kubernetes events, for `kubectl describe`: from a thread of its own, at leisure.
+
+They are a courtesy. Where the cluster is busy or refuses them they are dropped; the store's log has them all.
+"""
+
+import logging
+import queue
+import threading
+import time
+from contextlib import suppress
+
+from grus.kubernetes.api import Api, Object
+from grus.kubernetes.homes import Home
+from grus.kubernetes.kinds import EVENTS, GPU_JOBS
+from grus.kubernetes.refusals import Refused, Unreachable
+from grus.kubernetes.status import moment
+from grus.model.ports import Event
+
+WAITING = 1000
+"""Events that wait at most; further ones are dropped."""
+BURST, PER_SECOND = 100, 20.0
+"""So that events never take from the API server what decisions need."""
+WARNINGS = frozenset({"failed", "lost", "complaint", "damaged"})
+
+log = logging.getLogger(__name__)
+
+
+def announcement(home: Home, event: Event, number: int) -> Object:
+    """The Kubernetes event that says it."""
+    when = moment(event.at)
+    return {
+        "metadata": {"name": f"{home.name}.{number:x}", "namespace": home.namespace},
+        "involvedObject": {
+            "apiVersion": GPU_JOBS.api_version,
+            "kind": home.kind,
+            "namespace": home.namespace,
+            "name": home.name,
+            "uid": home.uid,
+        },
+        "type": "Warning" if event.kind in WARNINGS else "Normal",
+        "reason": "".join(word.capitalize() for word in event.kind.replace("-", " ").split()) or "Note",
+        "message": event.text[:1000],
+        "source": {"component": "grus"},
+        "reportingComponent": "grus",
+        "firstTimestamp": when,
+        "lastTimestamp": when,
+        "count": 1,
+    }
+
+
+class Announcer:
+    """Any thread may `say`; it never waits."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api.patient(1)
+        self._waiting: queue.Queue[tuple[Home, Event] | None] = queue.Queue(WAITING)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="grus-announcer", daemon=True)
+        self._thread.start()
+
+    def say(self, home: Home, event: Event) -> None:
+        try:
+            self._waiting.put_nowait((home, event))
+        except queue.Full:
+            log.debug("too many events to tell the cluster of all")
+
+    def close(self) -> None:
+        """What waits is dropped."""
+        self._stop.set()
+        with suppress(queue.Full):  # then the thread is awake, and sees that it must stop
+            self._waiting.put_nowait(None)
+        self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        spare, last = float(BURST), time.monotonic()
+        while (given := self._waiting.get()) is not None and not self._stop.is_set():
+            now = time.monotonic()
+            spare, last = min(BURST, spare + (now - last) * PER_SECOND), now
+            if spare >= 1:
+                spare -= 1
+                self._tell(*given)
+
+    def _tell(self, home: Home, event: Event) -> None:
+        try:
+            self._api.create(EVENTS, announcement(home, event, time.time_ns()))
+        except (Refused, Unreachable) as error:
+            log.debug("the cluster was not told of an event of %s/%s: %s", home.namespace, home.name, error)

@@ -1,0 +1,33 @@
+"""Which nodes are closed to new work, as by `kubectl cordon`: read from memory, written to the cluster."""
+
+from grus.kubernetes.api import Api
+from grus.kubernetes.kinds import NODES
+from grus.kubernetes.reflector import Reflector
+from grus.kubernetes.refusals import Missing
+from grus.model.errors import NotFound
+from grus.model.identifiers import NodeId
+
+
+class Cordons:
+    def __init__(self, api: Api, nodes: Reflector | None) -> None:
+        """`nodes`: where somebody watches them already; whoever made it closes it."""
+        self._api = api
+        self._own = nodes is None
+        self.nodes = nodes or Reflector(api, NODES)
+
+    def all(self) -> frozenset[NodeId]:
+        return frozenset(
+            NodeId(node["metadata"]["name"]) for node in self.nodes.all() if node["spec"].get("unschedulable")
+        )
+
+    def set(self, node: NodeId, cordoned: bool) -> None:
+        try:
+            wanted = {"spec": {"unschedulable": True if cordoned else None}}
+            self.nodes.note(self._api.patch(NODES, node, wanted))
+        except Missing as error:
+            if cordoned:  # a node that is not there is open already
+                raise NotFound(f"there is no node {node}") from error
+
+    def close(self) -> None:
+        if self._own:
+            self.nodes.close()

@@ -1,0 +1,267 @@
+"""Making writes of jobs last in a cluster: each as one conditional update of a GpuJob's status.
+
+An update names the state of the object that was seen (`resourceVersion`), so of two writers one loses. Losing
+says little, since anybody may have changed another part of the object: it is read again, and only if its
+record, or the epoch of its writer, is not what was expected, the write has failed. The same reading settles
+what became of a request that was never answered.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from grus.kubernetes.api import Api, Object
+from grus.kubernetes.homes import Home
+from grus.kubernetes.kinds import GPU_JOBS
+from grus.kubernetes.refusals import Conflicts, Exists, Invalid, Missing, Refused, Unreachable
+from grus.model.errors import BadInput, Conflict, Fenced, GrusError, Mistake, StoreFailed
+from grus.model.identifiers import JobId
+from grus.model.jobs import Job
+from grus.store import rules
+from grus.store.batch import JobWrite
+from grus.store.kubernetes import records
+
+TRIES = 10
+"""A try beyond the first means that somebody else wrote the object in between, or that an answer was lost."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where jobs are, and how to look them up."""
+
+    home: Callable[[JobId], Home | None]
+    seen: Callable[[Home], Object | None]
+    """The newest state of the object that has been seen."""
+    note: Callable[[Object], None]
+    """It was found like this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """How objects of new jobs are made."""
+
+    namespace: str
+    finalizers: Sequence[str] = ()
+
+
+class Recorder:
+    """Any thread may call; different jobs are written at the same time."""
+
+    def __init__(
+        self,
+        api: Api,
+        places: Places,
+        making: Making,
+        *,
+        pool: ThreadPoolExecutor,
+        epoch: Callable[[], int],
+        valid: Callable[[], bool],
+        now: Callable[[], float],
+    ) -> None:
+        self._api = api
+        self._places = places
+        self._making = making
+        self._pool = pool
+        self._epoch = epoch
+        self._valid = valid
+        self._now = now
+        self._closing = threading.Event()
+        self._lock = threading.Lock()
+        self._under_way: set[tuple[str, str]] = set()
+        self.given: dict[JobId, Object] = {}
+        """Objects that people made, for jobs that are about to be recorded in them."""
+
+    def close(self) -> None:
+        """Writes that wait for their repetition give up."""
+        self._closing.set()
+
+    def makes(self, namespace: str, name: str) -> bool:
+        """Whether this object is being made here just now."""
+        with self._lock:
+            return (namespace, name) in self._under_way
+
+    def record(self, writes: Sequence[JobWrite]) -> dict[JobId, Exception]:
+        """Make them last; of the jobs with which it failed, why. Several writes of a job become one."""
+        lanes: dict[JobId, list[JobWrite]] = {}
+        for write in writes:
+            lanes.setdefault(write.job.id, []).append(write)
+        if len(lanes) == 1:
+            failed = [self._try(lane) for lane in lanes.values()]
+        else:
+            failed = list(self._pool.map(self._try, lanes.values()))
+        return {id_: why for id_, why in zip(lanes, failed, strict=True) if why is not None}
+
+    def _try(self, lane: Sequence[JobWrite]) -> Exception | None:
+        try:
+            self._record(lane)
+        except Exception as error:  # noqa: BLE001 - the edge of a task: whoever waits for the write hears of it
+            return _told(lane[-1].job.id, error)
+        return None
+
+    def _record(self, lane: Sequence[JobWrite]) -> None:
+        if not lane[0].new:
+            self._put(self._newest(lane[0].job.id), lane)
+        elif (item := self.given.get(lane[0].job.id)) is not None:
+            self._put(item, lane)
+        else:
+            self._make(lane)
+
+    # ------------------------------------------------------------------------------------ a job that is there
+
+    def _put(self, item: Object, lane: Sequence[JobWrite]) -> None:
+        last = lane[-1]
+        events = [(write.job.version, write.event) for write in lane if write.event is not None]
+        for tried in range(TRIES):
+            if not self._expected(item, lane) and self._stands(item, lane):
+                return
+            self.require_leadership()
+            wanted = records.recorded(
+                item, last.job, last.body, events, epoch_now=self._epoch(), now=self._now()
+            )
+            try:
+                self._places.note(self._api.replace(GPU_JOBS, wanted, part="status"))
+                return
+            except Conflicts:
+                item = self._read(records.home(item), last.job.id)
+            except Unreachable as trouble:
+                self._wait_or_raise(trouble, tried)
+                item = self._read(records.home(item), last.job.id)
+        raise StoreFailed(f"job {last.job.id} is being changed all the time; try again")
+
+    def _expected(self, item: Object, lane: Sequence[JobWrite]) -> bool:
+        """Whether the object is as the writer believes, but for what does not concern it."""
+        return (
+            records.record_version(item) == lane[0].job.version - 1 and records.epoch(item) <= self._epoch()
+        )
+
+    def _stands(self, item: Object, lane: Sequence[JobWrite]) -> bool:
+        """Whether the write had come through already; raises if it never can."""
+        self._places.note(item)
+        there = records.found(item)
+        first, last = lane[0], lane[-1]
+        if there is not None and there.job == last.job:
+            return True
+        given = [write.epoch for write in lane if write.epoch is not None]
+        rules.check_epoch(min(given) if given else None, records.epoch(item))
+        if there is None:  # never recorded; or somebody has damaged the record, and it is put right
+            return False
+        if first.new:
+            rules.check_new(last.job.id, True)
+        rules.check_version(last.job.id, first.job.version - 1, there.job.version)
+        return False
+
+    def _newest(self, job: JobId) -> Object:
+        where = self._places.home(job)
+        if where is None:
+            raise rules.no_job(job)
+        item = self._places.seen(where)
+        if item is None or item["metadata"]["uid"] != where.uid:
+            return self._read(where, job)
+        return item
+
+    def _read(self, where: Home, job: JobId) -> Object:
+        try:
+            item = self._api.get(GPU_JOBS, where.name, where.namespace)
+        except Missing as error:
+            raise rules.no_job(job) from error
+        if item["metadata"]["uid"] != where.uid:
+            raise rules.no_job(job)
+        return item
+
+    # -------------------------------------------------------------------------------------------- a new job
+
+    def _make(self, lane: Sequence[JobWrite]) -> None:
+        write = lane[0]
+        where = self._making.namespace, records.object_name(write.job)
+        with self._lock:
+            self._under_way.add(where)
+        try:
+            self.require_leadership()
+            item = self._create(write)
+            try:
+                self._put(item, lane)
+            except GrusError:
+                self._undo(item)
+                raise
+        finally:
+            with self._lock:
+                self._under_way.discard(where)
+
+    def _create(self, write: JobWrite) -> Object:
+        making = self._making
+        wanted = records.new_object(
+            write.job,
+            namespace=making.namespace,
+            now=self._now(),
+            key=write.key,
+            finalizers=making.finalizers,
+        )
+        for tried in range(TRIES):
+            try:
+                return self._api.create(GPU_JOBS, wanted)
+            except Exists:
+                pass
+            except Unreachable as trouble:
+                self._wait_or_raise(trouble, tried)
+            item = self._look(wanted)
+            if item is not None:
+                return _ours(item, wanted, write.job)
+        raise StoreFailed(f"the object of job {write.job.id} could not be made; try again")
+
+    def _look(self, wanted: Object) -> Object | None:
+        try:
+            return self._api.get(GPU_JOBS, wanted["metadata"]["name"], wanted["metadata"]["namespace"])
+        except Missing:
+            return None
+
+    def _undo(self, item: Object) -> None:
+        """Of an object without a record. One that cannot be removed now is removed at the next take-over."""
+        where = records.home(item)
+        try:
+            self._api.delete(GPU_JOBS, where.name, where.namespace, uid=where.uid)
+        except (Refused, Unreachable) as error:
+            log.warning("GpuJob %s/%s stays without a record: %s", where.namespace, where.name, error)
+
+    def _wait_or_raise(self, trouble: Unreachable, tried: int) -> None:
+        """Before asking what became of a request that may have been carried out."""
+        if not trouble.arrived or _too_large(str(trouble)):
+            raise trouble
+        if tried and self._closing.wait(min(FIRST_PAUSE * 2**tried, LONGEST_PAUSE)):
+            raise trouble
+
+    def require_leadership(self) -> None:
+        if not self._valid():
+            raise Fenced("this controller does not lead now: another one may own the cluster's jobs")
+
+
+def _ours(item: Object, wanted: Object, job: Job) -> Object:
+    """The object that is there, if it is the one that a lost answer was about."""
+    same = item["metadata"].get("annotations") == wanted["metadata"]["annotations"]
+    if not same or records.record_version(item):
+        raise Conflict(f"there is a GpuJob {item['metadata']['name']} already, of another job than {job.id}")
+    return item
+
+
+def _told(job: JobId, error: Exception) -> Exception:
+    """What the caller hears; the API server's words become the store's."""
+    if isinstance(error, Invalid) or (isinstance(error, Unreachable | Refused) and _too_large(str(error))):
+        told: GrusError = BadInput([Mistake("job", f"cannot be stored in the cluster: {error}")])
+    elif isinstance(error, Unreachable | Refused):
+        told = StoreFailed(f"could not write job {job}: {error}; try again")
+    elif isinstance(error, GrusError):
+        return error
+    else:
+        log.error("job %s could not be written", job, exc_info=error)
+        told = StoreFailed(f"could not write job {job}: {error}")
+    told.__cause__ = error
+    return told
+
+
+def _too_large(said: str) -> bool:
+    """What etcd and the API server say of an object beyond 1.5 MB; sending it again does not help."""
+    return "too large" in said or "too long" in said

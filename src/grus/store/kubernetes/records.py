@@ -1,0 +1,213 @@
+"""Jobs as GpuJob objects and back. Pure.
+
+`status.record` is the job in JSON, `status.recent` its last events, each with the version of the job that it
+came with, `status.epoch` the epoch of whoever wrote last; the rest of the status is for people. Record and
+events are texts: on trees of that size an API server spends as much time as on all the rest of a write.
+"""
+
+import hashlib
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from grus.kubernetes.homes import Home
+from grus.kubernetes.kinds import Object
+from grus.kubernetes.names import JOB, PREFIX
+from grus.kubernetes.status import OWNED, merged, people
+from grus.model.identifiers import JobId
+from grus.model.jobs import TERMINAL, Job
+from grus.model.ports import Event
+from grus.store import codec
+from grus.store.kubernetes.specs import written
+from grus.store.mirror import Found
+
+KEY = f"{PREFIX}key"
+"""Annotation: a hash of the idempotency key under which its user submitted it."""
+CREATING = f"{PREFIX}creating"
+"""Annotation: when (Unix seconds) a store began to make the object, which has no record at first."""
+AT_ONCE = 60.0
+"""Seconds that the annotation's time and the object's own may be apart, by clocks of two machines."""
+RECENT = 20
+LONGEST_NAME = 63
+
+log = logging.getLogger(__name__)
+
+Dated = tuple[int, Event]
+"""An event and the version of the job that it came with."""
+
+
+# ------------------------------------------------------------------------------------------ object to job
+
+
+def found(item: Object) -> Found | None:
+    """The job that an object records; None without a record, or with one that cannot be read."""
+    status = item.get("status") or {}
+    if "record" not in status:
+        return None
+    try:
+        job = codec.JOB.decode(status["record"])
+        return Found(job, _recent(status, job.id), _key(item, job.id))
+    except (msgspec.MsgspecError, TypeError) as error:
+        where = home(item)
+        log.error("the record of GpuJob %s/%s cannot be read: %s", where.namespace, where.name, error)
+        return None
+
+
+def home(item: Object) -> Home:
+    metadata = item["metadata"]
+    return Home(metadata["namespace"], metadata["name"], metadata["uid"])
+
+
+def record_version(item: Object) -> int:
+    """The version of the job that it records; 0 without a record."""
+    return _brief(item).version
+
+
+def job_of(item: Object) -> JobId | None:
+    """Whose record it is."""
+    id_ = _brief(item).id
+    return JobId(id_) if id_ else None
+
+
+def live(item: Object) -> bool:
+    """Whether it records a job that has not ended."""
+    phase = _brief(item).phase
+    return bool(phase) and phase not in TERMINAL
+
+
+def epoch(item: Object) -> int:
+    told = (item.get("status") or {}).get("epoch")
+    return told if isinstance(told, int) else 0
+
+
+def being_made(item: Object) -> bool:
+    """Whether a store is making it, or was stopped while it did: nobody else's business.
+
+    A person's copy of such an object has the annotation too, but not its time.
+    """
+    began = (item["metadata"].get("annotations") or {}).get(CREATING)
+    if began is None or record_version(item):
+        return False
+    try:
+        made = datetime.fromisoformat(item["metadata"]["creationTimestamp"]).timestamp()
+        return abs(made - float(began)) <= AT_ONCE
+    except ValueError:
+        return False
+
+
+class _Brief(msgspec.Struct):
+    """What of a record is asked for often; the rest is passed over, which is much faster."""
+
+    id: str = ""
+    version: int = 0
+    phase: str = ""
+
+
+class _Recent(msgspec.Struct, omit_defaults=True):
+    """An event as it is kept in the object."""
+
+    version: int
+    at: float
+    kind: str
+    text: str
+    attempt: int = 0
+
+
+_BRIEF = msgspec.json.Decoder(_Brief)
+_RECENT = msgspec.json.Decoder(list[_Recent])
+_NOTHING = _Brief()
+
+
+def _brief(item: Object) -> _Brief:
+    record = (item.get("status") or {}).get("record")
+    try:
+        return _BRIEF.decode(record) if record else _NOTHING
+    except (msgspec.MsgspecError, TypeError):  # `found` says so, once
+        return _NOTHING
+
+
+def _recent(status: Mapping[str, Any], job: JobId) -> list[Dated]:
+    return [
+        (one.version, Event(at=one.at, kind=one.kind, text=one.text, job=job, attempt=one.attempt))
+        for one in _RECENT.decode(status.get("recent") or "[]")
+    ]
+
+
+def _key(item: Object, job: JobId) -> str | None:
+    """Only of the object that was made for the job: a person's copy has the same annotations."""
+    annotations = item["metadata"].get("annotations") or {}
+    return annotations.get(KEY) if annotations.get(JOB) == job else None
+
+
+# ------------------------------------------------------------------------------------------ job to object
+
+
+def key_hash(user: str, key: str) -> str:
+    return hashlib.sha256(f"{user}\0{key}".encode(errors="surrogatepass")).hexdigest()[:40]
+
+
+def object_name(job: Job) -> str:
+    """What people see, with the id that makes it the only one."""
+    room = LONGEST_NAME - len(job.id) - 1
+    words = re.sub(r"[^a-z0-9]+", "-", job.spec.name.lower())[:room].strip("-")
+    return f"{words}-{job.id}" if words else job.id
+
+
+def new_object(
+    job: Job,
+    *,
+    namespace: str,
+    now: float,
+    key: str | None = None,
+    finalizers: Sequence[str] = (),
+) -> Object:
+    """The object of a job that came by another way; its record is written next."""
+    annotations = {JOB: job.id, CREATING: f"{now:.3f}"} | ({KEY: key} if key is not None else {})
+    metadata: Object = {"name": object_name(job), "namespace": namespace, "annotations": annotations}
+    if finalizers:
+        metadata["finalizers"] = list(finalizers)
+    return {"metadata": metadata, "spec": written(job.spec)}
+
+
+def recorded(
+    before: Object, job: Job, body: str, events: Iterable[Dated], *, epoch_now: int, now: float
+) -> Object:
+    """What is put as the status of an object: the record, and what people see.
+
+    Fields and conditions that others have written stay. `body` is the job in JSON.
+    """
+    old = before.get("status") or {}
+    shown = people(job, now)
+    kept = {name: value for name, value in old.items() if name not in OWNED}
+    status = {
+        **kept,
+        **shown,
+        "conditions": merged(old.get("conditions") or [], shown["conditions"]),
+        "record": body,
+        "recent": _with_recent(old, events),
+        "epoch": max(epoch_now, epoch(before)),
+    }
+    return {"metadata": _same(before), "status": status}
+
+
+def _with_recent(old: Mapping[str, Any], events: Iterable[Dated]) -> str:
+    new = [_Recent(version, one.at, one.kind, one.text, one.attempt) for version, one in events]
+    try:
+        before = _RECENT.decode(old.get("recent") or "[]")
+    except msgspec.MsgspecError:  # somebody has damaged it
+        before = []
+    return msgspec.json.encode([*before, *new][-RECENT:]).decode()
+
+
+def touched(before: Object, epoch_now: int) -> Object:
+    """The same status under a later epoch."""
+    return {"metadata": _same(before), "status": {**before["status"], "epoch": epoch_now}}
+
+
+def _same(item: Object) -> Object:
+    """Which object is meant, and which state of it was seen."""
+    return {name: item["metadata"][name] for name in ("name", "namespace", "uid", "resourceVersion")}

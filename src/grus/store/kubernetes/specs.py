@@ -1,0 +1,86 @@
+"""A job's spec as a person would have written it in a GpuJob. Pure; the inverse of `api.job_spec.to_spec`.
+
+For jobs that came by other ways than an object. It is for people: what counts is the record in the status.
+"""
+
+from grus.api.job_spec import SHELL
+from grus.api.units import GpuAsk, render_bytes, render_gpu, render_percent
+from grus.kubernetes.kinds import Object
+from grus.model.jobs import Affinity, Checkpoint, Idle, JobType, Resizing, Spec
+from grus.model.resources import Range, Replica, Role
+
+
+def written(spec: Spec) -> Object:
+    """What `spec` of its object says."""
+    form: Object = {"queue": spec.queue, "priority": spec.priority}
+    roles = spec.request.roles
+    if spec.run and len(roles) == 1:
+        form |= {"run": _command(spec.run), "launch": spec.launch.value}
+        form["resources"] = _resources(roles[0].replica, roles[0].replicas, spec.request.sizes)
+    else:
+        form["roles"] = {role.name: _role(role, spec.request.sizes) for role in roles}
+    return form | _rest(spec)
+
+
+def _rest(spec: Spec) -> Object:
+    """What only some jobs say."""
+    form: Object = {
+        "type": spec.type.value if spec.type is not JobType.TRAIN else None,
+        "resize": spec.resize.value if spec.resize is not Resizing.AUTO else None,
+        "setup": list(spec.setup),
+        "checkpoint": _checkpoint(spec.checkpoint),
+        "idle": None if spec.idle is None else _idle(spec.idle),
+        "max_runtime": spec.max_runtime,
+        "retries": spec.retries,
+        "after": list(spec.after),
+        "env": dict(spec.env),
+        "workdir": spec.workdir,
+        "snapshot": spec.snapshot,
+        "node_selector": dict(spec.node_selector),
+        "affinity": _affinity(spec.affinity),
+    }
+    return {name: value for name, value in form.items() if value}
+
+
+def _role(role: Role, sizes: tuple[int, ...]) -> Object:
+    replicas = role.replicas
+    gpus = role.replica.gpus
+    resources = _resources(role.replica, Range(gpus, gpus), () if replicas.rigid else sizes)
+    return {
+        **({"run": _command(role.run)} if role.run else {}),
+        "replicas": replicas.low if replicas.rigid else str(replicas),
+        "resources": resources,
+    }
+
+
+def _resources(replica: Replica, count: Range, sizes: tuple[int, ...]) -> Object:
+    """CPU and memory are written by the GPU, and kept by the replica."""
+    whole = bool(replica.gpus)
+    times = max(replica.gpus, 1)
+    ask = GpuAsk(count if whole else Range(0, 0), replica.share, replica.gpu_memory, replica.types)
+    form: Object = {
+        "sizes": list(sizes),
+        "cpu": replica.cpu / 1000 / times,
+        "memory": render_bytes(replica.memory // times) if replica.memory else "",
+    }
+    return {"gpu": render_gpu(ask)} | {name: value for name, value in form.items() if value}
+
+
+def _command(run: tuple[str, ...]) -> str | list[str]:
+    return run[2] if run[:2] == SHELL and len(run) == 3 else list(run)
+
+
+def _checkpoint(one: Checkpoint) -> Object:
+    if one == Checkpoint():
+        return {}
+    form: Object = {"path": one.path, "grace": one.grace, "every": one.every}
+    return {name: value for name, value in form.items() if value not in (None, "")}
+
+
+def _idle(one: Idle) -> Object:
+    return {"below": render_percent(one.below), "for": one.seconds, "action": one.action}
+
+
+def _affinity(one: Affinity) -> Object:
+    form: Object = {"prefer": dict(one.prefer), "avoid_nodes": list(one.avoid_nodes)}
+    return {name: value for name, value in form.items() if value}

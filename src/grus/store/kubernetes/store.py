@@ -1,0 +1,252 @@
+"""The store of a cluster: jobs are GpuJob objects, queues GpuQueue objects, cordons are on the nodes.
+
+A local SQLite file is a copy of the jobs to read from, the log of events, and the place of what has no object
+(users, tokens, predictions). A write is judged by the copy, made to last in the cluster, written to the copy,
+told to the listeners, and only then confirmed. What others write is heard through a watch and told alike.
+Where the copy is lost, jobs and their last events come back from the cluster. A job whose object is deleted
+stays in the copy as history until it is pruned; had it not ended, it is stopped.
+"""
+
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from grus.kubernetes.api import Api, Object
+from grus.kubernetes.homes import Home
+from grus.kubernetes.kinds import GPU_JOBS
+from grus.kubernetes.reflector import OnChange, Reflector
+from grus.model.errors import StoreFailed
+from grus.model.identifiers import JobId, NodeId, QueueName
+from grus.model.jobs import TERMINAL, Job, Phase
+from grus.model.ports import Event
+from grus.model.queues import Queue
+from grus.store import mirror, rules, works
+from grus.store.batch import JobWrite, Outcome
+from grus.store.kubernetes import records
+from grus.store.kubernetes.announcing import Announcer
+from grus.store.kubernetes.cordons import Cordons
+from grus.store.kubernetes.epochs import next_epoch
+from grus.store.kubernetes.news import News
+from grus.store.kubernetes.queues import Queues
+from grus.store.kubernetes.recording import Making, Places, Recorder
+from grus.store.kubernetes.sweeping import Sweeper
+from grus.store.mirror import Found
+from grus.store.sqlite import SqliteStore
+
+DELETED = "Its GpuJob was deleted."
+SYNC = 120.0
+"""Seconds for the first list of everything to come in."""
+WRITERS = 8
+"""Writes under way at a time."""
+LIVE = tuple(phase for phase in Phase if phase not in TERMINAL)
+
+
+class Leading(Protocol):
+    """What the store asks of a leader election."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    def valid(self) -> bool: ...
+
+
+class KubernetesStore(SqliteStore):
+    """See `grus.model.ports.Store` for what it promises; a write lasts once the API server has answered."""
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        history: Path | None = None,
+        namespace: str = "",
+        leadership: Leading | None = None,
+        finalizers: Sequence[str] = (),
+        nodes: Reflector | None = None,
+        writers: int = WRITERS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`namespace` is where `create` makes objects; jobs of all namespaces are seen.
+
+        Without `history` the copy is a temporary file. `finalizers` are put on objects made here. `nodes` is
+        a watch of the nodes that somebody has already, and closes.
+        """
+        self._api = api
+        self._clock = clock
+        self._leadership = leadership
+        self._namespace = namespace or api.namespace
+        self._epoch = 0
+        self._temporary = tempfile.TemporaryDirectory(prefix="grus-store-") if history is None else None
+        path = history or Path(self._temporary.name if self._temporary else "", "copy.db")
+        self._news = News(self._take_news)
+        self._pool = ThreadPoolExecutor(writers, thread_name_prefix="grus-store")
+        self._recorder = Recorder(
+            api,
+            Places(self._news.home, self._seen, self._note),
+            Making(self._namespace, tuple(finalizers)),
+            pool=self._pool,
+            epoch=lambda: self._epoch,
+            valid=lambda: leadership is None or leadership.valid(),
+            now=clock,
+        )
+        super().__init__(path, lasting=history is not None, elsewhere=self._record)
+        self._announcer = Announcer(api)
+        self._watchers: list[OnChange] = []
+        self._queue_watchers: list[Callable[[], None]] = []
+        self._sweeper = Sweeper(api, self._pool, self._recorder, self._note)
+        self.objects = Reflector(api, GPU_JOBS, on_change=self._changed)
+        """The GpuJobs as they are in the cluster, for whoever else looks at them."""
+        self._queues = Queues(api, self._queues_changed)
+        self._cordons = Cordons(api, nodes)
+        self._open()
+
+    def _open(self) -> None:
+        """Bring the copy into step with the cluster."""
+        for reflector in (self.objects, self._queues.reflector, self._cordons.nodes):
+            if not reflector.wait_synced(SYNC):
+                self.close()
+                raise StoreFailed(f"the API server {self._api.server} did not list its objects; see its log")
+        self._writer.do(self._absorb).result()
+        known = [job.id for job in self.jobs(phases=LIVE)]
+        gone = self._news.homeless(known)
+        self._writer.do(lambda connection: mirror.end(connection, gone, self._clock(), DELETED)).result()
+
+    # ------------------------------------------------------------------------------------ jobs, written
+
+    def take_over(self) -> int:
+        """Every live job is touched, so that a late write of an earlier control plane meets a newer state."""
+        return self._writer.do(self._take_over).result()
+
+    def create(self, job: Job, event: Event, key: str | None = None) -> "Future[Job]":
+        hashed = None if key is None else records.key_hash(job.user, key)
+        return self._write(replace(job, version=1), event, new=True, key=hashed, key_said=key or "")
+
+    def admit(self, job: Job, event: Event, item: Object) -> "Future[Job]":
+        """Like `create`, but recorded in this object, which a person has made."""
+        self._recorder.given[job.id] = item
+        future = self._write(replace(job, version=1), event, new=True)
+        future.add_done_callback(lambda _: self._recorder.given.pop(job.id, None))
+        return future
+
+    def home(self, job: JobId) -> Home:
+        """The object that records a job. Raises NotFound, also of a job whose object is gone."""
+        home = self._news.home(job)
+        if home is None:
+            raise rules.no_job(job)
+        return home
+
+    def makes(self, namespace: str, name: str) -> bool:
+        """Whether `create` is making this object just now, which has no record yet."""
+        return self._recorder.makes(namespace, name)
+
+    def watch(self, listener: OnChange) -> None:
+        """Call `listener` with every change of a GpuJob; it must be quick."""
+        self._watchers.append(listener)
+
+    def watch_queues(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when queues have changed; it must be quick."""
+        self._queue_watchers.append(listener)
+
+    # -------------------------------------------------------------------------- queues, nodes and the rest
+
+    def queues(self) -> list[Queue]:
+        return self._queues.all()
+
+    def put_queue(self, queue: Queue) -> "Future[None]":
+        return self._writer.do(lambda _: self._queues.put(queue))
+
+    def delete_queue(self, name: QueueName) -> "Future[None]":
+        return self._writer.do(lambda _: self._queues.delete(name))
+
+    def cordoned(self) -> frozenset[NodeId]:
+        return self._cordons.all()
+
+    def set_cordoned(self, node: NodeId, cordoned: bool) -> "Future[None]":
+        return self._writer.do(lambda _: self._cordons.set(node, cordoned))
+
+    def prune(self, *, events_before: float, jobs_before: float) -> "Future[int]":
+        """The objects of the jobs go first, then the copy's rows."""
+
+        def work(connection: sqlite3.Connection) -> int:
+            homes = [self._news.home(job) for job in works.ended(connection, jobs_before)]
+            there = [home for home in homes if home is not None]
+            for home in there:
+                self._news.let_go(home)
+            self._sweeper.remove(there)
+            return works.prune(events_before, jobs_before)(connection)
+
+        return self._writer.do(work)
+
+    def close(self) -> None:
+        self._writer.close()
+        self._recorder.close()
+        for part in (self.objects, self._queues, self._cordons, self._announcer):
+            part.close()
+        self._pool.shutdown()
+        super().close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    # -------------------------------------------------------------------------------- in the writer's thread
+
+    def _record(self, writes: Sequence[JobWrite]) -> Mapping[JobId, Exception]:
+        failed = self._recorder.record(writes)
+        for write in writes:
+            home = self._news.home(write.job.id)
+            if write.event is not None and home is not None and write.job.id not in failed:
+                self._announcer.say(home, write.event)
+        return failed
+
+    def _take_over(self, connection: sqlite3.Connection) -> int:
+        items = self._sweeper.look()
+        # Above all that the objects have seen: should the Lease have been lost, its count begins anew.
+        highest = max((records.epoch(item) for item in items), default=0)
+        given = self._leadership.epoch if self._leadership else next_epoch(self._api, self._namespace)
+        epoch = max(given, highest + 1)
+        works.set_epoch(epoch)(connection)
+        self._epoch = epoch
+        self._sweeper.take_over(items, epoch)
+        return epoch
+
+    def _absorb(self, connection: sqlite3.Connection) -> Outcome:
+        """Take what was heard of the cluster into the copy."""
+        news = self._news.take()
+        items = list(news.items.values())
+        newest = max((records.epoch(item) for item in items), default=0)
+        if newest > self._epoch:  # another one has taken over
+            works.set_epoch(newest)(connection)
+        written = mirror.take(connection, self._newer(connection, items)).written
+        ended = mirror.end(connection, news.gone, self._clock(), DELETED).written
+        return Outcome(written=[*written, *ended])
+
+    def _newer(self, connection: sqlite3.Connection, items: Sequence[Object]) -> list[Found]:
+        """Of those, the jobs that the copy does not have like that."""
+        named = [(job, item) for item in items if (job := records.job_of(item)) is not None]
+        known, _ = mirror.versions(connection, [job for job, _ in named])
+        newer = [item for job, item in named if records.record_version(item) > known.get(job, 0)]
+        return [found for item in newer if (found := records.found(item)) is not None]
+
+    # --------------------------------------------------------------------------------- heard of the cluster
+
+    def _take_news(self) -> None:
+        self._writer.do(self._absorb)
+
+    def _changed(self, what: str, item: Object) -> None:
+        self._news.heard(what, item)
+        for watcher in self._watchers:
+            watcher(what, item)
+
+    def _queues_changed(self) -> None:
+        for watcher in self._queue_watchers:
+            watcher()
+
+    def _seen(self, home: Home) -> Object | None:
+        return self.objects.get(home.name, home.namespace)
+
+    def _note(self, item: Object) -> None:
+        self.objects.note(item)
+        self._news.heard("MODIFIED", item)

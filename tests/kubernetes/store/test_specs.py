@@ -1,0 +1,82 @@
+"""Specs and queues as people would have written them, and back."""
+
+from typing import Any
+
+import pytest
+
+from grus.api.wire import JobIn, read, to_spec
+from grus.model.identifiers import QueueName, UserName
+from grus.model.queues import Queue, Quota
+from grus.model.resources import GPU
+from grus.store.kubernetes.queues import form, queue_of
+from grus.store.kubernetes.specs import written
+from tests.store.builders import a_full_job
+
+JOBS: list[dict[str, Any]] = [
+    {"run": "python train.py"},
+    {"run": ["python", "train.py", "--fast"], "resources": {"gpu": 0}},
+    {"run": "x", "resources": {"gpu": "A100|H100:2..8", "sizes": [2, 4, 8], "cpu": 2.5, "memory": "32GB"}},
+    {"run": "x", "resources": {"gpu": 0.5}, "type": "dev", "priority": 125},
+    {"run": "x", "resources": {"gpu": "A100:12GiB", "memory": "1GiB", "cpu": 1}},
+    {"run": "x", "resources": {"gpu": 8}, "launch": "per-node", "resize": "restart"},
+    {
+        "roles": {
+            "launcher": {"run": ["mpirun"], "resources": {"gpu": 0, "cpu": 1}},
+            "worker": {
+                "run": "sleep 1",
+                "replicas": "2..8",
+                "resources": {"gpu": 2, "memory": "3GB", "sizes": [2, 8]},
+            },
+        }
+    },
+    {
+        "run": "x",
+        "setup": ["pip install ."],
+        "checkpoint": {"path": "ckpt", "grace": 0.5, "every": "10m"},
+        "idle": {"below": "5%", "for": "10m", "action": "pause"},
+        "max_runtime": "3d",
+        "retries": 3,
+        "after": ["j0123456789"],
+        "env": {"A": "1", "B": ""},
+        "workdir": "/data/code",
+        "snapshot": True,
+        "node_selector": {"zone": "a"},
+        "affinity": {"prefer": {"disk": "fast"}, "avoid_nodes": ["n9"]},
+    },
+]
+
+
+@pytest.mark.parametrize("given", JOBS)
+def test_a_spec_written_out_and_read_again_is_the_same(given: dict[str, Any]) -> None:
+    spec = to_spec(read(JobIn, {"name": "resnet", "queue": "vision", **given}))
+    assert to_spec(read(JobIn, {"name": "resnet", **written(spec)})) == spec
+
+
+def test_a_spec_that_no_file_could_say_is_written_as_well_as_it_can_be() -> None:
+    assert set(written(a_full_job().spec)["roles"]) == {"launcher", "worker"}
+
+
+QUEUES = [
+    Queue(name=QueueName("vision")),
+    Queue(name=QueueName("vision"), quota=Quota.of(0)),
+    Queue(name=QueueName("vision"), quota=Quota.of(2.5), reserved=GPU // 2, limit=3 * GPU, weight=0.5),
+    Queue(
+        name=QueueName("vision"),
+        parent=QueueName("all"),
+        quota=Quota.of({"A100": 4, "any": 2}),
+        nodes=("n1",),
+        members=(UserName("ada"),),
+        max_priority=50,
+        max_runtime=90.5,
+        oversubscribe=True,
+    ),
+]
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_a_queue_written_out_and_read_again_is_the_same(queue: Queue) -> None:
+    item = {
+        "metadata": {"name": queue.name},
+        "spec": {**form(queue), "namespaces": {"names": ["team-a"]}},
+    }
+    assert queue_of(item) == queue
