@@ -17,6 +17,7 @@ Object = dict[str, Any]
 NAMESPACE = "grus-system"
 IMAGE = "grus:0.1.0"
 PORT = 7600
+PROBES = 8081
 HOME = "/var/lib/grus"
 KUBELET = "/var/lib/kubelet"
 PART_OF = "app.kubernetes.io/part-of"
@@ -105,11 +106,12 @@ def _controller(settings: Settings) -> Object:
             {"name": "GRUS_GPU_RESOURCE", "value": settings.resource},
             # A random user id has no entry in passwd, and so no home.
             {"name": "HOME", "value": HOME},
+            {"name": "GRUS_HOME", "value": HOME},
         ],
         "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],  # old servers need the last
-        "startupProbe": _probe("/healthz", every=2, failures=60),
-        "livenessProbe": _probe("/healthz", every=10, failures=6),
-        "readinessProbe": _probe("/readyz", every=5, failures=3),
+        "startupProbe": _probe(every=1, failures=120),
+        "livenessProbe": _probe(every=10, failures=6),
+        "readinessProbe": _probe(every=5, failures=3),
         "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}, "limits": {"memory": "2Gi"}},
         "securityContext": {**RESTRICTED, "readOnlyRootFilesystem": True},
         "volumeMounts": [{"name": "history", "mountPath": HOME}, {"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - the container's own
@@ -149,9 +151,10 @@ RESTRICTED: Object = {
 """What a namespace with restricted Pod Security asks of a container. No user id: OpenShift chooses one."""
 
 
-def _probe(path: str, *, every: int, failures: int) -> Object:
+def _probe(*, every: int, failures: int) -> Object:
+    """One that stands by is as ready as it can be; were it not, a drain would wait for it for ever."""
     return {
-        "httpGet": {"path": path, "port": "http"},
+        "httpGet": {"path": "/livez", "port": PROBES},
         "periodSeconds": every,
         "failureThreshold": failures,
         "timeoutSeconds": 5,

@@ -74,7 +74,7 @@ def test_the_launcher_finds_every_worker_but_itself(tmp_path: Path) -> None:
     programs.mkdir()
     getent = programs / "getent"
     getent.write_text(
-        '#!/bin/sh\n[ "$*" = "ahostsv4 job.team.svc" ] || exit 2\n'
+        '#!/bin/sh\n[ "$*" = "ahostsv4 grus-j0000000001" ] || exit 2\n'
         'for a in 10.0.0.1 10.0.0.2 10.0.0.3; do echo "$a STREAM"; echo "$a DGRAM"; done\n'
     )
     getent.chmod(0o755)
@@ -84,7 +84,7 @@ def test_the_launcher_finds_every_worker_but_itself(tmp_path: Path) -> None:
     line = written[begin : written.index("\nuntil")]
     environment = {
         "PATH": f"{programs}:/usr/bin:/bin",
-        "GRUS_SERVICE": "job.team.svc",
+        "GRUS_JOB": "j0000000001",
         "GRUS_HOST": "10.0.0.2",
     }
     subprocess.run(["/bin/sh", "-c", line], env=environment, check=True)

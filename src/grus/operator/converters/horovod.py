@@ -111,11 +111,11 @@ def _with_front(image: str, command: str, low: int, high: int) -> Object:
 _SSH = "mkdir -p ~/.ssh && cp /etc/secrets/* ~/.ssh/ && chmod 700 ~/.ssh && chmod 600 ~/.ssh/*"
 _DISCOVER = (
     "#!/bin/sh",
-    'getent ahostsv4 "$GRUS_SERVICE" | while read -r address rest; do',
+    'getent ahostsv4 "grus-$GRUS_JOB" | while read -r address rest; do',
     '  [ "$address" = "$GRUS_HOST" ] || echo "$address:1"',
     "done | sort -u",
 )
-"""Every worker with an address, but not the launcher itself; one GPU each."""
+"""Every address of the job's headless service but the launcher's own: the workers, with one GPU each."""
 
 
 def _with_launcher(launcher: str, worker: str, command: str, low: int, high: int) -> Object:
@@ -144,7 +144,7 @@ def _with_launcher(launcher: str, worker: str, command: str, low: int, high: int
 
 
 def _pod() -> Object:
-    """The keys, and shared memory for the data loaders. sshd that serves root has to be root."""
+    """The keys. An sshd that lets root in has to be root."""
     return {
         "spec": {
             "securityContext": {"runAsUser": 0, "runAsNonRoot": False},
@@ -157,13 +157,11 @@ def _pod() -> Object:
                     },
                     "volumeMounts": [
                         {"name": "sshkeys", "mountPath": "/etc/secrets", "readOnly": True},
-                        {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - the container's own
                     ],
                 }
             ],
             "volumes": [
                 {"name": "sshkeys", "secret": {"secretName": KEYS, "defaultMode": 0o400}},
-                {"name": "shm", "emptyDir": {"medium": "Memory"}},
             ],
         }
     }
