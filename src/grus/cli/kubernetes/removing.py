@@ -43,9 +43,8 @@ Tell = Callable[[str], None]
 
 def live_jobs(api: Api) -> list[Object]:
     """Those that an uninstall would end."""
-    return [
-        job for job in _all(api, kinds.GPU_JOBS) if (job.get("status") or {}).get("phase") not in TERMINAL
-    ]
+    over = {*TERMINAL, "refused"}
+    return [job for job in _all(api, kinds.GPU_JOBS) if (job.get("status") or {}).get("phase") not in over]
 
 
 def remove(api: Api, namespace: str, *, patience: float, tell: Tell) -> Counter[str]:
