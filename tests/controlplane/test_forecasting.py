@@ -198,7 +198,7 @@ def test_the_loop_does_not_wait_for_a_forecast_that_is_being_made(plane: Watched
         return foresee(ask)
 
     plane.submit("first")
-    plane.seer.foresee = slowly  # type: ignore[method-assign, assignment]
+    plane.seer.foresee = slowly  # type: ignore[method-assign, assignment]  # slowed down on purpose
     thread = threading.Thread(target=plane.look)
     thread.start()
     assert asked.wait(30)

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from grus.elastic import farewell
 from grus.elastic.backends import Broken, Communicator, Gloo, Pending, Store
 
 
@@ -43,7 +44,7 @@ class _Communicator:
                 outcome.append(False)
             done.set()
 
-        threading.Thread(target=connect, name="connect", daemon=True).start()
+        farewell.start(connect, "connect")
         while not self._aborted.wait(0.001):
             if done.is_set() and outcome[0]:
                 return
