@@ -44,6 +44,27 @@ def test_what_is_above_wins_and_lists_go_by_name() -> None:
     }
 
 
+def test_mounts_go_by_their_paths_and_variables_and_words_are_replaced() -> None:
+    below = {
+        "command": ["a", "b"],
+        "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "1"}],
+        "volumeMounts": [{"name": "data", "mountPath": "/a"}],
+    }
+    above = {
+        "command": ["b"],
+        "env": [{"name": "A", "valueFrom": {}}],
+        "volumeMounts": [{"name": "data", "mountPath": "/b"}, {"mountPath": "/a", "readOnly": True}],
+    }
+    assert pods.merged(below, above) == {
+        "command": ["b"],
+        "env": [{"name": "A", "valueFrom": {}}, {"name": "B", "value": "1"}],
+        "volumeMounts": [
+            {"name": "data", "mountPath": "/a", "readOnly": True},
+            {"name": "data", "mountPath": "/b"},
+        ],
+    }
+
+
 def test_a_role_may_say_more_than_its_job() -> None:
     job = {
         "image": "team/torch:2",

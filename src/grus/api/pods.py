@@ -17,6 +17,8 @@ LARGEST = 64 * 1024
 """Bytes of its text: it is kept with every job."""
 DEEPEST = 24
 OURS = "grus.dev/"
+_NAMES = {"volumeMounts": "mountPath", "volumeDevices": "devicePath", "ports": "containerPort"}
+"""By what entries of a list are told apart, where not by their name."""
 _PARTS = ("metadata", "spec")
 _METADATA = ("labels", "annotations")
 _SET_BY_GRUS = {
@@ -69,7 +71,8 @@ def merged_texts(below: str, above: str) -> str:
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Pod:
     """`above` laid over `below`. Mappings go into each other key by key; a list goes entry by entry over the
-    entries of the same name, the one container over the first, and what is left comes after them."""
+    entries of the same name (mounts: of the same path), the one container over the first, and what is left
+    comes after them. Variables and lists of words are replaced."""
     found = dict(below)
     for key, value in above.items():
         found[key] = _over(found[key], value, key) if key in found else value
@@ -79,30 +82,30 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Pod:
 def _over(below: Any, above: Any, key: str) -> Any:
     if isinstance(below, Mapping) and isinstance(above, Mapping):
         return merged(below, above)
-    if isinstance(below, Sequence) and isinstance(above, list) and not isinstance(below, str):
-        return _lists(list(below), above, first=key == "containers")
-    return above
+    if not (isinstance(below, Sequence) and isinstance(above, list)) or isinstance(below, str):
+        return above
+    tables = all(isinstance(entry, Mapping) for entry in (*below, *above))
+    return _lists(list(below), above, key) if tables else above
 
 
-def _lists(below: list[Any], above: list[Any], *, first: bool) -> list[Any]:
+def _lists(below: list[Any], above: list[Any], key: str) -> list[Any]:
     found = list(below)
     for entry in above:
-        at = _place(found, entry, first=first)
+        at = _place(found, entry, key)
         if at is None:
             found += [] if entry in found else [entry]
         else:
-            found[at] = merged(found[at], entry)
+            found[at] = entry if key == "env" else merged(found[at], entry)
     return found
 
 
-def _place(found: list[Any], entry: Any, *, first: bool) -> int | None:
+def _place(found: list[Any], entry: Mapping[str, Any], key: str) -> int | None:
     """Which of the entries this one belongs to; None for a new one."""
-    if not isinstance(entry, Mapping):
-        return None
-    if first and "name" not in entry:
+    name = _NAMES.get(key, "name")
+    if key == "containers" and "name" not in entry:
         return 0 if found else None
     for index, other in enumerate(found):
-        if "name" in entry and isinstance(other, Mapping) and other.get("name") == entry["name"]:
+        if name in entry and other.get(name) == entry[name]:
             return index
     return None
 

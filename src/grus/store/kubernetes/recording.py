@@ -26,7 +26,6 @@ from grus.store.kubernetes import records
 TRIES = 10
 """A try beyond the first means that somebody else wrote the object in between, or that an answer was lost."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-NOTHING: Object = {}
 
 log = logging.getLogger(__name__)
 
@@ -108,14 +107,13 @@ class Recorder:
         if not lane[0].new:
             self._put(self._newest(lane[0].job.id), lane)
         elif (item := self.given.get(lane[0].job.id)) is not None:
-            self._put(item, lane, item.get("status") or {})
+            self._put(item, lane)
         else:
             self._make(lane)
 
     # ------------------------------------------------------------------------------------ a job that is there
 
-    def _put(self, item: Object, lane: Sequence[JobWrite], more: Object = NOTHING) -> None:
-        """`more` goes into the status of an object that has no record yet."""
+    def _put(self, item: Object, lane: Sequence[JobWrite]) -> None:
         last = lane[-1]
         events = [(write.job.version, write.event) for write in lane if write.event is not None]
         for tried in range(TRIES):
@@ -129,12 +127,10 @@ class Recorder:
                 self._places.note(self._api.replace(GPU_JOBS, wanted, part="status"))
                 return
             except Conflicts:
-                pass
+                item = self._read(records.home(item), last.job.id)
             except Unreachable as trouble:
                 self._wait_or_raise(trouble, tried)
-            item = self._read(records.home(item), last.job.id)
-            if more and not records.record_version(item):
-                item = {**item, "status": {**(item.get("status") or {}), **more}}
+                item = self._read(records.home(item), last.job.id)
         raise StoreFailed(f"job {last.job.id} is being changed all the time; try again")
 
     def _expected(self, item: Object, lane: Sequence[JobWrite]) -> bool:
@@ -227,7 +223,7 @@ class Recorder:
         """Of an object without a record. One that cannot be removed now is removed at the next take-over."""
         where = records.home(item)
         try:
-            drop(self._api, item)
+            self._api.delete(GPU_JOBS, where.name, where.namespace, uid=where.uid)
         except (Refused, Unreachable) as error:
             log.warning("GpuJob %s/%s stays without a record: %s", where.namespace, where.name, error)
 
@@ -241,16 +237,6 @@ class Recorder:
     def require_leadership(self) -> None:
         if not self._valid():
             raise Fenced("this controller does not lead now: another one may own the cluster's jobs")
-
-
-def drop(api: Api, item: Object, *, version: str = "") -> None:
-    """Remove an object that no job is recorded in: nobody has anything to finish for its sake."""
-    where = records.home(item)
-    if item["metadata"].get("finalizers"):
-        guard = {"uid": where.uid} | ({"resourceVersion": version} if version else {})
-        free = api.patch(GPU_JOBS, where.name, {"metadata": {**guard, "finalizers": None}}, where.namespace)
-        version = free["metadata"]["resourceVersion"] if version else ""
-    api.delete(GPU_JOBS, where.name, where.namespace, uid=where.uid, version=version)
 
 
 def _ours(item: Object, wanted: Object, job: Job) -> Object:

@@ -10,7 +10,7 @@ from grus.kubernetes.kinds import GPU_JOBS, Objects
 from grus.kubernetes.refusals import Conflicts, Missing, Refused, Unreachable
 from grus.model.errors import Fenced, StoreFailed
 from grus.store.kubernetes import records
-from grus.store.kubernetes.recording import TRIES, Recorder, drop
+from grus.store.kubernetes.recording import TRIES, Recorder
 
 
 class Sweeper:
@@ -80,8 +80,10 @@ class Sweeper:
 
     def _sweep(self, item: Object) -> None:
         """Unless it has changed since it was seen: then somebody is at it."""
+        home = records.home(item)
         try:
-            drop(self._api, item, version=item["metadata"]["resourceVersion"])
+            version = item["metadata"]["resourceVersion"]
+            self._api.delete(GPU_JOBS, home.name, home.namespace, uid=home.uid, version=version)
         except (Missing, Conflicts):
             return
 

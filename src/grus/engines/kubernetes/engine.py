@@ -1,0 +1,274 @@
+"""The engine of a cluster: `grus.model.ports.Engine` with pods (see `docs/kubernetes-engine.md`).
+
+One object per controller. What it holds are copies of what the API server has; closing or killing it changes
+nothing for the workers. No method waits for the cluster, but for `open`, and `log` where nothing is kept yet.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grus.engines.kubernetes import records
+from grus.engines.kubernetes.fence import Fence
+from grus.engines.kubernetes.hands import Hands
+from grus.engines.kubernetes.lanes import Lanes
+from grus.engines.kubernetes.logs import Logs
+from grus.engines.kubernetes.nodes import Rules
+from grus.engines.kubernetes.pods import Recipe
+from grus.engines.kubernetes.pool import Pool
+from grus.engines.kubernetes.usage import Agents
+from grus.engines.kubernetes.watcher import Watcher
+from grus.engines.local.logfiles import read
+from grus.kubernetes.api import Api
+from grus.kubernetes.homes import Home
+from grus.kubernetes.kinds import NODES, PODS, Object
+from grus.kubernetes.leadership import Leadership
+from grus.kubernetes.names import SAID
+from grus.kubernetes.reflector import Reflector
+from grus.model.cluster import Node
+from grus.model.errors import Conflict, Unreachable
+from grus.model.identifiers import JobId, WorkerId
+from grus.model.ports import Usage, WorkerSpec, WorkerState, WorkerStatus
+
+logger = logging.getLogger(__name__)
+
+SYSTEM = "grus-system"
+"""The namespace of Grus itself."""
+LOST_AFTER = 60.0
+"""Seconds after which a node that is not ready counts as gone. Kubernetes takes 40 to see its silence."""
+CALLS = 8
+"""Calls to the API server at a time."""
+FIRST_LIST = 60.0
+"""Seconds for the first look at the cluster."""
+LAST_COPY = 10.0
+"""Seconds that a reader waits for the log of a worker that is just being forgotten."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """What there is between `open` and `close`."""
+
+    fence: Fence
+    watcher: Watcher
+    lanes: Lanes
+    hands: Hands
+    reflectors: tuple[Reflector, ...]
+
+
+class KubernetesEngine:
+    """`where` says where a job's object is; `logs` is a folder of the engine's own.
+
+    `template` is laid over every pod; `within` restricts the engine to the workers of one namespace.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        where: Callable[[JobId], Home],
+        image: str,
+        logs: Path,
+        leadership: Leadership | None = None,
+        resource: str = "nvidia.com/gpu",
+        tolerations: Sequence[Mapping[str, Any]] = (),
+        template: Mapping[str, Any] | None = None,
+        system: str = SYSTEM,
+        within: str = "",
+        lost_after: float = LOST_AFTER,
+        calls: int = CALLS,
+    ) -> None:
+        self._api = api
+        self._where = where
+        self._image = image
+        self._logs = Logs(api, logs)
+        self._leadership = leadership
+        self._rules = Rules(resource, tuple(tolerations))
+        self._template = dict(template or {})
+        self._system = system
+        self._within = within
+        self._calls = calls
+        self._pool = Pool(self._rules, lost_after, time.monotonic)
+        self._agents = Agents()
+        self._listeners: dict[int, Callable[[WorkerStatus], None]] = {}
+        self._guard = threading.Lock()
+        self._opened: _Open | None = None
+
+    # ------------------------------------------------------------------------------ opening, closing
+
+    def open(self, epoch: int) -> None:
+        self.close()
+        fence = Fence(self._api, self._system, self._leadership)
+        fence.take(epoch)
+        watcher = Watcher(self._pool, self._rules.resource, self._within, self._system, self._tell)
+        lanes = Lanes(self._calls)
+        recipe = Recipe(self._image, epoch, self._rules, self._template)
+        hands = Hands(
+            self._api, lanes, fence, watcher, self._pool, self._logs, recipe, self._where, self._system
+        )
+
+        def pod_changed(what: str, pod: Object) -> None:
+            self._agents.pod_changed(what, pod)
+            watcher.pod_changed(what, pod)
+
+        # Nodes first: a pod on a node that nobody knows counts as lost.
+        nodes = Reflector(self._api, NODES, on_change=watcher.node_changed)
+        reflectors = [nodes]
+        try:
+            self._wait(nodes)
+            reflectors.append(Reflector(self._api, PODS, on_change=pod_changed))
+            self._wait(reflectors[-1])
+        except Unreachable:
+            lanes.close()
+            for reflector in reflectors:
+                reflector.close()
+            raise
+        watcher.start()
+        self._opened = _Open(fence, watcher, lanes, hands, tuple(reflectors))
+
+    def close(self) -> None:
+        now, self._opened = self._opened, None
+        if now is None:
+            return
+        for reflector in now.reflectors:
+            reflector.close()
+        now.lanes.close()
+        now.watcher.close()
+        self._logs.close()
+
+    def _wait(self, reflector: Reflector) -> None:
+        if not reflector.wait_synced(FIRST_LIST):
+            raise Unreachable(f"the cluster could not be listed within {FIRST_LIST:.0f} s")
+
+    def _now(self) -> _Open:
+        if self._opened is None:
+            raise Conflict("the engine is not open")
+        return self._opened
+
+    def _acting(self) -> _Open:
+        """For everything with an effect: raises Fenced if a newer engine has taken over."""
+        now = self._now()
+        now.fence.check()
+        return now
+
+    # ------------------------------------------------------------------------------------- the pool
+
+    def nodes(self) -> tuple[Node, ...]:
+        return self._pool.nodes()
+
+    def mechanisms(self) -> dict[str, str]:
+        return {
+            "isolation": "pods: containers without privileges, seccomp on, a control group each",
+            "stopping": "graceful deletion; the node agent kills at the very moment, and what is left behind",
+            "slices": "a reservation pod holds the GPU; GRUS_GPU_MEMORY_FRACTION for the allocator, and the "
+            "node agent's watchdog, by whose word offenders are evicted",
+            "memory": "limits of the pods' control groups",
+            "cpu": "requests of the pods",
+            "telemetry": "node agents: control groups, and NVML where there is a driver",
+            "devices": f"{self._rules.resource}, chosen by the kubelet; Grus decides node and number",
+        }
+
+    # ---------------------------------------------------------------------------------- the workers
+
+    def start(self, worker: WorkerSpec) -> None:
+        now = self._acting()
+        with now.watcher.lock:
+            if worker.id in now.watcher.records or worker.id in now.watcher.forgotten:
+                return
+            record = records.started(worker)
+            now.watcher.add(record)
+        now.hands.start(record)
+
+    def stop(self, worker: WorkerId, grace: float) -> None:
+        now = self._acting()
+        kill_at = time.time() + max(0.0, grace)
+        with now.watcher.lock:
+            record = now.watcher.records.get(worker)
+            if record is None or record.ended or (record.kill_at is not None and record.kill_at <= kill_at):
+                return
+            record.kill_at = kill_at
+        now.hands.stop(record)
+
+    def publish(self, worker: WorkerId, control: str) -> None:
+        now = self._acting()
+        with now.watcher.lock:
+            record = now.watcher.records.get(worker)
+            if record is None or record.ended:
+                return
+            record.control = control
+        now.hands.publish(record)
+
+    def workers(self) -> tuple[WorkerStatus, ...]:
+        watcher = self._now().watcher
+        with watcher.lock:
+            return tuple(record.status for record in watcher.records.values())
+
+    def subscribe(self, listener: Callable[[WorkerStatus], None]) -> Callable[[], None]:
+        with self._guard:
+            key = max(self._listeners, default=0) + 1
+            self._listeners = {**self._listeners, key: listener}
+
+        def leave() -> None:
+            with self._guard:
+                self._listeners = {k: one for k, one in self._listeners.items() if k != key}
+
+        return leave
+
+    def forget(self, worker: WorkerId) -> None:
+        now = self._acting()
+        with now.watcher.lock:
+            record = now.watcher.records.get(worker)
+            if record is None:
+                return
+            if not record.ended:
+                raise Conflict(f"worker {worker} has not ended; stop it first")
+            del now.watcher.records[worker]
+            if record.pod is not None:
+                now.watcher.forgotten[worker] = record.pod["metadata"]["uid"]
+        now.hands.forget(record)
+
+    # -------------------------------------------------------------------------------- use, and logs
+
+    def usage(self) -> tuple[Usage, ...]:
+        watcher = self._now().watcher
+        with watcher.lock:
+            running = {
+                record.pod["metadata"]["uid"]: record.status.id
+                for record in watcher.records.values()
+                if record.status.state is WorkerState.RUNNING and record.pod is not None
+            }
+        return self._agents.usage(running)
+
+    def report(self, worker: WorkerId) -> str:
+        watcher = self._now().watcher
+        with watcher.lock:
+            record = watcher.records.get(worker)
+            pod = record.pod if record is not None else None
+        return str((pod["metadata"].get("annotations") or {}).get(SAID, "")) if pod is not None else ""
+
+    def log(self, worker: WorkerId, offset: int = 0, limit: int = 65536) -> tuple[bytes, int]:
+        now = self._now()
+        with now.watcher.lock:
+            record = now.watcher.records.get(worker)
+            source = records.source(record) if record is not None else None
+        if record is not None:
+            return self._logs.read(worker, record.status.job, source, offset, limit)
+        if now.lanes.busy(worker):
+            now.lanes.settle(worker, LAST_COPY)
+        return read(str(self._logs.kept(worker)), offset, limit)
+
+    def remove_logs(self, job: JobId) -> None:
+        self._acting()
+        self._logs.remove(job)
+
+    # -------------------------------------------------------------------------------------- inside
+
+    def _tell(self, status: WorkerStatus) -> None:
+        for listener in list(self._listeners.values()):
+            try:
+                listener(status)
+            except Exception:  # a listener's mistake must not keep the news from the others
+                logger.exception("a listener failed on the news of worker %s", status.id)

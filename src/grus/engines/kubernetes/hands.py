@@ -1,0 +1,342 @@
+"""What the engine does to a cluster: makes pods, asks them to end, tells them things, removes them.
+
+Each call is a task of its worker's lane, so that a worker's calls keep their order while thousands of workers
+do not wait for each other. Before each, the fence is asked. Every task can be repeated.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from grus.engines.kubernetes import pods, records, reservations, states
+from grus.engines.kubernetes.fence import Fence
+from grus.engines.kubernetes.lanes import Lanes, Later
+from grus.engines.kubernetes.logs import Logs
+from grus.engines.kubernetes.nodes import terminal
+from grus.engines.kubernetes.pods import CannotStart, Recipe, Slice
+from grus.engines.kubernetes.pool import Pool
+from grus.engines.kubernetes.records import Record
+from grus.engines.kubernetes.watcher import Watcher
+from grus.engines.local.layout import safe_name
+from grus.kubernetes.api import Api
+from grus.kubernetes.homes import Home
+from grus.kubernetes.kinds import PODS, SERVICES, Object
+from grus.kubernetes.names import CONTROL, KILL_AT, VERDICT, WORKER
+from grus.kubernetes.refusals import Conflicts, Exists, Forbidden, Missing, Refused, Unreachable
+from grus.model.errors import NotFound
+from grus.model.identifiers import DeviceId, JobId
+from grus.model.jobs import Exit, ExitCause
+from grus.model.ports import WorkerSpec, WorkerState, WorkerStatus
+from grus.model.resources import GPU
+
+LOOK = 0.1
+"""Seconds between two looks at a reservation that is not ready yet."""
+HEAD_START = 3.0
+"""Seconds that the node agent has to end a worker that has not started, before it is the kubelet's turn."""
+MOST_TRIES = 5
+"""Times that a write is repeated because somebody else has written; after that it goes without looking."""
+_NO_ACCOUNT_YET = ("service account", "serviceaccount")
+
+
+class Hands:
+    """Lives from `Engine.open` to `Engine.close`."""
+
+    def __init__(
+        self,
+        api: Api,
+        lanes: Lanes,
+        fence: Fence,
+        watcher: Watcher,
+        pool: Pool,
+        logs: Logs,
+        recipe: Recipe,
+        where: Callable[[JobId], Home],
+        system: str,
+    ) -> None:
+        self._api = api
+        self._lanes = lanes
+        self._fence = fence
+        self._watcher = watcher
+        self._pool = pool
+        self._logs = logs
+        self._recipe = recipe
+        self._where = where
+        self._system = system
+        self._services: set[tuple[str, str]] = set()
+        self._restricted: set[str] = set()
+        """Namespaces that let nobody be root."""
+        watcher.on_doom = self.doom
+        watcher.on_end = self._judge
+        watcher.on_unused = self._release
+
+    # --------------------------------------------------------------------------------------- starts
+
+    def start(self, record: Record) -> None:
+        self._lanes.submit(record.status.id, lambda: self._start(record))
+
+    def _start(self, record: Record) -> None:
+        worker = record.spec
+        assert worker is not None
+        if record.kill_at is not None:
+            self._end(record, ExitCause.STOPPED, "stopped before it started")
+            return
+        self._fence.check()
+        try:
+            self._make(record, worker)
+        except CannotStart as why:
+            self._end(record, ExitCause.START, str(why))
+        except NotFound as why:  # its job has just been deleted
+            self._end(record, ExitCause.START, str(why))
+        except Refused as why:
+            if isinstance(why, Forbidden) and any(words in why.text for words in _NO_ACCOUNT_YET):
+                raise Later(LOOK) from why  # a namespace this young has no service account yet
+            self._end(record, ExitCause.START, why.text)
+
+    def _make(self, record: Record, worker: WorkerSpec) -> None:
+        for name, value in (("worker", worker.id), ("job", worker.job)):
+            if not safe_name(value):
+                raise CannotStart(
+                    f"a {name}'s id has lower-case letters, digits, dots and dashes only: {value!r}"
+                )
+        home = self._where(worker.job)
+        if pods.wants_service(worker):
+            self._make_service(worker, home)
+        slice_ = self._slice(record, worker) if record.sliced else None
+        if record.sliced and slice_ is None:
+            return
+        with self._watcher.lock:
+            control = record.control
+        self._take(record, self._create(worker, home, slice_, control), control)
+
+    def _create(self, worker: WorkerSpec, home: Home, slice_: Slice | None, control: str | None) -> Object:
+        restricted = home.namespace in self._restricted
+        body = pods.pod(worker, home, self._recipe, slice_=slice_, control=control, restricted=restricted)
+        try:
+            return self._api.create(PODS, body, home.namespace)
+        except Exists:
+            there = self._api.get(PODS, body["metadata"]["name"], home.namespace)
+            if states.worker_of(there) != worker.id:
+                name = f"{home.namespace}/{body['metadata']['name']}"
+                raise CannotStart(f"a pod {name} is there already that is not Grus's") from None
+            return there
+        except Forbidden as why:
+            if restricted or "runAsNonRoot" not in why.text:
+                raise
+            self._restricted.add(home.namespace)
+            return self._create(worker, home, slice_, control)
+
+    def _take(self, record: Record, pod: Object, control: str | None) -> None:
+        with self._watcher.lock:
+            record.control_sent = control
+            self._watcher.look(record, pod)
+
+    def _make_service(self, worker: WorkerSpec, home: Home) -> None:
+        body = pods.service(worker, home)
+        key = (home.namespace, body["metadata"]["name"])
+        if key not in self._services:
+            with suppress(Exists):
+                self._api.create(SERVICES, body, home.namespace)
+            self._services.add(key)
+
+    # -------------------------------------------------------------------------------------- slices
+
+    def _slice(self, record: Record, worker: WorkerSpec) -> Slice | None:
+        """What of its GPU it gets, once that is reserved; None if it cannot be."""
+        device = worker.devices[0]
+        with self._watcher.lock:
+            if device in self._watcher.leaving:
+                raise Later(LOOK)
+            held = self._watcher.reservations.get(device)
+        if held is None:
+            body = reservations.reservation(device, self._system, self._recipe)
+            with suppress(Exists):
+                self._api.create(PODS, body, self._system)
+            raise Later(LOOK)
+        failure = reservations.failure(held)
+        if failure:
+            self._end(record, ExitCause.LOST, failure)
+            return None
+        uuid = reservations.uuid_of(held)
+        if not uuid:
+            raise Later(LOOK)
+        whole = self._memory(device)
+        return Slice(uuid, worker.gpu_memory or whole * worker.share // GPU, whole)
+
+    def _memory(self, device: DeviceId) -> int:
+        node = self._pool.node(device.rpartition("/")[0])
+        found = (one.memory for one in node.devices if one.id == device) if node is not None else iter(())
+        return next(found, 0)
+
+    def _release(self, device: DeviceId, by_force: bool) -> None:
+        self._lanes.submit(("reservation", device), lambda: self._remove_reservation(device, by_force))
+
+    def _remove_reservation(self, device: DeviceId, by_force: bool) -> None:
+        self._fence.check()
+        with suppress(Missing):
+            name = reservations.name(device)
+            self._api.delete(PODS, name, self._system, grace=0 if by_force else None)
+
+    # --------------------------------------------------------------------------------------- stops
+
+    def stop(self, record: Record) -> None:
+        self._lanes.submit(record.status.id, lambda: self._stop(record))
+
+    def _stop(self, record: Record) -> None:
+        with self._watcher.lock:
+            if record.pod is None or record.ended or record.kill_at is None:
+                return
+            if record.kill_at_sent is not None and record.kill_at_sent <= record.kill_at:
+                return
+            source = records.source(record)
+            runs = record.status.state is WorkerState.RUNNING
+        self._fence.check()
+        if runs and source is not None and not self._pool.gone(record.node):
+            self._logs.follow(record.status.id, record.status.job, source)
+        if not self._mark(record, _when_to_kill):
+            return
+        if record.status.state is WorkerState.STARTING:
+            self._lanes.submit(record.status.id, self._deletion(record))
+        else:
+            self._delete(record)
+
+    def _deletion(self, record: Record) -> Callable[[], None]:
+        """Of a worker that has not started: the node agent is faster than a kubelet, which may think about
+        such pods for ten seconds."""
+        due = time.monotonic() + HEAD_START
+
+        def look() -> None:
+            with self._watcher.lock:
+                if record.ended or record.pod is None or terminal(record.pod):
+                    return
+            if time.monotonic() < due:
+                raise Later(LOOK)
+            self._delete(record)
+
+        return look
+
+    def doom(self, record: Record, exit_: Exit) -> None:
+        """End a worker because it cannot go on; under the watcher's lock."""
+        self._lanes.submit(record.status.id, lambda: self._doom(record, exit_))
+
+    def _doom(self, record: Record, exit_: Exit) -> None:
+        self._fence.check()
+        notes = {KILL_AT: f"{time.time():.3f}", VERDICT: states.verdict(exit_)}
+        if self._mark(record, lambda _: notes):
+            self._delete(record)
+
+    def _mark(self, record: Record, what: Callable[[Record], dict[str, str]]) -> bool:
+        """Write on the pod that it is to end, if it has not ended by itself; whether it was written.
+
+        Only on the very state that was looked at: an end that nobody asked for must not look like obedience.
+        """
+        for attempt in range(MOST_TRIES):
+            with self._watcher.lock:
+                pod = record.pod
+                if pod is None or record.ended or terminal(pod):
+                    return False
+                notes = what(record)
+            metadata: Object = {"annotations": notes}
+            if attempt < MOST_TRIES - 1:
+                metadata["resourceVersion"] = pod["metadata"]["resourceVersion"]
+            name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+            try:
+                now = self._api.patch(PODS, name, {"metadata": metadata}, namespace)
+            except Conflicts:
+                now = self._api.get(PODS, name, namespace)
+            except Missing:
+                return False
+            with self._watcher.lock:
+                self._watcher.look(record, now)
+            if all((now["metadata"].get("annotations") or {}).get(key) == notes[key] for key in notes):
+                return True
+        return False
+
+    def _delete(self, record: Record) -> None:
+        assert record.pod is not None
+        metadata = record.pod["metadata"]
+        grace = pods.seconds((record.kill_at_sent or 0.0) - time.time())
+        with suppress(Missing, Conflicts):  # gone already, or another one of its name
+            self._api.delete(PODS, metadata["name"], metadata["namespace"], grace=grace, uid=metadata["uid"])
+
+    # ------------------------------------------------------------------------------- news and ends
+
+    def publish(self, record: Record) -> None:
+        self._lanes.submit(record.status.id, lambda: self._publish(record))
+
+    def _publish(self, record: Record) -> None:
+        with self._watcher.lock:
+            pod, control = record.pod, record.control
+            if pod is None or record.ended or control == record.control_sent:
+                return
+        self._fence.check()
+        metadata = pod["metadata"]
+        with suppress(Missing, Conflicts):
+            body = {"metadata": {"annotations": {CONTROL: control}, "uid": metadata["uid"]}}
+            self._take(record, self._api.patch(PODS, metadata["name"], body, metadata["namespace"]), control)
+
+    def _judge(self, record: Record, status: WorkerStatus) -> None:
+        """Its end, in the light of its log where that may say more; under the watcher's lock."""
+        if status.exit is None or not states.may_be_gpu_memory(status.exit):
+            self._watcher.end(record, status)
+        else:
+            self._lanes.submit(("end", record.status.id), lambda: self._read_end(record, status))
+
+    def _read_end(self, record: Record, status: WorkerStatus) -> None:
+        where = records.source(record)
+        assert where is not None
+        assert status.exit is not None
+        found = states.with_log(status.exit, self._logs.tail(where))
+        self._watcher.end(record, replace(status, exit=found))
+
+    def _end(self, record: Record, cause: ExitCause, text: str) -> None:
+        self._watcher.end_as(record, Exit(cause, None, text))
+
+    # ----------------------------------------------------------------------------------- forgetting
+
+    def forget(self, record: Record) -> None:
+        """Keep its log, then let its pod go."""
+        tries = iter(range(MOST_TRIES))
+        self._lanes.submit(record.status.id, lambda: self._forget(record, next(tries, MOST_TRIES)))
+
+    def _forget(self, record: Record, attempt: int) -> None:
+        pod = record.pod
+        if pod is None:
+            return
+        self._fence.check()
+        where = records.source(record)
+        by_force = bool(self._pool.gone(record.node))
+        if where is not None and not by_force:
+            try:
+                self._logs.keep(record.status.id, record.status.job, where)
+            except Unreachable as why:
+                if attempt + 1 < MOST_TRIES:
+                    raise Later(2.0**attempt) from why
+        if records.made_by_grus(pod):
+            self._remove(pod)
+
+    def _remove(self, pod: Object) -> None:
+        """By force: nothing of it runs any more, or its node is gone for good."""
+        name, namespace, uid = (pod["metadata"][key] for key in ("name", "namespace", "uid"))
+        with suppress(Missing):
+            while WORKER in (pod["metadata"].get("finalizers") or ()) and pod["metadata"]["uid"] == uid:
+                try:
+                    self._take_finalizer_off(pod)
+                    break
+                except Conflicts:  # somebody has written meanwhile
+                    pod = self._api.get(PODS, name, namespace)
+            with suppress(Conflicts):  # another one of its name
+                self._api.delete(PODS, name, namespace, grace=0, uid=uid)
+
+    def _take_finalizer_off(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        left = [one for one in metadata.get("finalizers") or () if one != WORKER]
+        body = {"metadata": {"finalizers": left or None, "resourceVersion": metadata["resourceVersion"]}}
+        self._api.patch(PODS, metadata["name"], body, metadata["namespace"])
+
+
+def _when_to_kill(record: Record) -> dict[str, str]:
+    """At once where nothing has started yet that could save anything."""
+    now = time.time()
+    wanted = now if record.kill_at is None else record.kill_at
+    return {KILL_AT: f"{min(wanted, now) if record.status.state is WorkerState.STARTING else wanted:.3f}"}

@@ -1,0 +1,219 @@
+"""A Node object and the pods that are on it, as a node of the pool. Pure.
+
+The kubelet decides which physical GPU a pod gets: Grus counts. Its devices are places, "<node>/<number>", as
+many as the node says it has; a worker's pod names its places (DEVICES), pods of other schedulers take those
+that are left, from the last one down.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from grus.engines.kubernetes import topology
+from grus.engines.kubernetes.quantities import amount, asked
+from grus.kubernetes.kinds import Object
+from grus.kubernetes.names import DEVICES, RESERVATION, WORKER
+from grus.model.cluster import Device, Health, Node
+from grus.model.identifiers import DeviceId, NodeId
+
+SCHEDULER = "grus"
+_THOUSANDTHS = 1000
+_EFFECTS = ("NoSchedule", "NoExecute")
+_OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/uninitialized")
+"""Kubernetes' own ways to say that a node is not ready or cordoned, which are seen elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A node of the pool, and what is wrong with it."""
+
+    node: Node
+    complaints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What pods take of a node."""
+
+    held: frozenset[int]
+    """Numbers of the places that Grus's own pods hold."""
+    outside: tuple[str, ...]
+    """Who uses a GPU outside Grus, once for each GPU."""
+    cpu: int
+    memory: int
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What is a GPU here, and which taints are no obstacle."""
+
+    resource: str = "nvidia.com/gpu"
+    tolerations: Sequence[Mapping[str, Any]] = field(default=())
+
+    def all_tolerations(self) -> list[Mapping[str, Any]]:
+        """Nodes with GPUs are often tainted by the name of the resource, to keep other work away."""
+        return [{"key": self.resource, "operator": "Exists"}, *self.tolerations]
+
+
+def seen(node: Object, pods: Iterable[Object], rules: Rules) -> Seen | None:
+    """None for a node without GPUs: it is no part of the pool."""
+    name = node["metadata"]["name"]
+    status = node.get("status") or {}
+    there = amount((status.get("allocatable") or {}).get(rules.resource, 0))
+    built_in = max(there, amount((status.get("capacity") or {}).get(rules.resource, 0)))
+    taken = _taken(name, pods, rules.resource)
+    if not built_in and not taken.held:
+        return None
+    unfit = _unfit(node, rules)
+    labels = node["metadata"].get("labels") or {}
+    devices, surplus = _devices(name, labels, built_in, there, taken, unfit, rules.resource)
+    allocatable = status.get("allocatable") or {}
+    found = Node(
+        id=NodeId(name),
+        devices=devices,
+        labels=tuple(sorted(topology.placed(labels).items())),
+        cpu=_rest(allocatable, "cpu", taken.cpu, _THOUSANDTHS),
+        memory=_rest(allocatable, "memory", taken.memory),
+        cordoned=bool(unfit)
+        or _full(allocatable, taken)
+        or bool((node.get("spec") or {}).get("unschedulable")),
+    )
+    return Seen(found, _complaints(name, surplus, built_in, there, taken))
+
+
+def ready(node: Object) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def terminal(pod: Mapping[str, Any]) -> bool:
+    """Whether nothing of it runs any more, nor ever will, by the kubelet's word: its GPUs are free."""
+    status, metadata = pod.get("status") or {}, pod["metadata"]
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return True
+    if not metadata.get("deletionTimestamp"):
+        return False
+    states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
+    if metadata.get("deletionGracePeriodSeconds") == 0:  # the kubelet's last act, or somebody forced it
+        return not any("running" in state for state in states)
+    return not (pod.get("spec") or {}).get("nodeName")
+
+
+def places(pod: Mapping[str, Any], node: str) -> list[int]:
+    """Numbers of the places on that node which a pod of Grus's own names."""
+    named = ((pod["metadata"].get("annotations") or {}).get(DEVICES) or "").split(",")
+    numbers = (name.removeprefix(f"{node}/") for name in named if name.startswith(f"{node}/"))
+    return [int(number) for number in numbers if number.isdigit() and len(number) < 6]
+
+
+def own(pod: Mapping[str, Any]) -> bool:
+    """Whether Grus put it where it is."""
+    metadata, spec = pod["metadata"], pod.get("spec") or {}
+    marked = WORKER in (metadata.get("annotations") or {}) or RESERVATION in (metadata.get("labels") or {})
+    return marked and spec.get("schedulerName") == SCHEDULER
+
+
+def tolerated(taint: Mapping[str, Any], tolerations: Iterable[Mapping[str, Any]]) -> bool:
+    return any(_tolerates(toleration, taint) for toleration in tolerations)
+
+
+def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
+        return False
+    exists = toleration.get("operator") == "Exists"
+    if not toleration.get("key"):
+        return exists
+    return toleration["key"] == taint.get("key") and (
+        exists or (toleration.get("value") or "") == (taint.get("value") or "")
+    )
+
+
+def _taken(node: str, pods: Iterable[Object], resource: str) -> _Taken:
+    held: set[int] = set()
+    outside: list[str] = []
+    cpu = memory = count = 0
+    for pod in pods:
+        if terminal(pod):
+            continue
+        count += 1
+        if own(pod):
+            held.update(places(pod, node))
+            continue
+        metadata = pod["metadata"]
+        outside += [f"pod {metadata['namespace']}/{metadata['name']}"] * asked(pod, resource)
+        cpu += asked(pod, "cpu", _THOUSANDTHS)
+        memory += asked(pod, "memory")
+    return _Taken(frozenset(held), tuple(sorted(outside)), cpu, memory, count)
+
+
+def _unfit(node: Object, rules: Rules) -> str:
+    """Why no new work may go there; "" if it may. (That somebody cordoned it is no fault of the node.)"""
+    if not ready(node):
+        return "the node is not ready"
+    for taint in _taints(node):
+        if not tolerated(taint, rules.all_tolerations()):
+            value = f"={taint['value']}" if taint.get("value") else ""
+            return f"kept for others: taint {taint.get('key')}{value}:{taint['effect']}"
+    return ""
+
+
+def _taints(node: Object) -> Iterator[Mapping[str, Any]]:
+    for taint in (node.get("spec") or {}).get("taints") or ():
+        if taint.get("effect") in _EFFECTS and not str(taint.get("key", "")).startswith(_OWN_TAINTS):
+            yield taint
+
+
+def _devices(
+    node: str,
+    labels: Mapping[str, str],
+    built_in: int,
+    there: int,
+    taken: _Taken,
+    unfit: str,
+    resource: str,
+) -> tuple[tuple[Device, ...], int]:
+    """The places, and how many GPUs more than there are places are in use.
+
+    What Grus's own pods hold counts as healthy, whatever the node says: silence is no proof against a worker.
+    """
+    kind, memory = topology.gpu_type(labels, resource), topology.gpu_memory(labels)
+    island = topology.joined(labels, kind)
+    free = [number for number in reversed(range(built_in)) if number not in taken.held]
+    outside = dict(zip(free, taken.outside, strict=False))
+    rest = [number for number in free if number not in outside]
+    out_of_order = set(rest) if unfit.startswith("the node") else set(rest[: built_in - there])
+    numbers = sorted({*range(built_in), *taken.held})
+    devices = tuple(
+        Device(
+            id=DeviceId(f"{node}/{number}"),
+            type=kind,
+            memory=memory,
+            island=0 if island else number,
+            speed=topology.speed(memory),
+            health=Health.QUARANTINED if number in out_of_order else Health.HEALTHY,
+            outside=outside.get(number) or (unfit if number in rest and number not in out_of_order else ""),
+        )
+        for number in numbers
+    )
+    return devices, len(taken.outside) - len(outside) + sum(number >= built_in for number in taken.held)
+
+
+def _rest(allocatable: Mapping[str, Any], resource: str, taken: int, scale: int = 1) -> int | None:
+    """What is left for Grus's workers; None where the node does not say."""
+    return max(0, amount(allocatable[resource], scale) - taken) if resource in allocatable else None
+
+
+def _full(allocatable: Mapping[str, Any], taken: _Taken) -> bool:
+    """Whether the kubelet takes no more pods."""
+    return "pods" in allocatable and taken.pods >= amount(allocatable["pods"])
+
+
+def _complaints(name: str, surplus: int, built_in: int, there: int, taken: _Taken) -> tuple[str, ...]:
+    found = []
+    if surplus > 0:
+        who = ", ".join(sorted({*taken.outside})) or "its workers"
+        found.append(f"{name} has {built_in} GPUs, and {surplus} more than that are in use ({who})")
+    if there < built_in:
+        found.append(f"{name} says that {built_in - there} of its {built_in} GPUs are out of order")
+    return tuple(found)

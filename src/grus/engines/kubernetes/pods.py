@@ -1,0 +1,337 @@
+"""The pod of a worker, out of what the control plane asks for. Pure: the same worker gives the same pod.
+
+Laid over each other, the later ones above: what Grus suggests, the cluster's template, what the job says of
+its pods, and what only Grus may say (where and what it runs, how it is found, how many GPUs it gets).
+"""
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from grus.api.pods import merged, of_text
+from grus.engines.kubernetes.nodes import SCHEDULER, Rules
+from grus.kubernetes.bundles import volume as bundle_volume
+from grus.kubernetes.homes import Home
+from grus.kubernetes.kinds import GPU_JOBS, Object
+from grus.kubernetes.names import (
+    ATTEMPT,
+    BELL_FILE,
+    BUNDLE_FOLDER,
+    BUNDLE_VARIABLE,
+    BUNDLE_VOLUME,
+    CODE_FOLDER,
+    CODE_VOLUME,
+    CONTROL,
+    CONTROL_FILE,
+    DEVICES,
+    EPOCH,
+    FOLDER,
+    GPU_MEMORY,
+    JOB,
+    REPORT_FILE,
+    VOLUME,
+    WORKER,
+)
+from grus.kubernetes.unpacking import PREFIX as BUNDLE
+from grus.kubernetes.unpacking import Broken
+from grus.model.identifiers import WorkerId
+from grus.model.ports import WorkerSpec
+from grus.model.resources import GPU
+
+MAIN = "main"
+PREPARE = "prepare"
+ROLE = "grus.dev/role"
+LONGEST_NAME = 63
+"""Of a label in a domain name: a pod's name is its host name too."""
+SHARED_MEMORY = "grus-shm"
+NO_GPU = "void"
+"""What keeps NVIDIA's runtime from showing all GPUs to a container that was given none."""
+_TAIL = 5
+_ANY_USER = 65532
+"""Whom a worker runs as where root is forbidden and the image says nobody."""
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_HARDENED: Object = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+_OVERRULED = ("nodeSelector", "affinity", "topologySpreadConstraints")
+"""Where it runs is decided: a kubelet would turn a pod away that asks for another place."""
+
+
+class CannotStart(Exception):
+    """A worker that cannot be started at all; the text is for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What all pods of this engine have in common."""
+
+    image: str
+    """Grus's own: for the container that prepares a worker, and for jobs that name none."""
+    epoch: int
+    rules: Rules = field(default_factory=Rules)
+    template: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The part of one GPU that a worker gets."""
+
+    uuid: str
+    memory: int
+    """Bytes that it may use."""
+    of: int
+    """Bytes of the whole GPU."""
+
+
+def pod(
+    worker: WorkerSpec,
+    home: Home,
+    recipe: Recipe,
+    *,
+    slice_: Slice | None = None,
+    control: str | None = None,
+    restricted: bool = False,
+) -> Object:
+    """As it is created. Raises CannotStart. `restricted`: its namespace lets nobody be root."""
+    if not worker.argv or not worker.argv[0]:
+        raise CannotStart("there is no command to run")
+    suggested = _suggested(worker, recipe, restricted=restricted)
+    wished = merged(merged(suggested, recipe.template), of_text(worker.pod))
+    spec = {name: value for name, value in wished["spec"].items() if name not in _OVERRULED}
+    first, *others = (_without_gpus(one, recipe.rules.resource) for one in spec["containers"])
+    spec |= {
+        "containers": [merged(first, _main(worker, home, recipe, slice_)), *others],
+        "initContainers": [_without_gpus(one, recipe.rules.resource) for one in spec["initContainers"]],
+        "nodeName": worker.node,
+        "schedulerName": SCHEDULER,
+        "restartPolicy": "Never",
+        "shareProcessNamespace": True,  # so that no program is process 1, which ignores SIGTERM by default
+        "terminationGracePeriodSeconds": seconds(worker.grace),
+        "hostname": pod_name(home, worker.id),
+        "subdomain": service_name(worker),
+    }
+    return {"metadata": _metadata(worker, home, recipe, wished, slice_, control), "spec": spec}
+
+
+def pod_name(home: Home, worker: WorkerId) -> str:
+    """Out of the job's name and the worker's id: the same worker has the same name for ever.
+
+    The end of the job's id is in it, for a job of the same name may have been there before.
+    """
+    job, _, rest = worker.partition(".")
+    tail = f"-{job[-_TAIL:]}-{rest.replace('.', '-')}" if rest else f"-{job}"
+    name = home.name + tail
+    if len(name) <= LONGEST_NAME and _NAME.fullmatch(name):
+        return name
+    digest = hashlib.sha256(f"{home.name} {worker}".encode()).hexdigest()[:10]
+    kept = re.sub(r"[^a-z0-9-]+", "-", home.name.lower())[: LONGEST_NAME - len(digest) - 3].strip("-")
+    return f"{kept or 'w'}-{digest}"
+
+
+def service_name(worker: WorkerSpec) -> str:
+    return f"grus-{worker.job}"
+
+
+def service(worker: WorkerSpec, home: Home) -> Object:
+    """By which the workers of a job find each other by name, whether they are ready or not."""
+    return {
+        "metadata": {
+            "name": service_name(worker),
+            "namespace": home.namespace,
+            "labels": {JOB: worker.job},
+            "ownerReferences": _owners(home),
+        },
+        "spec": {
+            "clusterIP": "None",
+            "selector": {JOB: worker.job},
+            "publishNotReadyAddresses": True,
+        },
+    }
+
+
+def wants_service(worker: WorkerSpec) -> bool:
+    """Whether it has peers."""
+    return worker.first is not None and dict(worker.env).get("WORLD_SIZE", "1") != "1"
+
+
+def seconds(grace: float) -> int:
+    """Whole ones, for Kubernetes knows no others; never 0, which would mean: forget it, wherever it is."""
+    return max(1, math.ceil(grace))
+
+
+def _metadata(
+    worker: WorkerSpec,
+    home: Home,
+    recipe: Recipe,
+    wished: Mapping[str, Any],
+    slice_: Slice | None,
+    control: str | None,
+) -> Object:
+    theirs = wished.get("metadata") or {}
+    notes = {
+        WORKER: worker.id,
+        ATTEMPT: str(worker.attempt),
+        EPOCH: str(recipe.epoch),
+        DEVICES: ",".join(worker.devices),
+    }
+    if slice_ is not None or worker.gpu_memory:
+        notes[GPU_MEMORY] = str(slice_.memory if slice_ is not None else worker.gpu_memory)
+    if control is not None:
+        notes[CONTROL] = control
+    labels: dict[str, str] = {JOB: worker.job}
+    role = worker.id.split(".")[2:3]
+    if role:
+        labels[ROLE] = role[0]
+    return {
+        "name": pod_name(home, worker.id),
+        "namespace": home.namespace,
+        "labels": {**(theirs.get("labels") or {}), **labels},
+        "annotations": {**(theirs.get("annotations") or {}), **notes},
+        "finalizers": [WORKER],
+        "ownerReferences": _owners(home),
+    }
+
+
+def _owners(home: Home) -> list[Object]:
+    if not home.uid:
+        return []
+    kind = {"apiVersion": GPU_JOBS.api_version, "kind": GPU_JOBS.name}
+    return [{**kind, "name": home.name, "uid": home.uid, "controller": True}]
+
+
+def _suggested(worker: WorkerSpec, recipe: Recipe, *, restricted: bool) -> Object:
+    """What a job and a cluster may change."""
+    user = {"runAsNonRoot": True, "runAsUser": _ANY_USER} if restricted else {}
+    environment = [{"name": name, "value": _literal(value)} for name, value in worker.env]
+    volumes, mounts, first_mounts, first_env = _code(worker)
+    talk = {"name": VOLUME, "mountPath": FOLDER}
+    return {
+        "spec": {
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}, **user},
+            "tolerations": recipe.rules.all_tolerations(),
+            "initContainers": [
+                {
+                    "name": PREPARE,
+                    "image": recipe.image,
+                    "command": ["python", "-m", "grus.kubernetes.prepare"],
+                    "env": first_env,
+                    "securityContext": _HARDENED,
+                    "terminationMessagePolicy": "FallbackToLogsOnError",
+                    "volumeMounts": [talk, *first_mounts],
+                }
+            ],
+            "containers": [
+                {
+                    "name": MAIN,
+                    "image": worker.image or recipe.image,
+                    "env": environment,
+                    "securityContext": _HARDENED,
+                    "volumeMounts": [talk, {"name": SHARED_MEMORY, "mountPath": "/dev/shm"}, *mounts],  # noqa: S108 - where libraries look for it
+                }
+            ],
+            "volumes": [
+                {"name": VOLUME, "emptyDir": {}},
+                # The 64 MB that a container has by itself are too little for loaders of data.
+                {"name": SHARED_MEMORY, "emptyDir": {"medium": "Memory"}},
+                *volumes,
+            ],
+        }
+    }
+
+
+def _code(worker: WorkerSpec) -> tuple[list[Object], list[Object], list[Object], list[Object]]:
+    """Volumes; mounts of the worker; mounts and variables of the container that unpacks the code."""
+    if not worker.workdir.startswith(BUNDLE):
+        return [], [], [], []
+    try:
+        pieces = bundle_volume(worker.workdir)
+    except Broken as why:
+        raise CannotStart(f"{worker.workdir}: {why}") from why
+    code = {"name": CODE_VOLUME, "mountPath": CODE_FOLDER}
+    return (
+        [pieces, {"name": CODE_VOLUME, "emptyDir": {}}],
+        [code],
+        [code, {"name": BUNDLE_VOLUME, "mountPath": BUNDLE_FOLDER, "readOnly": True}],
+        [{"name": BUNDLE_VARIABLE, "value": worker.workdir}],
+    )
+
+
+def _main(worker: WorkerSpec, home: Home, recipe: Recipe, slice_: Slice | None) -> Object:
+    """What only Grus may say of the worker's container."""
+    folder = CODE_FOLDER if worker.workdir.startswith(BUNDLE) else worker.workdir
+    return {
+        "command": [_literal(word) for word in worker.argv],
+        "args": [],
+        "env": [*_variables(worker, home, slice_)],
+        "resources": _resources(worker, recipe.rules.resource),
+        **({"workingDir": folder} if folder else {}),
+    }
+
+
+def _variables(worker: WorkerSpec, home: Home, slice_: Slice | None) -> list[Object]:
+    known = dict(worker.env)
+    found = {
+        "GRUS_CONTROL": f"{FOLDER}/{CONTROL_FILE}",
+        "GRUS_REPORT": f"{FOLDER}/{REPORT_FILE}",
+        "GRUS_BELL": f"{FOLDER}/{BELL_FILE}",
+        **_gpu_variables(worker, slice_),
+    }
+    if "LOCAL_RANK" in known:
+        found["LOCAL_RANK"] = "0"  # a pod is a machine of its own: it sees its own GPUs only
+    if worker.first is not None and "MASTER_ADDR" in known:
+        first = pod_name(home, worker.first)
+        found["MASTER_ADDR"] = first if worker.first == worker.id else f"{first}.{service_name(worker)}"
+    variables: list[Object] = [{"name": name, "value": value} for name, value in found.items()]
+    address = {"fieldRef": {"fieldPath": "status.podIP"}}
+    return [*variables, {"name": "GRUS_HOST", "valueFrom": address}]
+
+
+def _gpu_variables(worker: WorkerSpec, slice_: Slice | None) -> dict[str, str]:
+    if slice_ is not None:
+        part = min(1.0, slice_.memory / slice_.of) if slice_.of else 1.0
+        return {
+            "NVIDIA_VISIBLE_DEVICES": slice_.uuid,
+            "CUDA_VISIBLE_DEVICES": slice_.uuid,
+            "GRUS_GPU_MEMORY_FRACTION": f"{part:.6f}",
+        }
+    if not worker.devices:
+        return {"NVIDIA_VISIBLE_DEVICES": NO_GPU, "CUDA_VISIBLE_DEVICES": ""}
+    # The kubelet chooses which; inside the container they count from 0.
+    return {
+        "CUDA_VISIBLE_DEVICES": ",".join(str(number) for number in range(len(worker.devices))),
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }
+
+
+def sliced(worker: WorkerSpec) -> bool:
+    return bool(worker.devices) and 0 < worker.share < GPU
+
+
+def _resources(worker: WorkerSpec, resource: str) -> Object:
+    limits: dict[str, str] = {}
+    requests: dict[str, str] = {}
+    if worker.devices and not sliced(worker):
+        limits[resource] = requests[resource] = str(len(worker.devices))
+    if worker.memory:
+        limits["memory"] = requests["memory"] = str(worker.memory)
+    if worker.cpu:
+        requests["cpu"] = f"{worker.cpu}m"
+    return {"limits": limits, "requests": requests}
+
+
+def _without_gpus(container: Mapping[str, Any], resource: str) -> Object:
+    """Nobody helps himself to GPUs: by asking the kubelet, or by asking NVIDIA's runtime."""
+    resources = {
+        part: {name: value for name, value in amounts.items() if name != resource}
+        for part, amounts in (container.get("resources") or {}).items()
+    }
+    variables = [one for one in container.get("env") or () if one.get("name") != "NVIDIA_VISIBLE_DEVICES"]
+    return {**container, "resources": resources, "env": variables}
+
+
+def _literal(text: str) -> str:
+    """So that the kubelet does not take `$(…)` or `$$` for something of its own."""
+    return text.replace("$", "$$")

@@ -1,0 +1,257 @@
+"""Follows the pods of the workers and says what becomes of them.
+
+Records change under `lock` only, and listeners hear of changes from one thread, in order. What time alone
+changes (a node's silence, a last word that does not come) is looked at by the same thread, a few times a
+second.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from grus.engines.kubernetes import records, states
+from grus.engines.kubernetes.pool import Pool
+from grus.engines.kubernetes.records import Record
+from grus.engines.kubernetes.reservations import device_of
+from grus.kubernetes.kinds import Object
+from grus.kubernetes.names import RESERVATION
+from grus.model.identifiers import DeviceId, WorkerId
+from grus.model.jobs import Exit
+from grus.model.ports import WorkerState, WorkerStatus
+
+logger = logging.getLogger(__name__)
+
+TURN = 0.25
+"""Seconds between two looks at what time alone changes."""
+
+
+class Watcher:
+    """Lives from `Engine.open` to `Engine.close`."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        resource: str,
+        within: str,
+        system: str,
+        tell: Callable[[WorkerStatus], None],
+    ) -> None:
+        self.lock = threading.RLock()
+        self.records: dict[WorkerId, Record] = {}
+        self.forgotten: dict[WorkerId, str] = {}
+        """Uid of the pod of each worker that is forgotten while its pod is still there."""
+        self.reservations: dict[DeviceId, Object] = {}
+        self.leaving: dict[DeviceId, bool] = {}
+        """Places whose reservation is being removed, and whether by force."""
+        self._slices: dict[DeviceId, set[WorkerId]] = {}
+        """Who lives (or is about to) on a part of each place."""
+        self.on_doom: Callable[[Record, Exit], None] = _nobody
+        self.on_end: Callable[[Record, WorkerStatus], None] = _nobody
+        self.on_unused: Callable[[DeviceId, bool], None] = _nobody
+        self._pool = pool
+        self._resource = resource
+        self._within = within
+        self._system = system
+        self._tell = tell
+        self._news: deque[WorkerStatus] = deque()
+        self._wake = threading.Event()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="grus-engine", daemon=True)
+
+    def start(self) -> None:
+        """From here on changes are told; who reads the workers now sees what was there."""
+        with self.lock:
+            self._news.clear()
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closed = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    # -------------------------------------------------------------------------------- what is seen
+
+    def pod_changed(self, what: str, pod: Object) -> None:
+        self._pool.pod_changed(what, pod)
+        if RESERVATION in (pod["metadata"].get("labels") or {}):
+            self._reservation_changed(what, pod)
+        worker = states.worker_of(pod)
+        if worker is None or (self._within and pod["metadata"].get("namespace") != self._within):
+            return
+        with self.lock:
+            if self.forgotten.get(worker) == pod["metadata"]["uid"]:
+                if what == "DELETED":
+                    del self.forgotten[worker]
+                return
+            record = self.records.get(worker)
+            if what == "DELETED":
+                if record is not None and record.pod is not None and _same(record.pod, pod):
+                    self._removed(record, pod)
+                return
+            if record is None:
+                record = records.found(pod, self._resource)
+                self.add(record)
+            elif record.pod is not None and not _same(record.pod, pod):
+                return  # another one of the same name: not ours
+            self.look(record, pod)
+
+    def node_changed(self, what: str, node: Object) -> None:
+        self._pool.node_changed(what, node)
+        if what == "DELETED":
+            self._look_at_nodes([node["metadata"]["name"]])
+
+    def add(self, record: Record) -> None:
+        """A worker that was not known. Under `lock`."""
+        self.records[record.status.id] = record
+        if record.sliced:
+            for device in record.devices:
+                self._slices.setdefault(device, set()).add(record.status.id)
+
+    def look(self, record: Record, pod: Object | None = None) -> None:
+        """Take in what is known of a worker, a new state of its pod or none. Under `lock`."""
+        if pod is not None and (record.pod is None or _newer(pod, record.pod)):
+            records.take(record, pod)
+        if record.ended or record.pod is None or record.ending is not None:
+            return
+        view = states.view(record.pod, record.moments, time.time(), self._pool.gone(record.node))
+        record.moments, record.again = view.moments, view.again
+        if view.doomed is not None and not record.doomed:
+            record.doomed = True
+            self.on_doom(record, view.doomed)
+        if view.status.state is WorkerState.ENDED:
+            if not record.judged:
+                record.judged = True
+                self.on_end(record, view.status)
+        elif view.status != record.status:
+            record.status = view.status
+            self._report(view.status)
+
+    def end(self, record: Record, status: WorkerStatus) -> None:
+        """The end of a worker, as known from anywhere; only the first word counts."""
+        with self.lock:
+            if record.ended or record.ending is not None:
+                return
+            record.ending = status
+            for device in record.devices if record.sliced else ():
+                self._slices.get(device, set()).discard(status.id)
+                self._release(device)
+            if not self._holds_reservation(record):
+                self._finish(record)
+
+    def end_as(self, record: Record, exit_: Exit) -> None:
+        """The same where there is no pod (any more) that says it."""
+        said = replace(record.status, state=WorkerState.ENDED, exit=exit_, ended_at=time.time())
+        self.end(record, said)
+
+    # -------------------------------------------------------------------------------- reservations
+
+    def _reservation_changed(self, what: str, pod: Object) -> None:
+        device = device_of(pod)
+        if not device or pod["metadata"].get("namespace") != self._system:
+            return
+        with self.lock:
+            if what != "DELETED":
+                self.reservations[device] = pod
+                return
+            self.reservations.pop(device, None)
+            self.leaving.pop(device, None)
+            self._finish_those_who_wait()
+
+    def _finish_those_who_wait(self) -> None:
+        for record in list(self.records.values()):
+            if record.ending is not None and not self._holds_reservation(record):
+                self._finish(record)
+
+    def _holds_reservation(self, record: Record) -> bool:
+        """Whether a GPU is still reserved for slices of which this was the last. Under `lock`."""
+        return record.sliced and any(
+            device in self.reservations and not self._slices.get(device) and not self._gone(device)
+            for device in record.devices
+        )
+
+    def _gone(self, device: DeviceId) -> bool:
+        return bool(self._pool.gone(device.rpartition("/")[0]))
+
+    def _release(self, device: DeviceId) -> None:
+        """Have a reservation removed that no slice needs (any more). Under `lock`."""
+        if device not in self.reservations or self._slices.get(device):
+            return
+        by_force = self._gone(device)
+        if device not in self.leaving or (by_force and not self.leaving[device]):
+            self.leaving[device] = by_force
+            self.on_unused(device, by_force)
+
+    def _release_unused(self) -> None:
+        """Somebody died between the end of a slice and that of its reservation, or a node did."""
+        with self.lock:
+            for device in list(self.reservations):
+                self._release(device)
+            if self.leaving:
+                self._finish_those_who_wait()
+
+    # ---------------------------------------------------------------------------------- the thread
+
+    def _run(self) -> None:
+        while not self._closed:
+            self._wake.wait(TURN)
+            self._wake.clear()
+            try:
+                self._look_at_due()
+                while self._news:
+                    self._tell(self._news.popleft())
+            except Exception:  # the edge of a thread without which the engine would be blind
+                logger.exception("the engine's watcher failed; it goes on")
+
+    def _look_at_due(self) -> None:
+        now = time.time()
+        with self.lock:
+            for record in self.records.values():
+                if record.again is not None and record.again <= now:
+                    self.look(record)
+        self._look_at_nodes(node for node in self._pool.silent() if self._pool.gone(node))
+        self._release_unused()
+
+    def _look_at_nodes(self, nodes: Iterable[str]) -> None:
+        names = frozenset(nodes)
+        if not names:
+            return
+        with self.lock:
+            for record in list(self.records.values()):
+                if record.node in names:
+                    self.look(record)
+
+    def _removed(self, record: Record, pod: Object) -> None:
+        if record.ended or record.judged:
+            return
+        record.judged = True
+        records.take(record, pod)
+        self.end_as(record, states.removed(pod))
+
+    def _finish(self, record: Record) -> None:
+        """Tell the end; that it ran comes first, for it may have ended faster than anybody looked."""
+        status, record.ending = record.ending, None
+        assert status is not None
+        if record.status.state is WorkerState.STARTING and status.started_at is not None:
+            self._report(replace(status, state=WorkerState.RUNNING, ended_at=None, exit=None))
+        record.status, record.again = status, None
+        self._report(status)
+
+    def _report(self, status: WorkerStatus) -> None:
+        self._news.append(status)
+        self._wake.set()
+
+
+def _same(one: Object, other: Object) -> bool:
+    return bool(one["metadata"]["uid"] == other["metadata"]["uid"])
+
+
+def _newer(one: Object, other: Object) -> bool:
+    return int(one["metadata"]["resourceVersion"]) >= int(other["metadata"]["resourceVersion"])
+
+
+def _nobody(*_: object) -> None:
+    """Nobody has asked to be told."""
