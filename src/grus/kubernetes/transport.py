@@ -32,6 +32,8 @@ CONNECT = 5.0
 """Seconds for a connection to be made."""
 ANSWER = 30.0
 """Seconds for an answer to begin: a big list takes the server a while."""
+STREAMS = 32
+"""Connections that are kept for streams; there may be more of them at a time."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 _LATER = frozenset({429, 500, 502, 503, 504})
 """Answers that mean: not now."""
@@ -55,7 +57,7 @@ class Transport:
         self.access = access
         self._prefix = urlsplit(access.server).path.rstrip("/")
         self._requests = self._pool(connections, wait=True)
-        self._streams = self._pool(1, wait=False)
+        self._streams = self._pool(STREAMS, wait=False)
         self._closed = threading.Event()
 
     def send(
