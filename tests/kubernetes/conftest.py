@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from lightkube import Client
@@ -21,18 +22,25 @@ def cluster() -> Iterator[Cluster]:
         yield started
 
 
+@contextmanager
+def real_nodes(kind: str) -> Iterator[Cluster]:
+    """For tests that need the nodes for themselves; the others share `nodes`."""
+    if os.environ.get("GRUS_KUBECONFIG"):
+        pytest.skip(
+            "GRUS_KUBECONFIG names a cluster whose nodes lack the image and the pretend GPUs of these tests"
+        )
+    grace = "kube-controller-manager:--node-monitor-grace-period=8s"
+    with shared(kind, "--nodes", str(NODES), "--gpus", str(GPUS), "--flag", grace) as started:
+        yield started
+
+
 @pytest.fixture(scope="session")
 def nodes() -> Iterator[Cluster]:
     """A whole cluster with real nodes, node1 and node2, of four pretend GPUs each; only root can have it.
 
     Nodes that fall silent are given up after 8 s instead of 40.
     """
-    if os.environ.get("GRUS_KUBECONFIG"):
-        pytest.skip(
-            "GRUS_KUBECONFIG names a cluster whose nodes lack the image and the pretend GPUs of these tests"
-        )
-    grace = "kube-controller-manager:--node-monitor-grace-period=8s"
-    with shared("nodes", "--nodes", str(NODES), "--gpus", str(GPUS), "--flag", grace) as started:
+    with real_nodes("nodes") as started:
         yield started
 
 

@@ -72,10 +72,10 @@ def unprivileged(pod: Object) -> Object:
 def test_a_worker_without_rights_and_who_looks_at_its_pod_understand_each_other(
     api: Api, nodes_namespace: str
 ) -> None:
-    pod = unprivileged(a_worker("speaks", SPEAKS, node="node1", gpus=2, notes={CONTROL: "orders"}))
+    pod = unprivileged(a_worker("speaks", SPEAKS, node="node1", gpus=1, notes={CONTROL: "orders"}))
     worker = Watched(api, nodes_namespace, pod)
     worker.until_note(SAID, lambda said: said == "began with orders")
-    worker.until_note(UUIDS, lambda uuids: uuids is not None and uuids.count("GPU-") == 2)
+    worker.until_note(UUIDS, lambda uuids: uuids is not None and uuids.count("GPU-") == 1)
     until(lambda: worker.uid in usage(api), "its use is told")
     cpu, memory, _, gpu_memory = usage(api)[worker.uid]
     assert cpu > 0
