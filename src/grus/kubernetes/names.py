@@ -38,6 +38,10 @@ OVER = f"{PREFIX}over"
 # -------------------------------------------------------------------------------- on the agent's own pod
 AGENT = f"{PREFIX}agent"
 """Label of the node agents' pods: "true"."""
+ASKED = f"{PREFIX}asked"
+"""Annotation, by the engine when it takes over: any word, to be repeated in ANSWERED."""
+ANSWERED = f"{PREFIX}answered"
+"""Annotation, by the agent: all that workers had said when this word was asked for is on their pods."""
 USAGE = f"{PREFIX}usage"
 """Annotation, JSON: {"at": unix seconds, "pods": {pod uid: [CPU seconds, bytes, GPU share, GPU bytes]}}.
 

@@ -15,6 +15,8 @@ from grus.kubernetes.agent.measuring import PretendGpus
 from grus.kubernetes.agent.volume import place
 from grus.kubernetes.agent.writing import Address
 from grus.kubernetes.names import (
+    ANSWERED,
+    ASKED,
     ATTACHED_FILE,
     BELL_FILE,
     CONTROL,
@@ -45,9 +47,13 @@ class Notes:
 
     def __init__(self) -> None:
         self.said: list[tuple[Address, dict[str, str]]] = []
+        self.busy = False
 
     def put(self, pod: Address, notes: dict[str, str]) -> None:
         self.said.append((pod, dict(notes)))
+
+    def quiet(self) -> bool:
+        return not self.busy
 
     def drop(self, pod: Address) -> None:
         self.said = [one for one in self.said if one[0] != pod]
@@ -262,3 +268,22 @@ def test_pods_that_are_done_with_cost_nothing(node: Node) -> None:
     node.loop.round()
     tracked = node.loop._pods[UID]
     assert node.loop._pause(tracked, time.monotonic()) == LONG
+
+
+def test_who_asks_is_answered_once_all_that_was_said_is_on_its_way(node: Node) -> None:
+    node.prepared()
+    node.change("ADDED", status=RUNNING)
+    node.loop.round()
+    node.say("without a bell")
+    node.notes.busy = True
+    me = {"namespace": ME.namespace, "name": ME.name, "uid": ME.uid, "annotations": {ASKED: "2-a"}}
+    node.loop.change("MODIFIED", {"metadata": me})
+    assert node.loop.round() == QUICK
+    assert node.notes.of()[SAID] == "without a bell"
+    assert ANSWERED not in node.notes.of(ME.uid)
+    node.notes.busy = False
+    node.loop.round()
+    assert node.notes.of(ME.uid)[ANSWERED] == "2-a"
+    before = len(node.notes.said)
+    node.loop.round()
+    assert len(node.notes.said) == before

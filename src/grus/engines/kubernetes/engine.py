@@ -5,6 +5,7 @@ nothing for the workers. No method waits for the cluster, but for `open`, and `l
 """
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from grus.engines.kubernetes import records
+from grus.engines.kubernetes.agents import Agents
 from grus.engines.kubernetes.fence import Fence
 from grus.engines.kubernetes.hands import Hands
 from grus.engines.kubernetes.lanes import Lanes
@@ -20,7 +22,6 @@ from grus.engines.kubernetes.logs import Logs
 from grus.engines.kubernetes.nodes import Rules
 from grus.engines.kubernetes.pods import Recipe
 from grus.engines.kubernetes.pool import Pool
-from grus.engines.kubernetes.usage import Agents
 from grus.engines.kubernetes.watcher import Watcher
 from grus.engines.local.logfiles import read
 from grus.kubernetes.api import Api
@@ -44,6 +45,8 @@ CALLS = 8
 """Calls to the API server at a time."""
 FIRST_LIST = 60.0
 """Seconds for the first look at the cluster."""
+ANSWERS = 2.0
+"""Seconds that node agents have to tell what was said while nobody listened."""
 LAST_COPY = 10.0
 """Seconds that a reader waits for the log of a worker that is just being forgotten."""
 
@@ -126,6 +129,7 @@ class KubernetesEngine:
             for reflector in reflectors:
                 reflector.close()
             raise
+        self._ask_agents(watcher, hands, epoch)
         watcher.start()
         self._opened = _Open(fence, watcher, lanes, hands, tuple(reflectors))
 
@@ -142,6 +146,21 @@ class KubernetesEngine:
     def _wait(self, reflector: Reflector) -> None:
         if not reflector.wait_synced(FIRST_LIST):
             raise Unreachable(f"the cluster could not be listed within {FIRST_LIST:.0f} s")
+
+    def _ask_agents(self, watcher: Watcher, hands: Hands, epoch: int) -> None:
+        """Have told what workers have said while nobody listened, before anybody looks at them."""
+        with watcher.lock:
+            nodes = {
+                record.node
+                for record in watcher.records.values()
+                if record.status.state is WorkerState.RUNNING and not self._pool.silent() & {record.node}
+            }
+        agents = self._agents.on(nodes)
+        word = f"{epoch}-{secrets.token_hex(4)}"
+        for agent in agents:
+            hands.ask(agent, word)
+        if not self._agents.wait_for({agent["metadata"]["name"] for agent in agents}, word, ANSWERS):
+            logger.warning("not all node agents have answered; what their workers said comes as news")
 
     def _now(self) -> _Open:
         if self._opened is None:

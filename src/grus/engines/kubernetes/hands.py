@@ -22,7 +22,7 @@ from grus.engines.local.layout import safe_name
 from grus.kubernetes.api import Api
 from grus.kubernetes.homes import Home
 from grus.kubernetes.kinds import PODS, SERVICES, Object
-from grus.kubernetes.names import CONTROL, KILL_AT, VERDICT, WORKER
+from grus.kubernetes.names import ASKED, CONTROL, KILL_AT, VERDICT, WORKER
 from grus.kubernetes.refusals import Conflicts, Exists, Forbidden, Missing, Refused, Unreachable
 from grus.model.errors import NotFound
 from grus.model.identifiers import DeviceId, JobId
@@ -274,6 +274,16 @@ class Hands:
         with suppress(Missing, Conflicts):
             body = {"metadata": {"annotations": {CONTROL: control}, "uid": metadata["uid"]}}
             self._take(record, self._api.patch(PODS, metadata["name"], body, metadata["namespace"]), control)
+
+    def ask(self, agent: Object, word: str) -> None:
+        """Have a node agent repeat a word once all that its workers have said is told."""
+        name, namespace = agent["metadata"]["name"], agent["metadata"]["namespace"]
+
+        def ask() -> None:
+            with suppress(Missing):
+                self._api.patch(PODS, name, {"metadata": {"annotations": {ASKED: word}}}, namespace)
+
+        self._lanes.submit(("agent", name), ask)
 
     def _judge(self, record: Record, status: WorkerStatus) -> None:
         """Its end, in the light of its log where that may say more; under the watcher's lock."""

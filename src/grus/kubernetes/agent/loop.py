@@ -21,7 +21,7 @@ from grus.kubernetes.agent.processes import Processes
 from grus.kubernetes.agent.tracked import Tracked
 from grus.kubernetes.agent.volume import Volume, place
 from grus.kubernetes.agent.writing import Address, Writer
-from grus.kubernetes.names import OVER, READ, SAID, USAGE, UUIDS
+from grus.kubernetes.names import ANSWERED, ASKED, OVER, READ, SAID, USAGE, UUIDS
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +59,10 @@ class Loop:
         self._meter = Meter(self._groups, gpus)
         self._processes = Processes(places.proc)
         self._pods: dict[str, Tracked] = {}
+        self._asked = self._answered = ""
+        """What a new controller wants to hear once it can know all that was said, and what it has heard."""
+        self._looked = ""
+        """For whose sake all reports were last read."""
         self._guard = threading.Lock()
         self._news: list[tuple[str, Mapping[str, Any]]] = []
         self._closed = False
@@ -101,7 +105,10 @@ class Loop:
             self._name_gpus(tracked)
             self._kill(tracked)
             self._conclude(tracked)
+        self._answer(now)
         self._measure(now)
+        if self._asked != self._answered:
+            return QUICK
         return min([self._pause(tracked, now) for tracked in self._pods.values()] + [self._meter.pause(now)])
 
     # ------------------------------------------------------------------------------- steps of a round
@@ -112,6 +119,7 @@ class Loop:
         with self._guard:
             news, self._news = self._news, []
         for event, pod in news:
+            self._hear_question(pod)
             found = wanted(pod)
             if found is None:
                 continue
@@ -122,6 +130,27 @@ class Loop:
                 self._pods[found.uid] = Tracked(found, time.monotonic())
             else:
                 tracked.wanted = found
+
+    def _hear_question(self, pod: Mapping[str, Any]) -> None:
+        metadata = pod["metadata"]
+        if self._me is not None and (metadata["namespace"], metadata["name"]) == (
+            self._me.namespace,
+            self._me.name,
+        ):
+            self._asked = (metadata.get("annotations") or {}).get(ASKED, "")
+
+    def _answer(self, now: float) -> None:
+        """Once everything that workers have said by now is on their pods, whoever asked may know."""
+        if self._asked == self._answered or self._me is None:
+            return
+        if self._looked != self._asked:
+            self._looked = self._asked
+            for tracked in self._pods.values():
+                if tracked.volume is not None and not tracked.read:
+                    self._tell_report(tracked, now)
+        if self._writer.quiet():
+            self._answered = self._asked
+            self._writer.put(self._me, {ANSWERED: self._asked})
 
     def _forget(self, uid: str) -> None:
         tracked = self._pods.pop(uid, None)

@@ -67,6 +67,11 @@ class Writer:
             if waiting is not None:
                 waiting.notes.clear()
 
+    def quiet(self) -> bool:
+        """Whether all is said."""
+        with self._change:
+            return not self._pending
+
     def close(self) -> None:
         """Say what is waiting, once, and end."""
         with self._change:

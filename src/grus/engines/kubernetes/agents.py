@@ -1,13 +1,13 @@
-"""What the node agents say that workers use. Pure but for the memory of what was read last."""
+"""The node agents, as their pods show them: what workers use, and whether all that they said is told."""
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from grus.kubernetes.kinds import Object
-from grus.kubernetes.names import AGENT, USAGE
+from grus.kubernetes.names import AGENT, ANSWERED, USAGE
 from grus.model.identifiers import WorkerId
 from grus.model.ports import Usage
 
@@ -24,7 +24,8 @@ class Agents:
     """The node agents' pods. Any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._pods: dict[str, Object] = {}
         self._texts: dict[str, str] = {}
         self._said: dict[str, Said] = {}
 
@@ -32,20 +33,44 @@ class Agents:
         metadata = pod["metadata"]
         if AGENT not in (metadata.get("labels") or {}):
             return
+        name = metadata["name"]
         text = (metadata.get("annotations") or {}).get(USAGE, "")
-        with self._lock:
+        with self._changed:
             if what == "DELETED":
-                self._texts.pop(metadata["name"], None)
-                self._said.pop(metadata["name"], None)
-            elif text != self._texts.get(metadata["name"]):
-                self._texts[metadata["name"]] = text
-                said = read(text)
+                for table in (self._pods, self._texts, self._said):
+                    table.pop(name, None)
+            else:
+                self._pods[name] = pod
+                said = read(text) if text != self._texts.get(name) else None
+                self._texts[name] = text
                 if said is not None:
-                    self._said[metadata["name"]] = said
+                    self._said[name] = said
+            self._changed.notify_all()
+
+    def on(self, nodes: Collection[str]) -> list[Object]:
+        """The pods of the agents that run on these nodes."""
+        with self._changed:
+            return [
+                pod
+                for pod in self._pods.values()
+                if (pod.get("spec") or {}).get("nodeName") in nodes
+                and (pod.get("status") or {}).get("phase") == "Running"
+                and not pod["metadata"].get("deletionTimestamp")
+            ]
+
+    def wait_for(self, names: Collection[str], word: str, timeout: float) -> bool:
+        """Until these agents have repeated the word (or are gone); whether they have."""
+
+        def answered() -> bool:
+            there = (self._pods[name]["metadata"] for name in names if name in self._pods)
+            return all((metadata.get("annotations") or {}).get(ANSWERED) == word for metadata in there)
+
+        with self._changed:
+            return self._changed.wait_for(answered, timeout)
 
     def usage(self, workers: Mapping[str, WorkerId]) -> tuple[Usage, ...]:
         """Of these workers, given by the uids of their pods."""
-        with self._lock:
+        with self._changed:
             found = [
                 usage(workers[uid], said.at, figures)
                 for said in self._said.values()
