@@ -1,16 +1,26 @@
-"""The Kubernetes store keeps every promise of the contract, on a real API server."""
+"""The Kubernetes store keeps every promise of the contract on a real API server, and shows jobs to people."""
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
 from grus.kubernetes.api import Api
-from grus.kubernetes.kinds import NODES
+from grus.kubernetes.kinds import GPU_JOBS, NODES
 from grus.kubernetes.refusals import Exists
+from grus.model.identifiers import DeviceId, NodeId
+from grus.model.jobs import Phase, Seat
 from grus.model.ports import Store
+from grus.model.resources import GPU
 from grus.store.kubernetes.store import KubernetesStore
 from tests.contracts.store_contract import StoreContract
+from tests.kubernetes.clusters import Cluster, until
+from tests.kubernetes.store.clusters import NAMESPACE
+from tests.kubernetes.store.conftest import Opener
+from tests.store.builders import a_job, an_event, done, stored
+
+SEAT = Seat("worker", 0, NodeId("node1"), (DeviceId("node1/0"),), GPU)
 
 
 class TestKubernetesStore(StoreContract):
@@ -22,3 +32,49 @@ class TestKubernetesStore(StoreContract):
         store = KubernetesStore(empty)
         yield store
         store.close()
+
+
+def test_kubectl_shows_waits_for_and_describes_a_job_made_by_other_ways(
+    open_store: Opener, alone: Cluster
+) -> None:
+    store = open_store()
+    [job] = stored(store, a_job("j1"))
+    name = store.home(job.id).name
+    assert name == "resnet-j1"
+    assert alone.kubectl("get", "gj", name, "--no-headers").split()[:5] == [
+        *(name, "vision", "pending", "0", "1")
+    ]
+    job = done(store.replace(replace(job, phase=Phase.STARTING, seats=(SEAT,)), an_event(job, "starting")))
+    job = done(store.replace(replace(job, phase=Phase.RUNNING), an_event(job, "running")))
+    alone.kubectl("wait", "gj", name, "--for=condition=Running", "--timeout=5s")
+    assert alone.kubectl("get", "gj", name, "--no-headers").split()[2:4] == ["running", "1"]
+    done(store.replace(replace(job, phase=Phase.SUCCEEDED, seats=(), ended_at=2000.0), an_event(job, "done")))
+    for condition in ("Running=False", "Complete", "Finished"):
+        alone.kubectl("wait", "gj", name, f"--for=condition={condition}", "--timeout=5s")
+    until(lambda: "It was running." in alone.kubectl("describe", "gj", name), "the events are told")
+    assert "End Time:" in alone.kubectl("describe", "gj", name)
+
+
+def test_a_job_that_a_person_applied_is_recorded_in_that_object(
+    open_store: Opener, alone: Cluster, empty: Api
+) -> None:
+    store = open_store()
+    manifest = """
+        apiVersion: grus.dev/v1alpha1
+        kind: GpuJob
+        metadata: {name: mine}
+        spec: {queue: vision, run: python train.py}
+    """
+    seen: list[str] = []
+    store.watch(lambda what, item: seen.append(item["metadata"]["name"]))
+    alone.kubectl("apply", "-f", "-", stdin=manifest)
+    until(lambda: "mine" in seen, "whoever watches has heard")
+    assert store.jobs() == []
+    item = empty.get(GPU_JOBS, "mine", NAMESPACE)
+    alone.kubectl("annotate", "gj", "mine", "note=changed-meanwhile")
+    item["status"] = {"observedGeneration": 1}
+    job = done(store.admit(a_job("jmine"), an_event(), item))
+    assert (job.version, store.jobs()) == (1, [job])
+    assert store.home(job.id).name == "mine"
+    assert empty.get(GPU_JOBS, "mine", NAMESPACE)["status"]["observedGeneration"] == 1
+    alone.kubectl("wait", "gj", "mine", "--for=condition=Admitted", "--timeout=5s")

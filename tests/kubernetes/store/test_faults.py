@@ -15,7 +15,7 @@ from grus.kubernetes.kinds import GPU_JOBS
 from grus.model.errors import BadInput, StoreFailed
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job
-from grus.store import batch
+from grus.store import batch, mirror
 from grus.store.kubernetes import records
 from grus.store.kubernetes.store import KubernetesStore
 from tests.kubernetes.clusters import Cluster, tool, until
@@ -117,13 +117,19 @@ def test_a_write_that_failed_but_had_come_through_is_heard_of_later(
     assert [event.kind for event in store.events()] == ["submitted", "through"]
 
 
-def test_a_create_that_failed_leaves_no_object(store: KubernetesStore, faults: Faults, empty: Api) -> None:
+def test_a_create_that_failed_leaves_no_object(faults: Faults, open_store: Opener, empty: Api) -> None:
+    api = Api.connect(faults.kubeconfig)
+    store = open_store(api, namespace=NAMESPACE, finalizers=["grus.dev/job"])
     faults.rule = writes(faults, 403, methods=["PUT"])
     with pytest.raises(StoreFailed, match="403"):
         done(store.create(a_job(), an_event(), key="k"))
     assert empty.list(GPU_JOBS)[0] == []
     faults.rule = everything(PASS)
-    assert done(store.create(a_job("j2"), an_event(), key="k")).id == "j2"
+    done(store.create(a_job("j2"), an_event(), key="k"))
+    [item] = empty.list(GPU_JOBS)[0]
+    assert item["metadata"]["finalizers"] == ["grus.dev/job"]
+    empty.patch(GPU_JOBS, item["metadata"]["name"], {"metadata": {"finalizers": None}}, NAMESPACE)
+    api.close()
 
 
 def test_a_broken_stream_loses_no_news(store: KubernetesStore, faults: Faults, open_store: Opener) -> None:
@@ -164,6 +170,26 @@ def test_a_copy_that_fails_gets_what_the_cluster_has(
     until(lambda: store.job(job.id).reason == "kept", "the copy has it")
     assert in_cluster(empty)[job.id] == store.job(job.id)
     assert [event.kind for event in store.events()] == ["submitted", "kept"]
+
+
+def test_news_that_the_copy_could_not_take_are_taken_with_the_next(
+    open_store: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = open_store(), open_store()
+    real = mirror.take
+    failed = threading.Event()
+
+    def take(connection: sqlite3.Connection, found: Sequence[mirror.Found]) -> batch.Outcome:
+        if found and not failed.is_set():
+            failed.set()
+            raise sqlite3.OperationalError("disk I/O error")
+        return real(connection, found)
+
+    monkeypatch.setattr(mirror, "take", take)
+    [first] = stored(here, a_job("j1"))
+    assert failed.wait(30)
+    [second] = stored(here, a_job("j2"))
+    until(lambda: there.jobs() == here.jobs() == [second, first], "both are known in both")
 
 
 def test_the_api_server_dies_in_the_middle_of_writes(open_store: Opener, empty: Api, alone: Cluster) -> None:

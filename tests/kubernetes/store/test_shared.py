@@ -101,7 +101,9 @@ def test_an_object_half_made_by_a_killed_store_is_removed_at_the_next_take_over(
     open_store: Opener, empty: Api
 ) -> None:
     store = open_store()
-    left = records.new_object(a_job("jleft"), namespace=NAMESPACE, now=store._clock())
+    left = records.new_object(
+        a_job("jleft"), namespace=NAMESPACE, now=store._clock(), finalizers=["grus.dev/job"]
+    )
     empty.create(GPU_JOBS, left)
     store.take_over()
     with pytest.raises(NotFound):

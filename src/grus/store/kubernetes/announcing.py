@@ -18,8 +18,8 @@ from grus.model.ports import Event
 
 WAITING = 1000
 """Events that wait at most; further ones are dropped."""
-BURST, PER_SECOND = 100, 20.0
-"""So that events never take from the API server what decisions need."""
+PAUSE = 0.1
+"""Seconds between two, so that events never take from the API server what decisions need."""
 WARNINGS = frozenset({"failed", "lost", "complaint", "damaged"})
 
 log = logging.getLogger(__name__)
@@ -72,13 +72,9 @@ class Announcer:
         self._thread.join(timeout=5)
 
     def _run(self) -> None:
-        spare, last = float(BURST), time.monotonic()
         while (given := self._waiting.get()) is not None and not self._stop.is_set():
-            now = time.monotonic()
-            spare, last = min(BURST, spare + (now - last) * PER_SECOND), now
-            if spare >= 1:
-                spare -= 1
-                self._tell(*given)
+            self._tell(*given)
+            self._stop.wait(PAUSE)
 
     def _tell(self, home: Home, event: Event) -> None:
         try:

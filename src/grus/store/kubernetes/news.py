@@ -1,11 +1,11 @@
 """What the cluster says of jobs, waiting to be taken into the local copy; and where each job lives.
 
 The reflector's thread adds, the writer's thread takes. Echoes of own writes come too: should the copy have
-failed to take one, it gets it so.
+failed to take one, it gets it so. What was taken is kept until it is known to be in the copy.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from grus.kubernetes.api import Object
@@ -14,21 +14,26 @@ from grus.model.identifiers import JobId
 from grus.store.kubernetes import records
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Taken:
-    """News of a moment: the newest state of each object, and jobs whose objects are gone."""
+    """News of a moment: the newest state of each object, by uid, and jobs whose objects are gone."""
 
     items: dict[str, Object] = field(default_factory=dict)
-    """By uid."""
-    gone: list[JobId] = field(default_factory=list)
+    gone: dict[JobId, None] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.items or self.gone)
 
 
 class News:
+    """Any thread may call."""
+
     def __init__(self, wake: Callable[[], None]) -> None:
-        """`wake` is called when there is something to take and there was nothing before."""
+        """`wake` is called when something came and nothing was waiting before."""
         self._wake = wake
         self._lock = threading.Lock()
         self._waiting = Taken()
+        self._unsettled = Taken()
         self._homes: dict[JobId, Home] = {}
         self._let_go: set[str] = set()
         """Uids of objects removed here: their last words are of no interest."""
@@ -37,45 +42,57 @@ class News:
         with self._lock:
             return self._homes.get(job)
 
+    def homeless(self, jobs: Iterable[JobId]) -> list[JobId]:
+        with self._lock:
+            return [job for job in jobs if job not in self._homes]
+
     def heard(self, what: str, item: Object) -> None:
         uid = item["metadata"]["uid"]
         with self._lock:
-            empty = not self._waiting.items and not self._waiting.gone
+            nothing = not self._waiting
             if what == "DELETED":
                 self._forget(uid, item)
-            elif uid not in self._let_go and records.record_version(item):
-                self._settle(item)
+            elif uid not in self._let_go and (job := records.job_of(item)) is not None:
+                self._homes.setdefault(job, records.home(item))
                 self._waiting.items[uid] = item
-            wake = empty and (self._waiting.items or self._waiting.gone)
+            wake = nothing and bool(self._waiting)
         if wake:
             self._wake()
 
     def take(self) -> Taken:
+        """All that is not known to be in the copy."""
         with self._lock:
-            taken, self._waiting = self._waiting, Taken()
-            return taken
+            self._unsettled.items.update(self._waiting.items)
+            self._unsettled.gone.update(self._waiting.gone)
+            self._waiting = Taken()
+            return Taken(dict(self._unsettled.items), dict(self._unsettled.gone))
 
-    def let_go(self, home: Home) -> None:
-        """It was removed here."""
+    def settled(self, taken: Taken) -> None:
+        """It is in the copy."""
         with self._lock:
-            self._let_go.add(home.uid)
-            self._waiting.items.pop(home.uid, None)
-            self._homes = {job: where for job, where in self._homes.items() if where.uid != home.uid}
+            for uid, item in taken.items.items():
+                if self._unsettled.items.get(uid) is item:
+                    del self._unsettled.items[uid]
+            for job in taken.gone:
+                self._unsettled.gone.pop(job, None)
 
-    def homeless(self, jobs: list[JobId]) -> list[JobId]:
+    def let_go(self, job: JobId) -> None:
+        """Its object was removed here."""
         with self._lock:
-            return [job for job in jobs if job not in self._homes]
-
-    def _settle(self, item: Object) -> None:
-        job = records.job_of(item)
-        if job is not None and self._homes.get(job) is None:
-            self._homes[job] = records.home(item)
+            home = self._homes.pop(job, None)
+            if home is not None:
+                self._let_go.add(home.uid)
+                self._drop(home.uid)
 
     def _forget(self, uid: str, item: Object) -> None:
         self._let_go.discard(uid)
-        self._waiting.items.pop(uid, None)
+        self._drop(uid)
         job = records.job_of(item)
         home = self._homes.get(job) if job is not None else None
         if job is not None and home is not None and home.uid == uid:
             del self._homes[job]
-            self._waiting.gone.append(job)
+            self._waiting.gone[job] = None
+
+    def _drop(self, uid: str) -> None:
+        self._waiting.items.pop(uid, None)
+        self._unsettled.items.pop(uid, None)

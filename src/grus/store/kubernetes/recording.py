@@ -8,8 +8,9 @@ what became of a request that was never answered.
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from grus.kubernetes.api import Api, Object
@@ -26,6 +27,7 @@ from grus.store.kubernetes import records
 TRIES = 10
 """A try beyond the first means that somebody else wrote the object in between, or that an answer was lost."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+NOTHING: Object = {}
 
 log = logging.getLogger(__name__)
 
@@ -107,13 +109,14 @@ class Recorder:
         if not lane[0].new:
             self._put(self._newest(lane[0].job.id), lane)
         elif (item := self.given.get(lane[0].job.id)) is not None:
-            self._put(item, lane)
+            self._put(item, lane, item.get("status") or {})
         else:
             self._make(lane)
 
     # ------------------------------------------------------------------------------------ a job that is there
 
-    def _put(self, item: Object, lane: Sequence[JobWrite]) -> None:
+    def _put(self, item: Object, lane: Sequence[JobWrite], more: Object = NOTHING) -> None:
+        """`more` goes into the status of an object that has no record yet."""
         last = lane[-1]
         events = [(write.job.version, write.event) for write in lane if write.event is not None]
         for tried in range(TRIES):
@@ -127,10 +130,12 @@ class Recorder:
                 self._places.note(self._api.replace(GPU_JOBS, wanted, part="status"))
                 return
             except Conflicts:
-                item = self._read(records.home(item), last.job.id)
+                pass
             except Unreachable as trouble:
                 self._wait_or_raise(trouble, tried)
-                item = self._read(records.home(item), last.job.id)
+            item = self._read(records.home(item), last.job.id)
+            if more and not records.record_version(item):
+                item = {**item, "status": {**(item.get("status") or {}), **more}}
         raise StoreFailed(f"job {last.job.id} is being changed all the time; try again")
 
     def _expected(self, item: Object, lane: Sequence[JobWrite]) -> bool:
@@ -223,7 +228,7 @@ class Recorder:
         """Of an object without a record. One that cannot be removed now is removed at the next take-over."""
         where = records.home(item)
         try:
-            self._api.delete(GPU_JOBS, where.name, where.namespace, uid=where.uid)
+            drop(self._api, item)
         except (Refused, Unreachable) as error:
             log.warning("GpuJob %s/%s stays without a record: %s", where.namespace, where.name, error)
 
@@ -237,6 +242,25 @@ class Recorder:
     def require_leadership(self) -> None:
         if not self._valid():
             raise Fenced("this controller does not lead now: another one may own the cluster's jobs")
+
+
+@contextmanager
+def asking() -> Iterator[None]:
+    """Whatever the API server says to what is asked inside, the caller hears in the store's words."""
+    try:
+        yield
+    except (Unreachable, Refused) as error:
+        raise StoreFailed(f"the cluster did not do what was asked: {error}; try again") from error
+
+
+def drop(api: Api, item: Object, *, version: str = "") -> None:
+    """Remove an object that no job is recorded in: nobody has anything to finish for its sake."""
+    where = records.home(item)
+    if item["metadata"].get("finalizers"):
+        guard = {"uid": where.uid} | ({"resourceVersion": version} if version else {})
+        free = api.patch(GPU_JOBS, where.name, {"metadata": {**guard, "finalizers": None}}, where.namespace)
+        version = free["metadata"]["resourceVersion"] if version else ""
+    api.delete(GPU_JOBS, where.name, where.namespace, uid=where.uid, version=version)
 
 
 def _ours(item: Object, wanted: Object, job: Job) -> Object:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from grus.kubernetes.api import Api, Object
 from grus.kubernetes.homes import Home
@@ -31,9 +31,9 @@ from grus.store.kubernetes import records
 from grus.store.kubernetes.announcing import Announcer
 from grus.store.kubernetes.cordons import Cordons
 from grus.store.kubernetes.epochs import next_epoch
-from grus.store.kubernetes.news import News
+from grus.store.kubernetes.news import News, Taken
 from grus.store.kubernetes.queues import Queues
-from grus.store.kubernetes.recording import Making, Places, Recorder
+from grus.store.kubernetes.recording import Making, Places, Recorder, asking
 from grus.store.kubernetes.sweeping import Sweeper
 from grus.store.mirror import Found
 from grus.store.sqlite import SqliteStore
@@ -82,7 +82,7 @@ class KubernetesStore(SqliteStore):
         self._epoch = 0
         self._temporary = tempfile.TemporaryDirectory(prefix="grus-store-") if history is None else None
         path = history or Path(self._temporary.name if self._temporary else "", "copy.db")
-        self._news = News(self._take_news)
+        self._news = News(self._wake)
         self._pool = ThreadPoolExecutor(writers, thread_name_prefix="grus-store")
         self._recorder = Recorder(
             api,
@@ -102,15 +102,21 @@ class KubernetesStore(SqliteStore):
         """The GpuJobs as they are in the cluster, for whoever else looks at them."""
         self._queues = Queues(api, self._queues_changed)
         self._cordons = Cordons(api, nodes)
-        self._open()
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
 
     def _open(self) -> None:
         """Bring the copy into step with the cluster."""
+        with asking():
+            if not self._api.serves(GPU_JOBS):
+                raise StoreFailed(f"the cluster {self._api.server} has no GpuJobs: install Grus there first")
         for reflector in (self.objects, self._queues.reflector, self._cordons.nodes):
             if not reflector.wait_synced(SYNC):
-                self.close()
                 raise StoreFailed(f"the API server {self._api.server} did not list its objects; see its log")
-        self._writer.do(self._absorb).result()
+        self._take_news().result()
         known = [job.id for job in self.jobs(phases=LIVE)]
         gone = self._news.homeless(known)
         self._writer.do(lambda connection: mirror.end(connection, gone, self._clock(), DELETED)).result()
@@ -157,27 +163,35 @@ class KubernetesStore(SqliteStore):
         return self._queues.all()
 
     def put_queue(self, queue: Queue) -> "Future[None]":
-        return self._writer.do(lambda _: self._queues.put(queue))
+        return self._asked(lambda: self._queues.put(queue))
 
     def delete_queue(self, name: QueueName) -> "Future[None]":
-        return self._writer.do(lambda _: self._queues.delete(name))
+        return self._asked(lambda: self._queues.delete(name))
 
     def cordoned(self) -> frozenset[NodeId]:
         return self._cordons.all()
 
     def set_cordoned(self, node: NodeId, cordoned: bool) -> "Future[None]":
-        return self._writer.do(lambda _: self._cordons.set(node, cordoned))
+        return self._asked(lambda: self._cordons.set(node, cordoned))
 
     def prune(self, *, events_before: float, jobs_before: float) -> "Future[int]":
         """The objects of the jobs go first, then the copy's rows."""
 
         def work(connection: sqlite3.Connection) -> int:
-            homes = [self._news.home(job) for job in works.ended(connection, jobs_before)]
-            there = [home for home in homes if home is not None]
-            for home in there:
-                self._news.let_go(home)
-            self._sweeper.remove(there)
+            old = works.ended(connection, jobs_before)
+            self._sweeper.remove([home for job in old if (home := self._news.home(job)) is not None])
+            for job in old:
+                self._news.let_go(job)
             return works.prune(events_before, jobs_before)(connection)
+
+        return self._writer.do(work)
+
+    def _asked(self, ask: Callable[[], None]) -> "Future[None]":
+        """In its turn among the writes."""
+
+        def work(_: sqlite3.Connection) -> None:
+            with asking():
+                ask()
 
         return self._writer.do(work)
 
@@ -212,15 +226,16 @@ class KubernetesStore(SqliteStore):
         self._sweeper.take_over(items, epoch)
         return epoch
 
-    def _absorb(self, connection: sqlite3.Connection) -> Outcome:
+    def _absorb(self, connection: sqlite3.Connection, taken: list[Taken]) -> Outcome:
         """Take what was heard of the cluster into the copy."""
         news = self._news.take()
+        taken.append(news)
         items = list(news.items.values())
         newest = max((records.epoch(item) for item in items), default=0)
         if newest > self._epoch:  # another one has taken over
             works.set_epoch(newest)(connection)
         written = mirror.take(connection, self._newer(connection, items)).written
-        ended = mirror.end(connection, news.gone, self._clock(), DELETED).written
+        ended = mirror.end(connection, list(news.gone), self._clock(), DELETED).written
         return Outcome(written=[*written, *ended])
 
     def _newer(self, connection: sqlite3.Connection, items: Sequence[Object]) -> list[Found]:
@@ -232,8 +247,20 @@ class KubernetesStore(SqliteStore):
 
     # --------------------------------------------------------------------------------- heard of the cluster
 
-    def _take_news(self) -> None:
-        self._writer.do(self._absorb)
+    def _wake(self) -> None:
+        self._take_news()
+
+    def _take_news(self) -> "Future[Any]":
+        taken: list[Taken] = []
+        future: Future[Any] = self._writer.do(lambda connection: self._absorb(connection, taken))
+
+        def settle(done: "Future[Any]") -> None:
+            """Only what was committed; the rest is taken again with the next news."""
+            if not done.cancelled() and done.exception() is None:
+                self._news.settled(taken[-1])
+
+        future.add_done_callback(settle)
+        return future
 
     def _changed(self, what: str, item: Object) -> None:
         self._news.heard(what, item)

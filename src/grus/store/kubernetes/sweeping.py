@@ -1,16 +1,15 @@
 """What is done to many objects at once: touching them at a take-over, removing those of old jobs."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 from grus.kubernetes.api import Api, Object
 from grus.kubernetes.homes import Home
 from grus.kubernetes.kinds import GPU_JOBS, Objects
-from grus.kubernetes.refusals import Conflicts, Missing, Refused, Unreachable
+from grus.kubernetes.refusals import Conflicts, Missing, Unreachable
 from grus.model.errors import Fenced, StoreFailed
 from grus.store.kubernetes import records
-from grus.store.kubernetes.recording import TRIES, Recorder
+from grus.store.kubernetes.recording import TRIES, Recorder, asking, drop
 
 
 class Sweeper:
@@ -28,7 +27,7 @@ class Sweeper:
 
     def look(self) -> Objects:
         """All GpuJobs as they are in the cluster now."""
-        with _asking():
+        with asking():
             return self._api.list(GPU_JOBS)[0]
 
     def take_over(self, items: Iterable[Object], epoch: int) -> None:
@@ -38,12 +37,12 @@ class Sweeper:
         """
         live = [item for item in items if records.live(item)]
         left = [item for item in items if records.being_made(item) and not self._is_made(item)]
-        with _asking():
+        with asking():
             list(self._pool.map(lambda item: self._touch(item, epoch), live))
             list(self._pool.map(self._sweep, left))
 
     def remove(self, homes: Sequence[Home]) -> None:
-        with _asking():
+        with asking():
             list(self._pool.map(self._remove, homes))
 
     def _touch(self, item: Object, epoch: int) -> None:
@@ -80,10 +79,8 @@ class Sweeper:
 
     def _sweep(self, item: Object) -> None:
         """Unless it has changed since it was seen: then somebody is at it."""
-        home = records.home(item)
         try:
-            version = item["metadata"]["resourceVersion"]
-            self._api.delete(GPU_JOBS, home.name, home.namespace, uid=home.uid, version=version)
+            drop(self._api, item, version=item["metadata"]["resourceVersion"])
         except (Missing, Conflicts):
             return
 
@@ -96,12 +93,3 @@ class Sweeper:
     def _is_made(self, item: Object) -> bool:
         home = records.home(item)
         return self._recorder.makes(home.namespace, home.name)
-
-
-@contextmanager
-def _asking() -> Iterator[None]:
-    """The API server's words become the store's."""
-    try:
-        yield
-    except (Unreachable, Refused) as error:
-        raise StoreFailed(f"the cluster did not do what was asked: {error}; try again") from error
