@@ -1,6 +1,8 @@
 """The init container makes the worker's files, unpacks its code and waits for the agent, within reason."""
 
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -25,6 +27,15 @@ def folder(tmp_path: Path) -> Path:
     made.mkdir()
     (made / ATTACHED_FILE).touch()
     return made
+
+
+def test_it_loads_next_to_nothing() -> None:
+    """Every worker waits for it."""
+    names = (
+        "import sys, grus.kubernetes.prepare; print(*sorted(m for m in sys.modules if m.startswith('grus')))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", names], capture_output=True, text=True, check=True).stdout
+    assert loaded.split() == ["grus", "grus.kubernetes", "grus.kubernetes.names", "grus.kubernetes.prepare"]
 
 
 def test_the_files_are_for_every_user_and_making_them_twice_changes_nothing(folder: Path) -> None:
