@@ -24,6 +24,7 @@ JOBS: list[dict[str, Any]] = [
             "launcher": {"run": ["mpirun"], "resources": {"gpu": 0, "cpu": 1}},
             "worker": {
                 "run": "sleep 1",
+                "image": "worker:2",
                 "replicas": "2..8",
                 "resources": {"gpu": 2, "memory": "3GB", "sizes": [2, 8]},
             },
@@ -31,6 +32,8 @@ JOBS: list[dict[str, Any]] = [
     },
     {
         "run": "x",
+        "image": "train:1",
+        "pod": {"spec": {"tolerations": [{"key": "gpu", "operator": "Exists"}]}},
         "setup": ["pip install ."],
         "checkpoint": {"path": "ckpt", "grace": 0.5, "every": "10m"},
         "idle": {"below": "5%", "for": "10m", "action": "pause"},

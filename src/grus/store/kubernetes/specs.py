@@ -3,6 +3,8 @@
 For jobs that came by other ways than an object. It is for people: what counts is the record in the status.
 """
 
+import json
+
 from grus.api.job_spec import SHELL
 from grus.api.units import GpuAsk, render_bytes, render_gpu, render_percent
 from grus.kubernetes.kinds import Object
@@ -38,6 +40,7 @@ def _rest(spec: Spec) -> Object:
         "snapshot": spec.snapshot,
         "node_selector": dict(spec.node_selector),
         "affinity": _affinity(spec.affinity),
+        **_pods(spec),
     }
     return {name: value for name, value in form.items() if value}
 
@@ -50,6 +53,7 @@ def _role(role: Role, sizes: tuple[int, ...]) -> Object:
         **({"run": _command(role.run)} if role.run else {}),
         "replicas": replicas.low if replicas.rigid else str(replicas),
         "resources": resources,
+        **{name: value for name, value in _pods(role).items() if value},
     }
 
 
@@ -64,6 +68,11 @@ def _resources(replica: Replica, count: Range, sizes: tuple[int, ...]) -> Object
         "memory": render_bytes(replica.memory // times) if replica.memory else "",
     }
     return {"gpu": render_gpu(ask)} | {name: value for name, value in form.items() if value}
+
+
+def _pods(asked: Spec | Role) -> Object:
+    """What it says of its pods."""
+    return {"image": asked.image, "pod": json.loads(asked.pod) if asked.pod else {}}
 
 
 def _command(run: tuple[str, ...]) -> str | list[str]:
