@@ -10,7 +10,7 @@ from typing import Any
 from grus.api.wire import JobIn, QueueIn
 from grus.kubernetes.kinds import GROUP as GROUP
 from grus.kubernetes.kinds import VERSION as VERSION
-from grus.kubernetes.schemas import Schema, structural
+from grus.kubernetes.schemas import OPEN, Schema, structural
 
 API_VERSION = f"{GROUP}/{VERSION}"
 JOBS = f"gpujobs.{GROUP}"
@@ -65,6 +65,7 @@ def gpu_job() -> dict[str, Any]:
             "nodes": {"type": "array", "items": _TEXT},
             "progress": {"type": "object", "additionalProperties": {"type": "number"}},
             "conditions": CONDITIONS,
+            "asked": {"type": "object", **OPEN},
             **dict.fromkeys(("record", "recent"), _TEXT),
             "epoch": _WHOLE,
         },
@@ -101,6 +102,7 @@ def gpu_queue() -> dict[str, Any]:
             **dict.fromkeys(("used", "borrowed"), _TEXT),
             **dict.fromkeys(("running", "waiting", "observedGeneration"), _WHOLE),
             "conditions": CONDITIONS,
+            "accepted": {"type": "object", **OPEN},
         },
     }
     return _definition(

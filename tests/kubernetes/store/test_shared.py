@@ -7,7 +7,7 @@ import pytest
 
 from grus.kubernetes.api import Api
 from grus.kubernetes.kinds import GPU_JOBS
-from grus.model.errors import Conflict, Fenced, NotFound, StaleVersion
+from grus.model.errors import Conflict, Fenced, NotFound, StaleVersion, StoreFailed
 from grus.model.identifiers import QueueName
 from grus.model.jobs import Phase
 from grus.store.kubernetes import records
@@ -90,6 +90,9 @@ def test_who_does_not_lead_writes_nothing(open_store: Opener) -> None:
     [job] = stored(store, a_job())
     assert store.take_over() == 3
     leadership.leads = False
+    with pytest.raises(StoreFailed):  # it may yet be renewed
+        done(store.replace(replace(job, reason="late"), None))
+    leadership.epoch = 0
     with pytest.raises(Fenced):
         done(store.replace(replace(job, reason="late"), None))
     with pytest.raises(Fenced):

@@ -237,7 +237,7 @@ def as_yaml(objects: "list[dict[str, object]]") -> str:
 def controller(kubeconfig: Kubeconfig = None, output: Output = Format.TABLE) -> None:  # noqa: ARG001 - as every verb
     """Run the controller: schedules, and serves the API and the dashboard. The Deployment runs this."""
     cluster(kubeconfig)  # says what is missing, in words
-    raise typer.Exit(import_module("grus.operator.main").main(kubeconfig))
+    raise typer.Exit(import_module("grus.server.on_kubernetes").main(kubeconfig))
 
 
 @kubernetes.command(epilog=examples("grus kubernetes agent"))

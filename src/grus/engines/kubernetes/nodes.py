@@ -12,7 +12,7 @@ from typing import Any
 from grus.engines.kubernetes import topology
 from grus.engines.kubernetes.quantities import amount, asked
 from grus.kubernetes.kinds import Object
-from grus.kubernetes.names import DEVICES, RESERVATION, WORKER
+from grus.kubernetes.names import DEVICES, RESERVATION
 from grus.model.cluster import Device, Health, Node
 from grus.model.identifiers import DeviceId, NodeId
 
@@ -110,7 +110,7 @@ def places(pod: Mapping[str, Any], node: str) -> list[int]:
 def own(pod: Mapping[str, Any]) -> bool:
     """Whether Grus put it where it is."""
     metadata, spec = pod["metadata"], pod.get("spec") or {}
-    marked = WORKER in (metadata.get("annotations") or {}) or RESERVATION in (metadata.get("labels") or {})
+    marked = DEVICES in (metadata.get("annotations") or {}) or RESERVATION in (metadata.get("labels") or {})
     return marked and spec.get("schedulerName") == SCHEDULER
 
 

@@ -63,6 +63,7 @@ class Recorder:
         pool: ThreadPoolExecutor,
         epoch: Callable[[], int],
         valid: Callable[[], bool],
+        lost: Callable[[], bool],
         now: Callable[[], float],
     ) -> None:
         self._api = api
@@ -71,6 +72,7 @@ class Recorder:
         self._pool = pool
         self._epoch = epoch
         self._valid = valid
+        self._lost = lost
         self._now = now
         self._closing = threading.Event()
         self._lock = threading.Lock()
@@ -240,8 +242,11 @@ class Recorder:
             raise trouble
 
     def require_leadership(self) -> None:
+        """Only who has lost the leadership must stop for good; one that cannot renew it now may yet."""
+        if self._lost():
+            raise Fenced("this controller does not lead any more: another one owns the cluster's jobs")
         if not self._valid():
-            raise Fenced("this controller does not lead now: another one may own the cluster's jobs")
+            raise StoreFailed("the leadership could not be renewed; nothing is written until it is")
 
 
 @contextmanager

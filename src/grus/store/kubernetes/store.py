@@ -91,6 +91,7 @@ class KubernetesStore(SqliteStore):
             pool=self._pool,
             epoch=lambda: self._epoch,
             valid=lambda: leadership is None or leadership.valid(),
+            lost=lambda: leadership is not None and bool(self._epoch) and leadership.epoch != self._epoch,
             now=clock,
         )
         super().__init__(path, lasting=history is not None, elsewhere=self._record)

@@ -1,0 +1,134 @@
+"""From a GpuJob to the job that will be on record, or every reason why not. Reads what is known; writes
+nothing.
+
+The checks are those of every other way in (`JobIn`, `Submission`), and one more: whether the namespace may
+use the queue. Names in `after` are those of other GpuJobs of the namespace.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from grus.api.times import parse_time
+from grus.api.wire import JobIn, read, to_spec
+from grus.controlplane import wishes
+from grus.controlplane.lifecycle import Change
+from grus.controlplane.submission import Submission, new_job
+from grus.kubernetes.kinds import Object
+from grus.model.errors import BadInput, Conflict, DoesNotFit, GrusError, Mistake, NotAllowed
+from grus.model.identifiers import JobId, QueueName, UserName
+from grus.model.jobs import Job, Spec
+from grus.model.ports import AccessRole, Event, User
+from grus.model.queues import DEFAULT_QUEUE
+from grus.operator.intake import asked, document, id_of, size
+from grus.operator.namespaces import Openness, refused
+
+KUBECTL = UserName("kubectl")
+"""Who changes objects, in the words of events."""
+MANAGER = User(name=KUBECTL, role=AccessRole.ADMIN)
+RECENT = 5.0
+"""Seconds: an object younger than that was submitted when it is first seen, which is finer than its own
+time."""
+
+
+class Refusal(Exception):
+    """It does not become a job as it is. Never final: the object, the queues or the pool may change."""
+
+    def __init__(self, reason: str, mistakes: list[Mistake]) -> None:
+        self.reason = reason
+        self.mistakes = mistakes
+        super().__init__("; ".join(str(mistake) for mistake in mistakes))
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What admission asks about."""
+
+    queues: Callable[[], Mapping[QueueName, Openness]]
+    labels: Callable[[str], Mapping[str, str]]
+    """Of a namespace, by its name."""
+    jobs: Callable[[str], Mapping[str, JobId]]
+    """The ids of a namespace's GpuJobs by their names."""
+
+
+class Admission:
+    """Judges objects."""
+
+    def __init__(self, submission: Submission, around: Surroundings) -> None:
+        self._submission = submission
+        self._around = around
+
+    def judge(self, found: Object, now: float) -> Change:
+        """The job as it shall be stored, with its first event. Raises Refusal with every mistake."""
+        namespace = found["metadata"]["namespace"]
+        mistakes = self._queue_mistakes(found, namespace)
+        given, more = _read(found)
+        mistakes += more
+        if given is None:
+            raise Refusal("BadInput", mistakes)
+        spec = self._spec(given, namespace, mistakes)
+        user = User(name=UserName(namespace))
+        complete = self._complete(user, spec, given, mistakes) if spec is not None else None
+        if mistakes or complete is None:
+            raise Refusal("BadInput", mistakes)
+        job = new_job(id_of(found), user, complete, _submitted(found, now))
+        text = f"{namespace}/{found['metadata']['name']} was submitted to queue {complete.queue}"
+        event = Event(at=job.submitted_at, kind="submitted", text=text, job=job.id)
+        return Change(self._as_wished(found, job, now), event)
+
+    def _queue_mistakes(self, found: Object, namespace: str) -> list[Mistake]:
+        queue = (found.get("spec") or {}).get("queue") or DEFAULT_QUEUE
+        why = refused(QueueName(str(queue)), namespace, self._around.labels(namespace), self._around.queues())
+        return [] if why is None else [why]
+
+    def _spec(self, given: JobIn, namespace: str, mistakes: list[Mistake]) -> Spec | None:
+        try:
+            return to_spec(given, after=self._around.jobs(namespace) if given.after else {})
+        except BadInput as error:
+            mistakes += error.mistakes
+            return None
+
+    def _complete(self, user: User, spec: Spec, given: JobIn, mistakes: list[Mistake]) -> Spec | None:
+        try:
+            return self._submission.complete(user, spec, launch_given=given.launch is not None)
+        except BadInput as error:
+            told = {mistake.field for mistake in mistakes}
+            mistakes += [mistake for mistake in error.mistakes if mistake.field not in told]
+        except (DoesNotFit, NotAllowed) as error:
+            if not mistakes:
+                raise Refusal(_word(error), [Mistake("spec", str(error))]) from None
+            mistakes.append(Mistake("spec", str(error)))
+        return None
+
+    def _as_wished(self, found: Object, job: Job, now: float) -> Job:
+        """Paused or pinned from the beginning, if the object says so."""
+        want = asked(found)
+        mistakes = []
+        if want.replicas is not None:
+            try:
+                change = wishes.scale(job, size(want.replicas), KUBECTL, now)
+                job = replace(job, size=change.job.size) if change is not None else job
+            except (BadInput, Conflict) as error:
+                mistakes.append(Mistake("replicas", str(error), str(want.replicas)))
+        if mistakes:
+            raise Refusal("BadInput", mistakes)
+        if not want.paused:
+            return job
+        paused = wishes.pause(job, KUBECTL, now)
+        return paused.job if paused is not None else job
+
+
+def _read(found: Object) -> tuple[JobIn | None, list[Mistake]]:
+    try:
+        return read(JobIn, document(found)), []
+    except BadInput as error:
+        return None, error.mistakes
+
+
+def _word(error: GrusError) -> str:
+    return "DoesNotFit" if isinstance(error, DoesNotFit) else "NotAllowed"
+
+
+def _submitted(found: Object, now: float) -> float:
+    """Its age, which decides its place: the object's own time has whole seconds only."""
+    made = parse_time(found["metadata"]["creationTimestamp"])
+    return now if abs(now - made) < RECENT else made

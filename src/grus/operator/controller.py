@@ -1,0 +1,244 @@
+"""A controller while it leads: store, engine, loop and services, and what makes jobs of objects.
+
+Made when leadership begins and closed when it ends, at the latest with the process. Nothing here waits for
+leadership or answers HTTP.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+
+from grus.controlplane.forecasting import Forecaster
+from grus.controlplane.loop import ControlLoop
+from grus.controlplane.retention import Retention
+from grus.controlplane.services import Services
+from grus.controlplane.settings import Settings
+from grus.controlplane.submission import Submission
+from grus.engines.kubernetes.engine import KubernetesEngine
+from grus.kubernetes.api import Api
+from grus.kubernetes.kinds import NAMESPACES, NODES, Object
+from grus.kubernetes.leadership import Leadership
+from grus.kubernetes.reflector import Reflector
+from grus.model.errors import Mistake, StoreFailed
+from grus.model.jobs import Job
+from grus.operator.admission import Admission, Surroundings
+from grus.operator.intake import FINALIZER
+from grus.operator.jobs import Jobs
+from grus.operator.namespaces import refused
+from grus.operator.options import Options
+from grus.operator.plain.engine import EngineWithPods
+from grus.operator.plain.pods import PlainPods
+from grus.operator.plain.refusing import Refuser
+from grus.operator.plain.store import StoreWithPods
+from grus.operator.queues import QueueBook, Queues
+from grus.scheduling.cycle import decide
+from grus.scheduling.decisions import Decisions
+from grus.scheduling.policies import policy_named
+from grus.scheduling.snapshot import Snapshot
+from grus.store.kubernetes.store import KubernetesStore
+
+log = logging.getLogger(__name__)
+
+SYNC = 120.0
+"""Seconds for the first lists to come in."""
+TICK, ALL = 1.0, 30.0
+"""Seconds between looks at whether the pool has changed; and after which every object is looked at anyway."""
+SOON = 0.2
+"""Seconds after news of a node until all who watch nodes have heard it."""
+
+Decide = Callable[[Snapshot, float], Decisions]
+
+
+class Controller:
+    """Everything that a leader has. `close` lets go of it; what runs goes on."""
+
+    def __init__(
+        self,
+        api: Api,
+        options: Options,
+        leadership: Leadership,
+        *,
+        on_stopped: Callable[[str], None] = lambda _: None,
+        make_decisions: Decide = decide,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._clock = clock
+        self._stack = ExitStack()
+        self._closed = threading.Event()
+        self._pool_news = threading.Event()
+        self._fit: dict[str, object] = {}
+        try:
+            self._build(api, options, leadership, on_stopped, make_decisions)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def _build(
+        self,
+        api: Api,
+        options: Options,
+        leadership: Leadership,
+        on_stopped: Callable[[str], None],
+        make_decisions: Decide,
+    ) -> None:
+        options.state.mkdir(parents=True, exist_ok=True)
+        settings = Settings(state=options.state, containers=True, start_timeout=options.start_timeout)
+        self.book = QueueBook(api)
+        self._stack.callback(self.book.close)
+        self._namespaces = Reflector(api, NAMESPACES)
+        self._stack.callback(self._namespaces.close)
+        self._nodes = Reflector(api, NODES, on_change=self._node_changed)
+        self._stack.callback(self._nodes.close)
+        for reflector in (self.book.objects, self._namespaces, self._nodes):
+            if not reflector.wait_synced(SYNC):
+                raise StoreFailed(f"the API server {api.server} did not list its objects; see its log")
+        self.jobs_store = KubernetesStore(
+            api,
+            history=options.state / "grus.db",
+            namespace=options.namespace,
+            leadership=leadership,
+            finalizers=(FINALIZER,),
+            nodes=self._nodes,
+            clock=self._clock,
+        )
+        refuser = Refuser(api)
+        self._stack.callback(refuser.close)
+        self.pods = PlainPods(
+            api,
+            resource=options.resource,
+            leadership=leadership,
+            judge=self._pod_mistakes,
+            on_refused=refuser.refuse,
+            clock=self._clock,
+        )
+        self.store = StoreWithPods(self.jobs_store, self.pods, self.book.accepted)
+        self._stack.callback(self.store.close)
+        own_engine = KubernetesEngine(
+            api,
+            where=self.jobs_store.home,
+            image=options.image,
+            leadership=leadership,
+            resource=options.resource,
+            logs=options.state / "logs",
+            template=options.template,
+            system=options.namespace,
+        )
+        self.engine = EngineWithPods(own_engine, self.pods)
+        self._stack.callback(self.engine.close)
+        self.pods.start(SYNC)
+        self.loop = ControlLoop(
+            self.store,
+            self.engine,
+            settings=settings,
+            clock=self._clock,
+            decide=make_decisions,
+            snapshot=Snapshot(policy=policy_named(options.policy)),
+            on_stopped=on_stopped,
+        )
+        self._stack.callback(self.loop.close)
+        self.loop.start()
+        forecaster = Forecaster(self.store, self.loop) if options.forecasts else None
+        if forecaster is not None:
+            self._stack.callback(forecaster.close)
+            forecaster.start()
+        self.services = Services(
+            self.store, self.engine, self.loop, settings=settings, clock=self._clock, forecaster=forecaster
+        )
+        self._stack.callback(self.services.close)
+        retention = Retention(self.store, self.engine, settings, self._clock)
+        self._stack.callback(retention.close)
+        retention.start()
+        self._intake(api, settings, leadership)
+
+    def _intake(self, api: Api, settings: Settings, leadership: Leadership) -> None:
+        """What makes jobs of objects."""
+        submission = Submission(self.store, self.loop.picture, settings)
+
+        def admission(jobs: Jobs) -> Admission:
+            return Admission(submission, Surroundings(self.book.openness, self._labels, jobs.names))
+
+        self.jobs = Jobs(
+            api,
+            self.jobs_store,
+            self.loop,
+            self.services,
+            admission,
+            valid=leadership.valid,
+            clock=self._clock,
+        )
+        self._stack.callback(self.jobs.close)
+        self.queues = Queues(
+            api,
+            self.book,
+            self.store,
+            self.loop,
+            self.services,
+            valid=leadership.valid,
+            on_change=self._queues_changed,
+            clock=self._clock,
+        )
+        self._stack.callback(self.queues.close)
+        self.jobs.start()
+        self.queues.start()
+        ticker = threading.Thread(target=self._tick, name="ticker", daemon=True)
+        self._stack.callback(ticker.join)
+        self._stack.callback(self._pool_news.set)
+        self._stack.callback(self._closed.set)
+        ticker.start()
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._stack.close()
+
+    def _queues_changed(self) -> None:
+        self.jobs.look_again()
+        self.pods.look_again()
+
+    def _tick(self) -> None:
+        version, next_look = self.loop.picture.version, time.monotonic() + ALL
+        while not self._closed.is_set():
+            if self._pool_news.wait(TICK):
+                self._pool_news.clear()
+                self._closed.wait(SOON)
+                self.loop.refresh()
+            if self.loop.picture.version != version:
+                version = self.loop.picture.version
+                self._queues_changed()
+            if time.monotonic() >= next_look:
+                next_look = time.monotonic() + ALL
+                self.jobs.look_again(all_of_them=True)
+                self.pods.look_again()
+
+    def _node_changed(self, kind: str, node: Object) -> None:
+        """What comes, goes or is closed counts at once; that a node is still there is no news."""
+        name, spec, status = node["metadata"]["name"], node.get("spec") or {}, node.get("status") or {}
+        ready = [one["status"] for one in status.get("conditions") or () if one["type"] == "Ready"]
+        now = kind == "DELETED" or (
+            spec.get("unschedulable"),
+            spec.get("taints"),
+            status.get("allocatable"),
+            ready,
+            node["metadata"].get("labels"),
+        )
+        if self._fit.get(name) != now:
+            self._fit[name] = now
+            self._pool_news.set()
+
+    def _labels(self, namespace: str) -> Mapping[str, str]:
+        found = self._namespaces.get(namespace)
+        return {} if found is None else found["metadata"].get("labels") or {}
+
+    def _pod_mistakes(self, pod: Object, job: Job) -> list[Mistake]:
+        queues = {queue.name: queue for queue in self.book.accepted()}
+        name, namespace = job.spec.queue, pod["metadata"]["namespace"]
+        why = refused(name, namespace, self._labels(namespace), self.book.openness())
+        if why is not None:
+            return [why]
+        if name not in queues and name != "default":
+            there = ", ".join(sorted({*queues, "default"}))
+            return [Mistake("label grus.dev/queue", f"names no queue; there are {there}", name)]
+        if any(queue.parent == name for queue in queues.values()):
+            return [Mistake("label grus.dev/queue", "must be a queue without others below it", name)]
+        return []

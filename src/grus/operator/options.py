@@ -1,0 +1,35 @@
+"""What a controller is told at its start. Values only."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from grus.scheduling.policies import GRUS
+
+SYSTEM = "grus-system"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Seconds throughout."""
+
+    state: Path
+    """Folder for what outlives objects (history, users, logs). It may be empty at every start."""
+    image: str
+    """Grus's own: prepares the pods of jobs, and runs jobs that name no image."""
+    namespace: str = SYSTEM
+    """The controller's own: its Lease, reservations, and jobs that came by HTTP."""
+    resource: str = "nvidia.com/gpu"
+    identity: str = ""
+    """Of this process among the candidates; empty for one that is made up."""
+    policy: str = GRUS.name
+    lease: int = 15
+    """How long a leader that says nothing is believed to be alive."""
+    renew: float = 5.0
+    start_timeout: float = 600.0
+    """A gang that is not up by then is undone: images may have to come from far away."""
+    forecasts: bool = False
+    """Whether starts and ends are foreseen; costs a process of its own."""
+    template: Mapping[str, Any] = field(default_factory=dict)
+    """Part of a pod, laid under every worker's own."""

@@ -1,0 +1,89 @@
+"""One engine out of two: workers of GpuJobs in their own, plain pods as they are. By the worker's id."""
+
+import threading
+from collections.abc import Callable
+
+from grus.model.cluster import Node
+from grus.model.errors import NotFound
+from grus.model.identifiers import JobId, WorkerId
+from grus.model.ports import Engine, Usage, WorkerSpec, WorkerStatus
+from grus.operator.plain.pods import PlainPods, job_of_worker
+from grus.operator.plain.reading import is_plain_id
+
+
+class EngineWithPods:
+    """See `grus.model.ports.Engine`. A plain pod starts by being bound, which is its record."""
+
+    def __init__(self, engine: Engine, pods: PlainPods) -> None:
+        self._engine = engine
+        self._pods = pods
+        self._lock = threading.Lock()
+        self._listeners: list[Callable[[WorkerStatus], None]] = []
+        pods.tell_worker = self._tell
+
+    def open(self, epoch: int) -> None:
+        self._engine.open(epoch)
+
+    def nodes(self) -> tuple[Node, ...]:
+        return self._engine.nodes()
+
+    def mechanisms(self) -> dict[str, str]:
+        return self._engine.mechanisms()
+
+    def start(self, worker: WorkerSpec) -> None:
+        if not is_plain_id(worker.id):
+            self._engine.start(worker)
+
+    def stop(self, worker: WorkerId, grace: float) -> None:
+        if is_plain_id(worker):
+            self._pods.delete(job_of_worker(worker), grace)
+        else:
+            self._engine.stop(worker, grace)
+
+    def publish(self, worker: WorkerId, control: str) -> None:
+        if not is_plain_id(worker):
+            self._engine.publish(worker, control)
+
+    def workers(self) -> tuple[WorkerStatus, ...]:
+        return (*self._engine.workers(), *self._pods.workers())
+
+    def subscribe(self, listener: Callable[[WorkerStatus], None]) -> Callable[[], None]:
+        leave_engine = self._engine.subscribe(listener)
+        with self._lock:
+            self._listeners.append(listener)
+
+        def leave() -> None:
+            leave_engine()
+            with self._lock:
+                if listener in self._listeners:
+                    self._listeners.remove(listener)
+
+        return leave
+
+    def forget(self, worker: WorkerId) -> None:
+        if not is_plain_id(worker):
+            self._engine.forget(worker)
+
+    def usage(self) -> tuple[Usage, ...]:
+        return self._engine.usage()
+
+    def report(self, worker: WorkerId) -> str:
+        return "" if is_plain_id(worker) else self._engine.report(worker)
+
+    def log(self, worker: WorkerId, offset: int = 0, limit: int = 65536) -> tuple[bytes, int]:
+        if is_plain_id(worker):
+            raise NotFound("the log of a plain pod is read with kubectl logs")
+        return self._engine.log(worker, offset, limit)
+
+    def remove_logs(self, job: JobId) -> None:
+        if not is_plain_id(job):
+            self._engine.remove_logs(job)
+
+    def close(self) -> None:
+        self._engine.close()
+
+    def _tell(self, status: WorkerStatus) -> None:
+        with self._lock:
+            present = list(self._listeners)
+        for listener in present:
+            listener(status)

@@ -1,0 +1,128 @@
+"""One store out of two: GpuJobs in their own, plain pods in the pods themselves. Routes by the job's id.
+
+Queues are those that were found good, so that one that makes no sense disturbs nobody.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+
+from grus.model.identifiers import JobId, NodeId, QueueName, UserName
+from grus.model.jobs import Job, Phase
+from grus.model.ports import Event, Prediction, Store, Token, User
+from grus.model.queues import Queue
+from grus.operator.plain.pods import PlainPods
+from grus.operator.plain.reading import is_plain_id
+from grus.store.listeners import Listener, Listeners
+
+
+class StoreWithPods:
+    """See `grus.model.ports.Store`. Plain pods have no events in the log and no predictions."""
+
+    def __init__(self, store: Store, pods: PlainPods, queues: Callable[[], list[Queue]]) -> None:
+        self._store = store
+        self._pods = pods
+        self._accepted = queues
+        self._listeners = Listeners()
+        pods.tell = self._listeners.tell
+
+    def take_over(self) -> int:
+        self._pods.epoch = self._store.take_over()
+        return self._pods.epoch
+
+    def create(self, job: Job, event: Event, key: str | None = None) -> "Future[Job]":
+        return self._store.create(job, event, key)
+
+    def replace(self, job: Job, event: Event | None, epoch: int | None = None) -> "Future[Job]":
+        if is_plain_id(job.id):
+            return self._pods.replace(job, event, epoch)
+        return self._store.replace(job, event, epoch)
+
+    def job(self, job: JobId) -> Job:
+        return self._pods.job(job) if is_plain_id(job) else self._store.job(job)
+
+    def jobs(
+        self,
+        *,
+        phases: Sequence[Phase] | None = None,
+        queue: QueueName | None = None,
+        user: UserName | None = None,
+        limit: int | None = None,
+        after: tuple[float, JobId] | None = None,
+    ) -> list[Job]:
+        stored = self._store.jobs(phases=phases, queue=queue, user=user, limit=limit, after=after)
+        plain = [
+            job
+            for job in self._pods.jobs()
+            if (phases is None or job.phase in phases)
+            and (queue is None or job.spec.queue == queue)
+            and (user is None or job.user == user)
+            and (after is None or (job.submitted_at, job.id) < after)
+        ]
+        if not plain:
+            return stored
+        both = sorted([*stored, *plain], key=lambda job: (job.submitted_at, job.id), reverse=True)
+        return both[:limit]
+
+    def count(self) -> dict[Phase, int]:
+        found = dict(self._store.count())
+        for job in self._pods.jobs():
+            found[job.phase] = found.get(job.phase, 0) + 1
+        return found
+
+    def events(self, *, after: int = 0, job: JobId | None = None, limit: int = 1000) -> list[Event]:
+        return self._store.events(after=after, job=job, limit=limit)
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        ways_out = (self._store.subscribe(listener), self._listeners.add(listener))
+
+        def leave() -> None:
+            for way_out in ways_out:
+                way_out()
+
+        return leave
+
+    def queues(self) -> list[Queue]:
+        return self._accepted()
+
+    def put_queue(self, queue: Queue) -> "Future[None]":
+        return self._store.put_queue(queue)
+
+    def delete_queue(self, name: QueueName) -> "Future[None]":
+        return self._store.delete_queue(name)
+
+    def users(self) -> list[User]:
+        return self._store.users()
+
+    def put_user(self, user: User) -> "Future[None]":
+        return self._store.put_user(user)
+
+    def delete_user(self, name: UserName) -> "Future[None]":
+        return self._store.delete_user(name)
+
+    def tokens(self) -> list[Token]:
+        return self._store.tokens()
+
+    def put_token(self, token: Token) -> "Future[None]":
+        return self._store.put_token(token)
+
+    def delete_token(self, digest: str) -> "Future[None]":
+        return self._store.delete_token(digest)
+
+    def cordoned(self) -> frozenset[NodeId]:
+        return self._store.cordoned()
+
+    def set_cordoned(self, node: NodeId, cordoned: bool) -> "Future[None]":
+        return self._store.set_cordoned(node, cordoned)
+
+    def put_predictions(self, predictions: Sequence[Prediction]) -> "Future[None]":
+        return self._store.put_predictions([one for one in predictions if not is_plain_id(one.job)])
+
+    def predictions(self, limit: int) -> list[Prediction]:
+        return self._store.predictions(limit)
+
+    def prune(self, *, events_before: float, jobs_before: float) -> "Future[int]":
+        return self._store.prune(events_before=events_before, jobs_before=jobs_before)
+
+    def close(self) -> None:
+        self._pods.close()
+        self._store.close()

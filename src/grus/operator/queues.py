@@ -1,0 +1,202 @@
+"""GpuQueues, checked and kept up to date: what counts of each, what is wrong with it, and where it stands.
+
+`queue_rules` judges, this reads and writes. A deleted queue stays, and takes nothing new, until its jobs have
+ended.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from grus.controlplane import pool
+from grus.controlplane.loop import ControlLoop
+from grus.controlplane.services import Services
+from grus.kubernetes.api import Api, Conflicts, Missing
+from grus.kubernetes.kinds import GPU_QUEUES, Object
+from grus.kubernetes.queues import accepted_queues, accepted_spec
+from grus.kubernetes.reflector import Reflector
+from grus.model.errors import GrusError
+from grus.model.identifiers import QueueName
+from grus.model.jobs import TERMINAL, Job, Phase
+from grus.model.ports import Store
+from grus.model.queues import Queue, gpus
+from grus.operator.admission import MANAGER
+from grus.operator.conditions import Condition, with_conditions
+from grus.operator.namespaces import Openness, openness
+from grus.operator.queue_rules import Verdict, beyond_pool, judge, leave
+
+log = logging.getLogger(__name__)
+
+FINALIZER = "grus.dev/queue"
+FIGURES = 5.0
+"""Seconds between two looks at how full the queues are."""
+Figures = dict[str, dict[str, Any]]
+"""What the status of each queue says of its use."""
+UNFINISHED = tuple(phase for phase in Phase if phase not in TERMINAL)
+
+
+class QueueBook:
+    """The GpuQueues as they are, and what counts of them."""
+
+    def __init__(self, api: Api, on_change: Callable[[], None] = lambda: None) -> None:
+        self.on_change = on_change
+        self.objects = Reflector(api, GPU_QUEUES, on_change=lambda *_: self.on_change())
+
+    def accepted(self) -> list[Queue]:
+        """The queues that count."""
+        return accepted_queues(self._counting())
+
+    def openness(self) -> dict[QueueName, Openness]:
+        """Who may use which of them."""
+        return {QueueName(one["metadata"]["name"]): openness(one) for one in self._counting()}
+
+    def close(self) -> None:
+        self.objects.close()
+
+    def _counting(self) -> list[Object]:
+        """The objects that count, each with what counts of it."""
+        objects = self.objects.all()
+        verdicts = judge(objects, {})
+        found = [(one, verdicts[one["metadata"]["name"]].accepted) for one in objects]
+        return [{**one, "status": {"accepted": spec}} for one, spec in found if spec is not None]
+
+
+class Queues:
+    """One per controller, while it leads."""
+
+    def __init__(
+        self,
+        api: Api,
+        book: QueueBook,
+        store: Store,
+        loop: ControlLoop,
+        services: Services,
+        *,
+        valid: Callable[[], bool],
+        on_change: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._api = api
+        self._store = store
+        self._loop = loop
+        self._services = services
+        self._valid = valid
+        self._on_change = on_change
+        self._clock = clock
+        self._closed = False
+        self._objects = book.objects
+        self._news = threading.Event()
+        book.on_change = self._news.set
+        self._thread = threading.Thread(target=self._run, name="queues", daemon=True)
+
+    def start(self) -> None:
+        self._news.set()
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closed = True
+        self._news.set()
+        self._thread.join()
+
+    def look(self) -> None:
+        """Bring all objects up to date once."""
+        jobs = self._store.jobs(phases=UNFINISHED)
+        objects = self._objects.all()
+        figures = self._figures()
+        verdicts = judge(objects, _count(jobs))
+        before = [accepted_spec(one) for one in objects]
+        for one in objects:
+            self._write(one, verdicts[one["metadata"]["name"]], objects, jobs, figures)
+        if before != [verdicts[one["metadata"]["name"]].accepted for one in objects]:
+            self._loop.refresh()
+            self._on_change()
+
+    def _run(self) -> None:
+        while not self._closed:
+            self._news.wait(FIGURES)
+            self._news.clear()
+            if self._closed or not self._valid():
+                continue
+            try:
+                self.look()
+            except (Conflicts, Missing):
+                self._news.set()  # what is newer is on its way
+            except GrusError as trouble:
+                log.warning("the queues are looked at again later: %s", trouble)
+            except Exception:
+                log.exception("the queues could not be looked at; it is tried again")
+
+    def _write(
+        self, one: Object, verdict: Verdict, objects: list[Object], jobs: list[Job], figures: Figures
+    ) -> None:
+        name = QueueName(one["metadata"]["name"])
+        going = "deletionTimestamp" in one["metadata"]
+        why = ""
+        if going:
+            why = leave(name, objects, (_name(job) for job in jobs if job.spec.queue == name))
+            if not why:
+                self._finalizers(one, held=False)
+                return
+        elif FINALIZER not in (one["metadata"].get("finalizers") or ()):
+            one = self._finalizers(one, held=True)
+        status = {**self._status(one, verdict, why, objects), **figures.get(name, {})}
+        kept = one.get("status") or {}
+        if any(kept.get(key) != value for key, value in status.items()):
+            body = {"metadata": {"resourceVersion": one["metadata"]["resourceVersion"]}, "status": status}
+            self._objects.note(self._api.patch(GPU_QUEUES, name, body, part="status"))
+
+    def _finalizers(self, one: Object, *, held: bool) -> Object:
+        others = [name for name in one["metadata"].get("finalizers") or () if name != FINALIZER]
+        metadata = {
+            "resourceVersion": one["metadata"]["resourceVersion"],
+            "finalizers": [*others, FINALIZER] if held else others,
+        }
+        made = self._api.patch(GPU_QUEUES, one["metadata"]["name"], {"metadata": metadata})
+        if held:
+            self._objects.note(made)
+        return made
+
+    def _status(self, one: Object, verdict: Verdict, why: str, objects: list[Object]) -> dict[str, Any]:
+        said = [
+            Condition("Accepted", False, "BadInput", "; ".join(verdict.mistakes))
+            if verdict.mistakes
+            else Condition("Accepted", True, "Accepted")
+        ]
+        more = beyond_pool(accepted_queues(objects), pool.size(self._loop.picture.nodes))
+        said.append(
+            Condition("WithinPool", False, "Oversubscribed", more)
+            if more and not (one.get("spec") or {}).get("parent")
+            else Condition("WithinPool", True, "WithinPool")
+        )
+        if why:
+            said.append(Condition("InUse", True, "Deleted", f"deleted, but {why}"))
+        conditions = (one.get("status") or {}).get("conditions") or ()
+        return {
+            "accepted": verdict.accepted,
+            "observedGeneration": one["metadata"].get("generation", 0),
+            "conditions": with_conditions(conditions, said, self._clock()),
+        }
+
+    def _figures(self) -> Figures:
+        return {
+            state.name: {
+                "used": gpus(state.held),
+                "borrowed": gpus(state.borrowed),
+                "running": state.running,
+                "waiting": state.waiting,
+            }
+            for state in self._services.queues(MANAGER)
+        }
+
+
+def _count(jobs: list[Job]) -> dict[QueueName, int]:
+    found: dict[QueueName, int] = {}
+    for job in jobs:
+        found[job.spec.queue] = found.get(job.spec.queue, 0) + 1
+    return found
+
+
+def _name(job: Job) -> str:
+    return f"{job.user}/{job.spec.name}"

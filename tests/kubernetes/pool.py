@@ -1,0 +1,242 @@
+"""A cluster of pretend nodes under a real controller, and people who use it with kubectl.
+
+The words are those of `tests.live.pool`, so that a history reads the same on one machine and in a cluster.
+`settle` does not wait for some time but for a proof that nothing moves any more.
+"""
+
+import json
+import time
+import uuid
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from grus.kubernetes.api import Api, Exists, Refused, Unreachable
+from grus.kubernetes.kinds import DEFINITIONS, GPU_JOBS, GPU_QUEUES, NAMESPACES, NODES, PODS, Object
+from grus.kubernetes.leadership import Leadership
+from grus.kubernetes.resources import definitions
+from grus.model.jobs import TERMINAL, Phase
+from grus.operator.controller import Controller
+from grus.operator.options import SYSTEM, Options
+from tests.kubernetes.clusters import Cluster, until
+from tests.kubernetes.kubelets import Kubelets, add_nodes
+
+RESTING = {Phase.PENDING, Phase.PAUSED, Phase.RUNNING} | TERMINAL
+
+
+def prepare(api: Api) -> None:
+    """Definitions and the namespace of Grus itself, if they are not there yet."""
+    for definition in definitions():
+        try:
+            api.create(DEFINITIONS, definition)
+        except Exists:
+            continue
+    with suppress(Exists):
+        api.create(NAMESPACES, {"metadata": {"name": SYSTEM}})
+    until(lambda: api.serves(GPU_JOBS) and api.serves(GPU_QUEUES), "the definitions are served")
+
+
+class KubernetesPool:
+    """Use it as a context manager: on the way out everything ends, and nothing may be left."""
+
+    def __init__(self, cluster: Cluster, folder: Path, gpus: int = 4, **queues: dict[str, Any]) -> None:
+        self._cluster = cluster
+        self._folder = folder
+        self._gpus = gpus
+        self._queues = queues
+        self._later = 0.0
+        self._stack = ExitStack()
+        self.namespace = f"pool-{uuid.uuid4().hex[:8]}"
+        self.api = Api.connect(cluster.kubeconfig, connections=16)
+        self._stack.callback(self.api.close)
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def _start(self) -> None:
+        prepare(self.api)
+        self.api.create(NAMESPACES, {"metadata": {"name": self.namespace}})
+        until(self._pods_can_be_made, "the namespace has its account")
+        self.kubelets = self._stack.enter_context(Kubelets(self.api))
+        add_nodes(self.api, ["n1"], self._gpus, port=self.kubelets.port)
+        self._stack.callback(self.api.delete, NODES, "n1")
+        leadership = Leadership(self.api, SYSTEM, duration=15, renew=3)
+        assert leadership.acquire()
+        self._stack.callback(leadership.release)
+        options = Options(state=self._folder / "state", image="localhost/grus:1")
+        self.controller = Controller(self.api, options, leadership, clock=self.now)
+        self._stack.callback(self.controller.close)
+        for name, spec in self._queues.items():
+            self.apply("GpuQueue", name, spec)
+        until(lambda: self._known(*self._queues), "the queues count")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.kubectl("delete", "gpujobs", "--all", "-n", self.namespace, "--timeout=60s")
+            self.kubectl("delete", "gpuqueues", "--all", "--timeout=60s")
+            if kind is None:
+                until(lambda: not self.api.list(PODS, self.namespace)[0], "all pods are gone")
+        finally:
+            self._stack.close()
+
+    # ------------------------------------------------------------------------------------------ time
+
+    def now(self) -> float:
+        return time.time() + self._later
+
+    def after(self, seconds: float) -> None:
+        """The controller's clock is set forward."""
+        self._later += seconds
+
+    # --------------------------------------------------------------------------------------- kubectl
+
+    def kubectl(self, *words: str, stdin: str | None = None) -> str:
+        return self._cluster.kubectl(*words, stdin=stdin)
+
+    def apply(self, kind: str, name: str, spec: dict[str, Any]) -> None:
+        self.apply_all([self.an_object(kind, name, spec)])
+
+    def apply_all(self, objects: list[Object]) -> None:
+        self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+
+    def an_object(self, kind: str, name: str, spec: dict[str, Any]) -> Object:
+        metadata = {"name": name} | ({"namespace": self.namespace} if kind == "GpuJob" else {})
+        return {"apiVersion": GPU_JOBS.api_version, "kind": kind, "metadata": metadata, "spec": spec}
+
+    def a_job(self, name: str, queue: str, gpu: int | str = 1, **spec: Any) -> Object:
+        content = {"queue": queue, "run": "true", "resources": {"gpu": gpu}, **spec}
+        return self.an_object("GpuJob", name, content)
+
+    def run(self, name: str, queue: str = "default", gpu: int | str = 1, **spec: Any) -> None:
+        self.apply_all([self.a_job(name, queue, gpu, **spec)])
+        self.settle()
+
+    def submit_many(self, queue: str, count: int) -> None:
+        self.apply_all([self.a_job(f"{queue}-{number:02}", queue) for number in range(count)])
+        until(lambda: self._recorded(queue) >= count, "all are on record")
+
+    def cordon(self) -> None:
+        self.kubectl("cordon", "n1")
+        until(lambda: self.controller.loop.picture.nodes[0].cordoned, "the controller knows of it")
+
+    def uncordon(self) -> None:
+        self.kubectl("uncordon", "n1")
+        until(lambda: not self.controller.loop.picture.nodes[0].cordoned, "the controller knows of it")
+        self.settle()
+
+    def delete(self, name: str) -> None:
+        self.kubectl("delete", "gpujob", name, "-n", self.namespace, "--timeout=60s")
+        self.settle()
+
+    def finish(self, name: str) -> None:
+        """Its program ends with 0."""
+        for pod in self.pods(name):
+            self.kubelets.finish(self.namespace, pod["metadata"]["name"])
+        until(lambda: self.job(name)["status"]["phase"] == "succeeded", f"{name} has succeeded")
+        self.settle()
+
+    # --------------------------------------------------------------------------------------- looking
+
+    def jobs(self) -> dict[str, Object]:
+        found = json.loads(self.kubectl("get", "gpujobs", "-n", self.namespace, "-o", "json"))["items"]
+        return {one["metadata"]["name"]: one for one in found}
+
+    def job(self, name: str) -> Object:
+        return self.api.get(GPU_JOBS, name, self.namespace)
+
+    def record(self, name: str) -> Object:
+        found: Object = json.loads(self.job(name)["status"]["record"])
+        return found
+
+    def pods(self, name: str) -> list[Object]:
+        id_ = self.record(name)["id"]
+        return self.api.list(PODS, self.namespace, labels=f"grus.dev/job={id_}")[0]
+
+    def in_phase(self, phase: str, queue: str = "") -> set[str]:
+        return {
+            name
+            for name, one in self.jobs().items()
+            if one["status"]["phase"] == phase and one["spec"].get("queue", "default").startswith(queue)
+        }
+
+    def running(self, queue: str = "") -> set[str]:
+        return self.in_phase("running", queue)
+
+    def paused(self, queue: str = "") -> set[str]:
+        return self.in_phase("paused", queue)
+
+    def waiting(self, queue: str = "") -> set[str]:
+        return self.in_phase("pending", queue) | self.paused(queue)
+
+    def held(self, queue: str) -> int:
+        found = [one for one in self.jobs().values() if one["spec"].get("queue") == queue]
+        return sum(int(one["status"].get("gpus", "0")) for one in found)
+
+    def events(self, kind: str) -> list[str]:
+        """Names of jobs, in the order in which this happened to them."""
+        names = {json.loads(one["status"]["record"])["id"]: name for name, one in self.jobs().items()}
+        log = self.controller.store.events(limit=100_000)
+        return [names[event.job] for event in log if event.kind == kind and event.job in names]
+
+    def starts(self, queue: str = "") -> list[str]:
+        return [name for name in self.events("starting") if name.startswith(queue)]
+
+    def pauses(self) -> list[str]:
+        return self.events("pausing")
+
+    # -------------------------------------------------------------------------------------- settling
+
+    def settle(self) -> None:
+        """Until the controller knows all that there is, and two looks in a row find nothing that moves."""
+        until(self._rests, "nothing moves any more")
+
+    def _rests(self) -> bool:
+        before = self._state()
+        loop = self.controller.loop
+        if before is None or loop.picture.undecided or loop.picture.touched:
+            return False
+        passes = loop.pulse.passes
+        loop.wake()
+        until(lambda: loop.pulse.passes > passes, "the loop passes")
+        return self._state() == before and not loop.picture.undecided
+
+    def _state(self) -> list[tuple[str, str]] | None:
+        """Every object with its version; None if one of them is on its way, or unknown to the controller."""
+        found, _ = self.api.list(GPU_JOBS, self.namespace)
+        pods, _ = self.api.list(PODS, self.namespace)
+        for one in found:
+            phase = (one.get("status") or {}).get("phase")
+            known = self.controller.jobs_store.objects.get(one["metadata"]["name"], self.namespace)
+            same = (
+                known is not None
+                and known["metadata"]["resourceVersion"] == one["metadata"]["resourceVersion"]
+            )
+            if not same or phase not in (*RESTING, "refused") or "deletionTimestamp" in one["metadata"]:
+                return None
+        if any("deletionTimestamp" in pod["metadata"] for pod in pods):
+            return None
+        return sorted((one["metadata"]["uid"], one["metadata"]["resourceVersion"]) for one in (*found, *pods))
+
+    def _known(self, *queues: str) -> bool:
+        return set(queues) <= {queue.name for queue in self.controller.loop.picture.queues}
+
+    def _recorded(self, queue: str) -> int:
+        return sum(job.spec.queue == queue for job in self.controller.store.jobs())
+
+    def _pods_can_be_made(self) -> bool:
+        pod = {"metadata": {"name": "trial"}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
+        try:
+            self.api.create(PODS, pod, self.namespace, dry_run=True)
+        except (Refused, Unreachable):  # not before the controllers have given it a service account
+            return False
+        return True
