@@ -38,6 +38,8 @@ DRAINING = 3.0
 """Seconds for the rest of what an ended worker printed: kubelets see its end after one."""
 _MARK = 256
 """Bytes of what we have by which its end is found again in what the kubelet has."""
+_SHORTEST = 16
+"""Bytes: so few that are the same may be so by chance."""
 _LONGEST_EXCUSE = 1000
 _EXCUSE = re.compile(
     rb"(unable to retrieve container logs for [a-z]+://[0-9a-f]+"
@@ -292,7 +294,13 @@ def after(pieces: Iterator[bytes], skip: int, mark: bytes) -> Iterator[bytes]:
 def _rejoin(copy: Copy, writer: LogWriter, api: Api, source: Source) -> None:
     """Go on with what the kubelet still has, after the place where it is the same as ours."""
     found = b"".join(printed(api.log(source.pod, source.namespace, source.container)))
-    mark = writer.tail(_MARK)
-    at = found.rfind(mark)
-    writer.write(found[at + len(mark) :] if at >= 0 else found)
+    writer.write(found[known(found, writer.tail(_MARK)) :])
     copy.lost = writer.end - len(found)
+
+
+def known(found: bytes, mark: bytes) -> int:
+    """How many bytes of what was found we have, if the last that we have is `mark`."""
+    at = found.rfind(mark)
+    if at >= 0:
+        return at + len(mark)
+    return next((n for n in range(len(mark), _SHORTEST, -1) if found.startswith(mark[-n:])), 0)
