@@ -29,6 +29,7 @@ from benchmarks.kubernetes_cluster import (
     RAISED,
     Placed,
     Pretend,
+    cpu_time,
     kube_scheduler,
     many,
     peak_memory,
@@ -65,6 +66,8 @@ class Rate:
     per_s: float
     start_s: float
     """From the start of the process until the first pod has its node."""
+    cpu_ms: float
+    """Milliseconds of CPU that the scheduler used for each pod, its start included."""
     overfull: int
 
 
@@ -100,6 +103,8 @@ def measured(cluster: Pretend, size: Size, logs: Path) -> dict[str, object]:
         "kube_scheduler_default_pods_per_s": round(as_it_comes.per_s, 1),
         "start_s": round(ours.start_s, 2),
         "kube_scheduler_start_s": round(theirs.start_s, 2),
+        "cpu_ms_per_pod": round(ours.cpu_ms, 2),
+        "kube_scheduler_cpu_ms_per_pod": round(theirs.cpu_ms, 2),
         "overfull_nodes": ours.overfull,
         **gangs,
         "memory_mb_pods": round(plain_memory / 1e6),
@@ -121,10 +126,11 @@ def kube_rate(cluster: Pretend, pods: int, per_second: int | None, logs: Path) -
         began = time.monotonic()
         with process(kube_scheduler(cluster.kubeconfig, per_second), logs / "kube-scheduler.log") as running:
             placed.wait(pods, PATIENCE, lambda: running.poll() is None)
+            used = cpu_time(running.pid)
         first, last = min(placed.at.values()), max(placed.at.values())
     cluster.clear(namespace)
-    found = Rate((pods - 1) / (last - first), first - began, placed.overfull())
-    say(f"  {found.per_s:.1f} pods/s")
+    found = Rate((pods - 1) / (last - first), first - began, 1e3 * used / pods, placed.overfull())
+    say(f"  {found.per_s:.1f} pods/s, {found.cpu_ms:.2f} ms of CPU each")
     return found
 
 
@@ -137,11 +143,11 @@ def grus_rate(cluster: Pretend, pods: int, logs: Path) -> tuple[Rate, int]:
         began = time.monotonic()
         with controller(cluster, logs / "grus-pods.log") as (led, running):
             placed.wait(pods, PATIENCE, lambda: running.poll() is None)
-            memory = peak_memory(running.pid)
+            memory, used = peak_memory(running.pid), cpu_time(running.pid)
         first, last = min(placed.at.values()), max(placed.at.values())
     cluster.clear(namespace)
-    found = Rate(pods / (last - led.at), first - began, placed.overfull())
-    say(f"  {found.per_s:.1f} pods/s, the first {first - led.at:.1f} s after it began to lead")
+    found = Rate(pods / (last - led.at), first - began, 1e3 * used / pods, placed.overfull())
+    say(f"  {found.per_s:.1f} pods/s, {found.cpu_ms:.2f} ms of CPU each")
     return found, memory
 
 

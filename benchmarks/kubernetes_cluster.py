@@ -4,6 +4,7 @@ Nobody runs the pods: a pod counts as placed when a watch shows it with a node. 
 their own, started by the benchmark and ended by their pid.
 """
 
+import os
 import subprocess
 import sys
 import threading
@@ -198,3 +199,9 @@ def peak_memory(pid: int) -> int:
     """Bytes of memory that a process has had at most."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
+def cpu_time(pid: int) -> float:
+    """Seconds of CPU that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
