@@ -24,6 +24,7 @@ from grus.kubernetes.reflector import Reflector
 from grus.model.errors import Mistake, StoreFailed
 from grus.model.jobs import Job
 from grus.operator.admission import Admission, Surroundings
+from grus.operator.converters.keeping import Converters
 from grus.operator.intake import FINALIZER
 from grus.operator.jobs import Jobs
 from grus.operator.namespaces import refused
@@ -151,6 +152,9 @@ class Controller:
         self._stack.callback(retention.close)
         retention.start()
         self._intake(api, settings, leadership)
+        converters = Converters(api, image=options.image)
+        self._stack.callback(converters.close)
+        converters.start()
 
     def _intake(self, api: Api, settings: Settings, leadership: Leadership) -> None:
         """What makes jobs of objects."""

@@ -4,6 +4,7 @@ Of several replicas one leads; only it is ready, so that a Service sends everybo
 answer only that they are alive.
 """
 
+import json
 import logging
 import os
 import threading
@@ -95,6 +96,7 @@ def main(kubeconfig: Path | None = None, env: Mapping[str, str] = os.environ) ->
         namespace=namespace,
         resource=env.get("GRUS_GPU_RESOURCE") or "nvidia.com/gpu",
         forecasts=True,
+        template=json.loads(env.get("GRUS_POD_TEMPLATE") or "{}"),
     )
     api = Api.connect(kubeconfig, connections=16)
     return serve_kubernetes(

@@ -1,7 +1,6 @@
 """`grus kubernetes`: install Grus into a cluster, remove it, print what it consists of, and run its parts."""
 
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,8 +52,9 @@ def cluster(kubeconfig: Path | None) -> "Api":
 def client() -> "Client":
     """For `grus --kubernetes`."""
     _need("lightkube")
-    found: Client = import_module("grus.cli.kubernetes.client").connect()
-    return found
+    from grus.cli.kubernetes.client import connect
+
+    return connect()
 
 
 def _need(module: str) -> None:
@@ -236,14 +236,19 @@ def as_yaml(objects: "list[dict[str, object]]") -> str:
 )
 def controller(kubeconfig: Kubeconfig = None, output: Output = Format.TABLE) -> None:  # noqa: ARG001 - as every verb
     """Run the controller: schedules, and serves the API and the dashboard. The Deployment runs this."""
-    cluster(kubeconfig)  # says what is missing, in words
-    raise typer.Exit(import_module("grus.server.on_kubernetes").main(kubeconfig))
+    _need("lightkube")
+    from grus.server.on_kubernetes import main
+
+    raise typer.Exit(main(kubeconfig))
 
 
 @kubernetes.command(epilog=examples("grus kubernetes agent"))
-def agent(output: Output = Format.TABLE) -> None:  # noqa: ARG001 - as every verb
+def agent(
+    gpus: Annotated[str, typer.Option(help="How GPUs are measured: auto, nvml, pretend or none.")] = "auto",
+    output: Output = Format.TABLE,  # noqa: ARG001 - as every verb
+) -> None:
     """Run the agent of one node, as root on it. The DaemonSet runs this."""
     _need("lightkube")
     from grus.kubernetes.agent.__main__ import main
 
-    raise typer.Exit(main([]))
+    raise typer.Exit(main(["--gpus", gpus]))

@@ -71,7 +71,8 @@ def _train(chosen: argparse.Namespace) -> None:
     pictures, labels = data.tensors
     network = model(chosen.model, channels=pictures.shape[1], classes=int(labels.max()) + 1)
     optimizer = kind(network.parameters(), lr=rate)  # type: ignore[call-arg]  # every one of them takes it
-    run = grus.train(network, optimizer, data, global_batch=chosen.batch, epochs=chosen.epochs)
+    batch = min(chosen.batch, len(data))
+    run = grus.train(network, optimizer, data, global_batch=batch, epochs=chosen.epochs)
     for given, wanted in run:
         mean = run.step(loss(run.model(given), wanted))
         if mean is not None and run.rank == 0:

@@ -1,0 +1,88 @@
+"""Logs of workers, read from their pods. The output of the `setup` lines comes first in that of worker 0."""
+
+from collections.abc import Callable, Generator, Iterator
+
+from grus.cli.kubernetes.reading import Worker, job_of, shown, workers_of
+from grus.kubernetes.api import Api, Missing, Object, Refused
+from grus.kubernetes.kinds import PODS
+from grus.kubernetes.names import JOB
+from grus.model.errors import NotFound
+from grus.model.jobs import TERMINAL
+
+LOOK_EVERY = 0.5
+GONE = (
+    "The pods of job {job} are gone, and their logs with them. The controller may still have them: "
+    "kubectl -n grus-system port-forward svc/grus 7600, then grus --server http://127.0.0.1:7600 logs {job}"
+)
+STARTED = ("Running", "Succeeded", "Failed")
+
+
+class PodLogs:
+    """`item` finds the object of a job."""
+
+    def __init__(self, api: Api, item: Callable[[str], Object], pause: Callable[[float], None]) -> None:
+        self._api = api
+        self._item = item
+        self._pause = pause
+
+    def read(self, job: str, number: int, offset: int, limit: int) -> tuple[bytes, int]:
+        """Bytes of a worker's log and the next offset; a negative offset counts from the end."""
+        most = None if offset < 0 else offset + limit
+        data = b"".join(b"".join(self._chunks(worker, most=most)) for worker in self._chosen(job, number))
+        begin = max(0, len(data) + offset) if offset < 0 else min(offset, len(data))
+        piece = data[begin : begin + limit]
+        return piece, begin + len(piece)
+
+    def follow(self, job: str, number: int, offset: int) -> Generator[str, None, None]:
+        """As it is written, attempt after attempt, until the job has ended."""
+        done: set[str] = set()
+        while True:
+            item = self._item(job)
+            fresh = [worker for worker in self._chosen(job, number) if _uid(worker) not in done]
+            for worker in fresh:
+                if (worker.pod.get("status") or {}).get("phase") not in STARTED:
+                    break
+                for chunk in self._chunks(worker, follow=True):
+                    skipped, offset = chunk[offset:], max(0, offset - len(chunk))
+                    if skipped:
+                        yield skipped.decode(errors="replace")
+                done.add(_uid(worker))
+            else:
+                if shown(item).phase in TERMINAL:
+                    return
+            self._pause(LOOK_EVERY)
+
+    def _chosen(self, job: str, number: int) -> list[Worker]:
+        """The pods whose logs make up that worker's."""
+        item = self._item(job)
+        known = job_of(item)
+        roles = [role.name for role in known.spec.request.roles] if known else []
+        pods, _ = self._api.list(PODS, item["metadata"]["namespace"], labels=f"{JOB}={shown(item).id}")
+        found = workers_of(pods, roles)
+        setup, rest = [one for one in found if one.is_setup], [one for one in found if not one.is_setup]
+        if known is not None and known.terminal and known.attempt and not found:
+            raise NotFound(GONE.format(job=known.id))
+        if number >= max(1, len(rest)):
+            raise NotFound(f"job {shown(item).id} has no worker {number}")
+        return [*(setup if not number else ()), *rest[number : number + 1]]
+
+    def _chunks(self, worker: Worker, *, follow: bool = False, most: int | None = None) -> Iterator[bytes]:
+        metadata = worker.pod["metadata"]
+        container = worker.pod["spec"]["containers"][0]["name"]
+        try:
+            yield from self._api.log(
+                metadata["name"],
+                metadata["namespace"],
+                container,
+                follow=follow,
+                limit_bytes=most if most else None,
+            )
+        except Missing:
+            return  # gone meanwhile
+        except Refused as refused:
+            if refused.number != 400:  # its container has not started yet
+                raise
+
+
+def _uid(worker: Worker) -> str:
+    return str(worker.pod["metadata"]["uid"])

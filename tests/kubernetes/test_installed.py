@@ -1,0 +1,169 @@
+"""An installation on real nodes, from nothing to nothing: as the manifests, the pages and the samples say.
+
+Everything runs with the rights of the manifests alone, the controllers under a random user id. A cluster of
+its own: at the end it is removed from it.
+"""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import yaml
+
+from grus.kubernetes.api import Api
+from tests.elastic.test_named import a_file
+from tests.kubernetes import installed as whole
+from tests.kubernetes.clusters import PATIENCE, Cluster, kubectl, new_namespace, shared, until
+from tests.kubernetes.objects import ROOT
+from tests.kubernetes.test_install import everything_that_names_grus
+from tests.operator.converters.samples import annotated, brain_sample, horovod_sample
+from tools.kubernetes.node import IMAGE
+
+PAGE = ROOT / "docs" / "kubernetes.md"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SCRIPT = ROOT / "tests/kubernetes/samples/pytorch_elastic.py"
+
+
+@pytest.fixture(scope="module")
+def data() -> Iterator[Path]:
+    """A folder that workers of any user may read."""
+    with TemporaryDirectory(prefix="grus-data-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        a_file(folder / "train.tfrecord", 8)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def own(data: Path) -> Iterator[Cluster]:
+    with shared("installed", "--nodes", "2", "--gpus", "4") as started:
+        api = Api.connect(started.kubeconfig)
+        whole.install(api, data=data)
+        api.close()
+        yield started
+
+
+@pytest.fixture
+def team(own: Cluster) -> Iterator[str]:
+    with own.client() as client, new_namespace(client) as name:
+        yield name
+
+
+def status_of(own: Cluster, kind: str, name: str, namespace: str) -> dict[str, Any]:
+    found = json.loads(own.kubectl("-n", namespace, "get", kind, name, "-o", "json"))
+    return dict(found.get("status") or {})
+
+
+def ended(own: Cluster, kind: str, name: str, namespace: str) -> bool:
+    return status_of(own, kind, name, namespace).get("phase") in ("succeeded", "failed", "refused")
+
+
+def test_one_of_two_controllers_leads_as_a_random_user_and_the_service_finds_it(own: Cluster) -> None:
+    pods = json.loads(own.kubectl("-n", "grus-system", "get", "pods", "-o", "json"))["items"]
+    controllers = [pod for pod in pods if pod["metadata"]["name"].startswith("grus-controller")]
+    assert len(controllers) == 2
+    leaders = [pod for pod in controllers if pod["metadata"]["labels"].get("grus.dev/leader")]
+    assert len(leaders) == 1
+    endpoints = own.kubectl("-n", "grus-system", "get", "endpoints", "grus", "-o", "jsonpath={..ip}")
+    assert endpoints == leaders[0]["status"]["podIP"]
+    told = own.kubectl("-n", "grus-system", "exec", leaders[0]["metadata"]["name"], "--", "/usr/bin/id", "-u")
+    assert int(told) == whole.RANDOM_USER
+
+
+def test_the_commands_of_the_page_do_what_it_says(own: Cluster, team: str, tmp_path: Path) -> None:
+    programs = {"kubectl": [str(kubectl())], "grus": [sys.executable, "-m", "grus.cli.main"]}
+    config = yaml.safe_load(own.kubeconfig.read_text())
+    config["contexts"][0]["context"]["namespace"] = team
+    file = tmp_path / "config"
+    file.write_text(yaml.safe_dump(config))
+    environment = {"KUBECONFIG": str(file), "PATH": "/usr/bin:/bin", "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
+    said = {}
+    for kind, text in BLOCK.findall(PAGE.read_text()):
+        if kind == "yaml":
+            (tmp_path / text.splitlines()[0].removeprefix("# ")).write_text(text)
+        for line in text.splitlines() if kind == "sh" else ():
+            program, *words = shlex.split(line)
+            done = subprocess.run(
+                [*programs[program], *words],
+                env=environment | {"HOME": str(tmp_path)},
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=PATIENCE,
+            )
+            assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+            said[line] = done.stdout
+    assert len(said) >= 10
+    assert "succeeded" in said["grus --kubernetes ps -a"]
+    assert "node2/3" in said["grus --kubernetes nodes"]
+    assert "vision" in said["grus --kubernetes queue list"]
+
+
+def test_an_elastic_horovod_job_runs_to_its_end_and_tells_so(own: Cluster, team: str) -> None:
+    """The sample's fields, with an image and a script of this machine; two workers are enough for it."""
+    sample = annotated(horovod_sample(targetReplicas=2))
+    sample["metadata"] = {"name": "sample", "namespace": team}
+    sample["spec"]["launcherSpec"] = {"image": IMAGE, "pythonCommand": ["python", f"{SCRIPT} --epochs=3"]}
+    sample["spec"]["workersSpec"]["image"] = IMAGE
+    own.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(sample))
+    seen = set()
+
+    def over() -> bool:
+        seen.add(status_of(own, "elastichorovodjobs", "sample", team).get("availableReplicas"))
+        return ended(own, "elastichorovodjobs", "sample", team)
+
+    until(over, "the job has ended")
+    status = status_of(own, "elastichorovodjobs", "sample", team)
+    assert status["phase"] == "succeeded", status
+    assert status["workers"] == "gpujob.grus.dev/elastichorovodjob-sample"
+    assert 2 in seen
+    assert max(number or 0 for number in seen) == 2
+    own.kubectl("-n", team, "delete", "elastichorovodjob", "sample")
+    until(lambda: not own.kubectl("-n", team, "get", "gpujobs", "-o", "name"), "its job went with it")
+
+
+def test_a_bbjob_trains_what_it_names_to_the_end(own: Cluster, team: str) -> None:
+    sample = annotated(brain_sample(), gpu="1")
+    sample["metadata"] |= {"namespace": team}
+    del sample["metadata"]["uid"]
+    own.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(sample))
+    until(lambda: ended(own, "bbjobs", "bbjob-sample", team), "the job has ended")
+    status = status_of(own, "bbjobs", "bbjob-sample", team)
+    assert status["phase"] == "succeeded", status
+    assert {one["type"]: one["status"] for one in status["conditions"]}["Complete"] == "True"
+
+
+def test_nonsense_of_other_systems_is_refused_on_the_object_itself(own: Cluster, team: str) -> None:
+    sample = horovod_sample(minReplicas=4, maxReplicas=2)
+    sample["metadata"] = {"name": "nonsense", "namespace": team}
+    own.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(sample))
+    until(lambda: ended(own, "elastichorovodjobs", "nonsense", team), "it was looked at")
+    status = status_of(own, "elastichorovodjobs", "nonsense", team)
+    assert "maxReplicas" in status["reason"]
+    assert own.kubectl("-n", team, "get", "gpujobs", "-o", "name") == ""
+
+
+def test_a_removal_ends_what_runs_and_leaves_nothing(own: Cluster, team: str) -> None:
+    job = {
+        "apiVersion": "grus.dev/v1alpha1",
+        "kind": "GpuJob",
+        "metadata": {"name": "long", "namespace": team},
+        "spec": {"run": "exec sleep 600", "resources": {"gpu": 2}, "checkpoint": {"grace": "1s"}},
+    }
+    own.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(job))
+    own.kubectl("-n", team, "wait", "--for=condition=Running", "gpujob/long", "--timeout=60s")
+    environment = {"KUBECONFIG": str(own.kubeconfig), "PATH": "/usr/bin:/bin", "PYTHONPATH": f"{ROOT}/src"}
+    command = [sys.executable, "-m", "grus.cli.main", "kubernetes", "uninstall", "--yes", "-o", "json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["left"] == []
+    assert everything_that_names_grus(own) == []
+    assert own.kubectl("-n", team, "get", "pods", "-o", "name") == ""
