@@ -19,11 +19,14 @@ from grus.engines.kubernetes.pool import Pool
 from grus.engines.kubernetes.records import Record
 from grus.engines.kubernetes.watcher import Watcher
 from grus.engines.local.layout import safe_name
+from grus.kubernetes import bundles
 from grus.kubernetes.api import Api
 from grus.kubernetes.homes import Home
 from grus.kubernetes.kinds import PODS, SERVICES, Object
 from grus.kubernetes.names import ASKED, CONTROL, KILL_AT, VERDICT, WORKER
 from grus.kubernetes.refusals import Conflicts, Exists, Forbidden, Missing, Refused, Unreachable
+from grus.kubernetes.unpacking import PREFIX as BUNDLE
+from grus.kubernetes.unpacking import Broken
 from grus.model.errors import NotFound
 from grus.model.identifiers import DeviceId, JobId
 from grus.model.jobs import Exit, ExitCause
@@ -64,6 +67,8 @@ class Hands:
         self._where = where
         self._system = system
         self._services: set[tuple[str, str]] = set()
+        self._kept: set[tuple[str, str]] = set()
+        """Jobs that own their code."""
         self._restricted: set[str] = set()
         """Namespaces that let nobody be root."""
         watcher.on_doom = self.doom
@@ -102,6 +107,8 @@ class Hands:
         home = self._where(worker.job)
         if pods.wants_service(worker):
             self._make_service(worker, home)
+        if worker.workdir.startswith(BUNDLE) and home.uid:
+            self._keep_code(worker, home)
         slice_ = self._slice(record, worker) if record.sliced else None
         if record.sliced and slice_ is None:
             return
@@ -130,6 +137,16 @@ class Hands:
         with self._watcher.lock:
             record.control_sent = control
             self._watcher.look(record, pod)
+
+    def _keep_code(self, worker: WorkerSpec, home: Home) -> None:
+        """Have its code stay for as long as the job does. Raises NotFound if it is not there."""
+        key = (home.uid, worker.workdir)
+        if key not in self._kept:
+            try:
+                bundles.adopt(self._api, home.namespace, worker.workdir, pods.owner(home))
+            except Broken as why:
+                raise CannotStart(f"{worker.workdir}: {why}") from why
+            self._kept.add(key)
 
     def _make_service(self, worker: WorkerSpec, home: Home) -> None:
         body = pods.service(worker, home)

@@ -193,11 +193,18 @@ def _metadata(
     }
 
 
+def owner(home: Home) -> Object:
+    """For what goes when the job goes."""
+    return {
+        "apiVersion": GPU_JOBS.api_version,
+        "kind": GPU_JOBS.name,
+        "name": home.name,
+        "uid": home.uid,
+    }
+
+
 def _owners(home: Home) -> list[Object]:
-    if not home.uid:
-        return []
-    kind = {"apiVersion": GPU_JOBS.api_version, "kind": GPU_JOBS.name}
-    return [{**kind, "name": home.name, "uid": home.uid, "controller": True}]
+    return [{**owner(home), "controller": True}] if home.uid else []
 
 
 def _suggested(worker: WorkerSpec, recipe: Recipe, *, restricted: bool) -> Object:
