@@ -149,12 +149,19 @@ class Hands:
             self._kept.add(key)
 
     def _make_service(self, worker: WorkerSpec, home: Home) -> None:
+        """Once for all workers of a job: whoever comes first makes it, the others need not wait for it."""
         body = pods.service(worker, home)
         key = (home.namespace, body["metadata"]["name"])
-        if key not in self._services:
+        with self._watcher.lock:
+            if key in self._services:
+                return
+            self._services.add(key)
+        try:
             with suppress(Exists):
                 self._api.create(SERVICES, body, home.namespace)
-            self._services.add(key)
+        except (Refused, Unreachable):
+            self._services.discard(key)
+            raise
 
     # -------------------------------------------------------------------------------------- slices
 
