@@ -5,7 +5,7 @@ from grus.engines.kubernetes.pool import OUT_OF_SERVICE, Pool
 from grus.kubernetes.kinds import Object
 from grus.kubernetes.names import DEVICES, RESERVATION
 from grus.model.cluster import Device, Health
-from tests.engines.kubernetes.builders import a_node, a_pod, a_worker_pod
+from tests.engines.kubernetes.builders import a_node, a_pod, a_worker_pod, terminated
 
 RULES = Rules()
 A100 = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "nvidia.com/gpu.memory": "81920"}
@@ -88,6 +88,10 @@ def test_marks_on_a_pod_of_another_scheduler_do_not_hide_its_gpus() -> None:
 
 def test_ended_pods_hold_nothing() -> None:
     assert len(usable(a_node(), a_pod("other", gpus=4, phase="Succeeded"))) == 4
+    going = a_pod("going", gpus=4, containerStatuses=[{"name": "main", "state": terminated()}])
+    assert usable(a_node(), going) == []
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert len(usable(a_node(), going)) == 4
 
 
 def test_cordoned_tainted_and_silent_nodes_take_no_new_work() -> None:

@@ -339,8 +339,8 @@ class Hands:
             return
         self._fence.check()
         where = records.source(record)
-        by_force = bool(self._pool.gone(record.node))
-        if where is not None and not by_force:
+        printed = record.status.started_at is not None and not self._pool.gone(record.node)
+        if where is not None and printed:
             try:
                 self._logs.keep(record.status.id, record.status.job, where)
             except Unreachable as why:

@@ -95,6 +95,8 @@ def terminal(pod: Mapping[str, Any]) -> bool:
     if not metadata.get("deletionTimestamp"):
         return False
     states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
+    if states and all("terminated" in state for state in states):
+        return True  # a kubelet starts nothing in a pod that was deleted
     if metadata.get("deletionGracePeriodSeconds") == 0:  # the kubelet's last act, or somebody forced it
         return not any("running" in state for state in states)
     return not (pod.get("spec") or {}).get("nodeName")

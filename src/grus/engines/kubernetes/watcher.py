@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from grus.engines.kubernetes import records, states
+from grus.engines.kubernetes.nodes import terminal
 from grus.engines.kubernetes.pool import Pool
 from grus.engines.kubernetes.records import Record
 from grus.engines.kubernetes.reservations import device_of
@@ -154,12 +155,13 @@ class Watcher:
         if not device or pod["metadata"].get("namespace") != self._system:
             return
         with self.lock:
-            if what != "DELETED":
+            if what == "DELETED":
+                self.reservations.pop(device, None)
+                self.leaving.pop(device, None)
+            else:
                 self.reservations[device] = pod
-                return
-            self.reservations.pop(device, None)
-            self.leaving.pop(device, None)
-            self._finish_those_who_wait()
+            if what == "DELETED" or terminal(pod):
+                self._finish_those_who_wait()
 
     def _finish_those_who_wait(self) -> None:
         for record in list(self.records.values()):
@@ -169,7 +171,10 @@ class Watcher:
     def _holds_reservation(self, record: Record) -> bool:
         """Whether a GPU is still reserved for slices of which this was the last. Under `lock`."""
         return record.sliced and any(
-            device in self.reservations and not self._slices.get(device) and not self._gone(device)
+            device in self.reservations
+            and not terminal(self.reservations[device])
+            and not self._slices.get(device)
+            and not self._gone(device)
             for device in record.devices
         )
 
