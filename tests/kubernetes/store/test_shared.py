@@ -279,3 +279,18 @@ def test_a_pruned_job_takes_its_object_with_it(open_store: Opener, empty: Api) -
     assert done(store.prune(events_before=0.0, jobs_before=2.0)) == 1
     assert [job.id for job in store.jobs()] == [new.id]
     assert [records.job_of(item) for item in empty.list(GPU_JOBS)[0]] == [new.id]
+
+
+def test_a_pruned_job_does_not_come_back_while_its_object_lingers(open_store: Opener, empty: Api) -> None:
+    """Somebody's finalizer holds it, and it changes while it waits."""
+    store = open_store(finalizers=["grus.dev/job"])
+    [job] = stored(store, replace(a_job(phase=Phase.FAILED), ended_at=1.0))
+    name = store.home(job.id).name
+    heard: list[str] = []
+    store.watch(lambda what, item: heard.append(what))
+    done(store.prune(events_before=0.0, jobs_before=2.0))
+    empty.patch(GPU_JOBS, name, {"metadata": {"annotations": {"note": "late"}}}, NAMESPACE)
+    empty.patch(GPU_JOBS, name, {"metadata": {"finalizers": None}}, NAMESPACE)
+    until(lambda: "DELETED" in heard, "it is gone")
+    stored(store, a_job())
+    assert job.id not in [one.id for one in store.jobs()]
