@@ -1,4 +1,5 @@
-"""From nothing to an elastic training on two real nodes: it grows, shrinks, and survives what breaks there.
+"""From nothing to an elastic training on two real nodes: it grows, shrinks, and survives `kill -9` of a worker,
+of a node agent and of a kubelet.
 
 The program is as a user writes it, its code reaches the pods as a bundle, and everything is asked for with
 kubectl. The nodes have GPUs that another scheduler's pods hold: three are left, on both nodes.
@@ -22,7 +23,7 @@ from grus.kubernetes import bundles
 from grus.kubernetes.agent.cgroups import Groups
 from grus.kubernetes.api import Api, Object
 from grus.kubernetes.kinds import CONFIG_MAPS, LEASES, PODS, SERVICES
-from grus.kubernetes.names import JOB
+from grus.kubernetes.names import AGENT, JOB
 from grus.kubernetes.resources import API_VERSION, definitions
 from tests.elastic import curves
 from tests.elastic.curves import Line
@@ -183,9 +184,22 @@ def workers(api: Api, namespace: str) -> dict[str, Object]:
     return {one["metadata"]["uid"]: one for one in found if one["status"].get("phase") == "Running"}
 
 
-def processes(uid: str) -> list[int]:
-    """Of the training in a pod, by their numbers on this machine."""
-    return [pid for pid in Groups(Path("/sys/fs/cgroup")).processes(uid) if "train.py" in command(pid)]
+def process(pod: Object, program: str) -> int:
+    """The one in a pod that runs this program, by its number on this machine."""
+    found = Groups(Path("/sys/fs/cgroup")).processes(pod["metadata"]["uid"])
+    return next(pid for pid in found if program in command(pid))
+
+
+def agent(api: Api, node: str) -> Object:
+    """Its pod."""
+    found, _ = api.list(PODS, node_agents.SYSTEM, labels=AGENT, fields=f"spec.nodeName={node}")
+    (one,) = found
+    return one
+
+
+def restarted(pod: Object) -> bool:
+    (status,) = pod["status"]["containerStatuses"]
+    return bool(status["restartCount"]) and "running" in status["state"]
 
 
 def command(pid: int) -> str:
@@ -234,16 +248,18 @@ def test_an_elastic_training_grows_shrinks_and_survives_on_two_nodes(
         running = workers(api, place)
         assert {one["spec"]["nodeName"] for one in running.values()} == {"node1", "node2"}
 
-        victim = next(iter(running))
-        os.kill(processes(victim)[0], signal.SIGKILL)
+        victim, pod = next(iter(running.items()))
+        os.kill(process(pod, "train.py"), signal.SIGKILL)
         back = training.until(lambda line: line.world == 3 and line.team > grown.team, "it is whole again")
         running = workers(api, place)
         assert len(running) == 3
         assert victim not in running
 
         before = renewed(api, "node2")
+        os.kill(process(agent(api, "node2"), "grus.kubernetes.agent"), signal.SIGKILL)
         os.kill(kubelet(pool, "node2"), signal.SIGKILL)
         until(lambda: renewed(api, "node2") > before, "the kubelet is back")
+        until(lambda: restarted(agent(api, "node2")), "the agent is back")
         on = training.until(lambda line: line.step > back.step + 3, "it goes on")
         assert (on.team, on.world) == (back.team, 3)
         assert workers(api, place).keys() == running.keys()
