@@ -1,5 +1,5 @@
-"""From nothing to an elastic training on two real nodes: it grows, shrinks, and survives `kill -9` of a worker,
-of a node agent and of a kubelet.
+"""From nothing to an elastic training on two real nodes: it grows, shrinks, and survives `kill -9` of a
+worker, of a node agent and of a kubelet.
 
 The program is as a user writes it, its code reaches the pods as a bundle, and everything is asked for with
 kubectl. The nodes have GPUs that another scheduler's pods hold: three are left, on both nodes.
