@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from grus.kubernetes.api import Api, Conflicts, Invalid, Missing, Unreachable
 from grus.kubernetes.kinds import NODES, PODS, Object
-from grus.kubernetes.names import READ
+from grus.kubernetes.names import READ, RESERVATION, UUIDS
 from grus.kubernetes.reflector import Reflector
 
 GPU = "nvidia.com/gpu"
@@ -102,6 +102,10 @@ class Kubelets:
 
     def _run(self, pod: Object) -> None:
         state = {"running": {"startedAt": _now()}}
+        if RESERVATION in (pod["metadata"].get("labels") or {}):
+            metadata = pod["metadata"]
+            uuids = {"metadata": {"annotations": {UUIDS: f"GPU-{metadata['uid']}"}}}
+            self._api.patch(PODS, metadata["name"], uuids, metadata["namespace"])
         self._say(pod, {"phase": "Running", "podIP": "10.0.0.1", **_containers(pod, state)})
 
     def _remove(self, pod: Object) -> None:

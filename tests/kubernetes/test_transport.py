@@ -109,6 +109,25 @@ def test_what_the_server_had_no_time_for_is_repeated_whatever_it_is(pretend: Pre
     assert pretend.asked == ["POST"] * 3
 
 
+def test_what_changes_something_is_sent_only_while_the_guard_says_yes(pretend: Pretend, api: Api) -> None:
+    answers = iter([False, False, *[True] * 10])
+    asked: list[bool] = []
+
+    def may() -> bool:
+        asked.append(next(answers))
+        return asked[-1]
+
+    guarded = api.guarded(may)
+    guarded.get(PODS, "worker")
+    assert (asked, pretend.asked) == ([], ["GET"])
+    guarded.create(CONFIG_MAPS, {"metadata": {"name": "crane"}})
+    assert (asked[:3], pretend.asked) == ([False, False, True], ["GET", "POST"])
+    never = api.patient(0).guarded(lambda: False)
+    with pytest.raises(Unreachable):
+        never.delete(PODS, "worker")
+    assert pretend.asked == ["GET", "POST"]
+
+
 def test_patience_has_an_end(pretend: Pretend, api: Api) -> None:
     pretend.codes = [503] * 1000
     with pytest.raises(Unreachable, match="503"):

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from grus.kubernetes.credentials import access
+from grus.kubernetes.guarding import Guard
 from grus.kubernetes.kinds import PODS, Kind, Object, Objects
 from grus.kubernetes.refusals import (
     Conflicts,
@@ -71,8 +72,16 @@ class Api:
     raises `Unreachable`, whose `arrived` tells whether the request may have been carried out all the same.
     """
 
-    def __init__(self, transport: Transport, *, patience: float = PATIENCE, answer: float = ANSWER) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        patience: float = PATIENCE,
+        answer: float = ANSWER,
+        guard: Guard | None = None,
+    ) -> None:
         self._transport = transport
+        self._guard = guard
         self.patience = patience
         self.answer = answer
         self.server = transport.access.server
@@ -91,7 +100,14 @@ class Api:
 
         `seconds`: how long failed requests are repeated, 0 for not at all; `answer`: how long one may take.
         """
-        return Api(self._transport, patience=seconds, answer=answer)
+        return Api(self._transport, patience=seconds, answer=answer, guard=self._guard)
+
+    def guarded(self, may: Guard) -> "Api":
+        """The same, but whatever changes something is sent only while `may` says yes, asked just before.
+
+        While it says no, requests wait like those that get no answer.
+        """
+        return Api(self._transport, patience=self.patience, answer=self.answer, guard=may)
 
     def close(self) -> None:
         """Requests that wait for their repetition give up."""
@@ -269,6 +285,7 @@ class Api:
             content=content,
             repeatable=again,
             patience=self.patience,
+            guard=None if method == "GET" else self._guard,
             answer=self.answer,
         )
         return _DECODER.decode(answer)

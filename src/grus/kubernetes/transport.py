@@ -25,6 +25,7 @@ from urllib3.exceptions import (
 )
 
 from grus.kubernetes.credentials import Access
+from grus.kubernetes.guarding import Guard, GuardedHTTP, GuardedHTTPS, guarded
 from grus.kubernetes.refusals import Unreachable, refusal
 
 JSON = "application/json"
@@ -70,8 +71,10 @@ class Transport:
         repeatable: bool,
         patience: float,
         answer: float,
+        guard: Guard | None = None,
     ) -> bytes:
-        """The body of the answer, each waited for `answer` seconds.
+        """The body of the answer, each waited for `answer` seconds. With a guard, sent only while it says
+        yes.
 
         Refused, or Unreachable once patience (seconds) is over.
         """
@@ -79,7 +82,8 @@ class Transport:
         pause = FIRST_PAUSE
         while True:
             try:
-                return self._send_once(method, path, body, content, answer)
+                with guarded(guard):
+                    return self._send_once(method, path, body, content, answer)
             except Unreachable as trouble:
                 wait = max(trouble.after, pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads callers, no secret
                 hopeless = trouble.lasting or (trouble.arrived and not repeatable)
@@ -168,12 +172,14 @@ class Transport:
         parts = urlsplit(self.access.server)
         host = parts.hostname or ""
         if self.access.trust is None:
-            return urllib3.HTTPConnectionPool(
+            plain = urllib3.HTTPConnectionPool(
                 host, parts.port or 80, maxsize=connections, block=wait, socket_options=_socket_options()
             )
+            plain.ConnectionCls = GuardedHTTP
+            return plain
         if not self.access.trust.check_hostname:  # the user has said so; once is enough
             urllib3.disable_warnings(InsecureRequestWarning)
-        return urllib3.HTTPSConnectionPool(
+        safe = urllib3.HTTPSConnectionPool(
             host,
             parts.port or 443,
             maxsize=connections,
@@ -182,6 +188,8 @@ class Transport:
             assert_hostname=None if self.access.trust.check_hostname else False,
             socket_options=_socket_options(),
         )
+        safe.ConnectionCls = GuardedHTTPS
+        return safe
 
 
 class Stream:

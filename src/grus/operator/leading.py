@@ -57,7 +57,7 @@ def lead(api: Api, options: Options, brake: Brake, *, serve: Serve = lambda _, b
     if not leadership.acquire():
         return 0
     try:
-        controller = Controller(api, options, leadership, on_stopped=brake.pull)
+        controller = Controller(api.guarded(leadership.valid), options, leadership, on_stopped=brake.pull)
         try:
             log.info("ready: leading with epoch %d", leadership.epoch)
             serve(controller, brake)
