@@ -12,7 +12,7 @@ import pytest
 from grus.engines.kubernetes.engine import KubernetesEngine
 from grus.kubernetes.api import Api
 from grus.kubernetes.homes import Home
-from grus.kubernetes.kinds import NODES, PODS, SERVICES, Object
+from grus.kubernetes.kinds import EVENTS, NODES, PODS, SERVICES, Object
 from grus.kubernetes.names import CONTROL, KILL_AT, READ, WORKER
 from grus.kubernetes.refusals import Missing
 from grus.model.identifiers import DeviceId, JobId, NodeId, WorkerId
@@ -220,6 +220,25 @@ def test_pods_of_other_schedulers_are_seen_within_a_moment(world: World) -> None
     until(lambda: usable() == 1)
     world.api.delete(PODS, "theirs", world.namespace, grace=0)
     until(lambda: usable() == 4)
+
+
+def test_a_node_with_more_gpus_in_use_than_it_has_is_told_and_disturbs_nobody(world: World) -> None:
+    worker = world.running("j1")
+    container = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "6"}}}
+    pod = {"metadata": {"name": "greedy"}, "spec": {"nodeName": world.node, "containers": [container]}}
+    world.api.create(PODS, pod, world.namespace)
+
+    def told() -> list[str]:
+        world.engine.nodes()
+        events, _ = world.api.list(EVENTS, "default", fields=f"involvedObject.name={world.node}")
+        return [event["message"] for event in events]
+
+    until(told)
+    assert "has 4 GPUs, and 3 more than that are in use" in told()[0]
+    assert f"pod {world.namespace}/greedy" in told()[0]
+    status = status_of(world.engine, worker)
+    assert status is not None
+    assert status.state is WorkerState.RUNNING
 
 
 def test_workers_with_peers_have_a_service_to_be_found_by(world: World) -> None:

@@ -94,7 +94,7 @@ class KubernetesEngine:
         self._system = system
         self._within = within
         self._calls = calls
-        self._pool = Pool(self._rules, lost_after, time.monotonic)
+        self._pool = Pool(self._rules, lost_after, time.monotonic, self._complain)
         self._agents = Agents()
         self._listeners: dict[int, Callable[[WorkerStatus], None]] = {}
         self._guard = threading.Lock()
@@ -284,6 +284,10 @@ class KubernetesEngine:
         self._logs.remove(job)
 
     # -------------------------------------------------------------------------------------- inside
+
+    def _complain(self, node: str, text: str) -> None:
+        if self._opened is not None:
+            self._opened.hands.complain(node, text)
 
     def _tell(self, status: WorkerStatus) -> None:
         for listener in list(self._listeners.values()):

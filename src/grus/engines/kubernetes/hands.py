@@ -4,26 +4,29 @@ Each call is a task of its worker's lane, so that a worker's calls keep their or
 do not wait for each other. Before each, the fence is asked. Every task can be repeated.
 """
 
+import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from grus.engines.kubernetes import pods, records, reservations, states
 from grus.engines.kubernetes.fence import Fence
 from grus.engines.kubernetes.lanes import Lanes, Later
 from grus.engines.kubernetes.logs import Logs
-from grus.engines.kubernetes.nodes import terminal
+from grus.engines.kubernetes.nodes import complaint, terminal
 from grus.engines.kubernetes.pods import CannotStart, Recipe, Slice
 from grus.engines.kubernetes.pool import Pool
 from grus.engines.kubernetes.records import Record
+from grus.engines.kubernetes.removing import Removing
 from grus.engines.kubernetes.watcher import Watcher
 from grus.engines.local.layout import safe_name
 from grus.kubernetes import bundles
 from grus.kubernetes.api import Api
 from grus.kubernetes.homes import Home
-from grus.kubernetes.kinds import PODS, SERVICES, Object
-from grus.kubernetes.names import ASKED, CONTROL, KILL_AT, VERDICT, WORKER
+from grus.kubernetes.kinds import EVENTS, PODS, SERVICES, Object
+from grus.kubernetes.names import ASKED, CONTROL, KILL_AT, VERDICT
 from grus.kubernetes.refusals import Conflicts, Exists, Forbidden, Missing, Refused, Unreachable
 from grus.kubernetes.unpacking import PREFIX as BUNDLE
 from grus.kubernetes.unpacking import Broken
@@ -32,6 +35,8 @@ from grus.model.identifiers import DeviceId, JobId
 from grus.model.jobs import Exit, ExitCause
 from grus.model.ports import WorkerSpec, WorkerState, WorkerStatus
 from grus.model.resources import GPU
+
+logger = logging.getLogger(__name__)
 
 LOOK = 0.1
 """Seconds between two looks at a reservation that is not ready yet."""
@@ -71,6 +76,7 @@ class Hands:
         """Jobs that own their code."""
         self._restricted: set[str] = set()
         """Namespaces that let nobody be root."""
+        self._removing = Removing(api, fence, pool, logs)
         watcher.on_doom = self.doom
         watcher.on_end = self._judge
         watcher.on_unused = self._release
@@ -299,6 +305,18 @@ class Hands:
             body = {"metadata": {"annotations": {CONTROL: control}, "uid": metadata["uid"]}}
             self._take(record, self._api.patch(PODS, metadata["name"], body, metadata["namespace"]), control)
 
+    def complain(self, node: str, text: str) -> None:
+        """Say that something is wrong with a node, for `kubectl describe node`."""
+        self._lanes.submit(("node", node), lambda: self._complain(node, text))
+
+    def _complain(self, node: str, text: str) -> None:
+        self._fence.check()
+        event = complaint(node, text, datetime.now(UTC))
+        try:
+            self._api.create(EVENTS, event, "default")
+        except Refused as why:
+            logger.info("no event about node %s: %s", node, why)
+
     def ask(self, agent: Object, word: str) -> None:
         """Have a node agent repeat a word once all that its workers have said is told."""
         name, namespace = agent["metadata"]["name"], agent["metadata"]["namespace"]
@@ -308,6 +326,15 @@ class Hands:
                 self._api.patch(PODS, name, {"metadata": {"annotations": {ASKED: word}}}, namespace)
 
         self._lanes.submit(("agent", name), ask)
+
+    def forget(self, record: Record) -> None:
+        """Keep its log, then let its pod go."""
+        tries = iter(range(MOST_TRIES))
+
+        def remove() -> None:
+            self._removing.remove(record, last=next(tries, None) is None)
+
+        self._lanes.submit(record.status.id, remove)
 
     def _judge(self, record: Record, status: WorkerStatus) -> None:
         """Its end, in the light of its log where that may say more; under the watcher's lock."""
@@ -325,48 +352,6 @@ class Hands:
 
     def _end(self, record: Record, cause: ExitCause, text: str) -> None:
         self._watcher.end_as(record, Exit(cause, None, text))
-
-    # ----------------------------------------------------------------------------------- forgetting
-
-    def forget(self, record: Record) -> None:
-        """Keep its log, then let its pod go."""
-        tries = iter(range(MOST_TRIES))
-        self._lanes.submit(record.status.id, lambda: self._forget(record, next(tries, MOST_TRIES)))
-
-    def _forget(self, record: Record, attempt: int) -> None:
-        pod = record.pod
-        if pod is None:
-            return
-        self._fence.check()
-        where = records.source(record)
-        printed = record.status.started_at is not None and not self._pool.gone(record.node)
-        if where is not None and printed:
-            try:
-                self._logs.keep(record.status.id, record.status.job, where)
-            except Unreachable as why:
-                if attempt + 1 < MOST_TRIES:
-                    raise Later(2.0**attempt) from why
-        if records.made_by_grus(pod):
-            self._remove(pod)
-
-    def _remove(self, pod: Object) -> None:
-        """By force: nothing of it runs any more, or its node is gone for good."""
-        name, namespace, uid = (pod["metadata"][key] for key in ("name", "namespace", "uid"))
-        with suppress(Missing):
-            while WORKER in (pod["metadata"].get("finalizers") or ()) and pod["metadata"]["uid"] == uid:
-                try:
-                    self._take_finalizer_off(pod)
-                    break
-                except Conflicts:  # somebody has written meanwhile
-                    pod = self._api.get(PODS, name, namespace)
-            with suppress(Conflicts):  # another one of its name
-                self._api.delete(PODS, name, namespace, grace=0, uid=uid)
-
-    def _take_finalizer_off(self, pod: Object) -> None:
-        metadata = pod["metadata"]
-        left = [one for one in metadata.get("finalizers") or () if one != WORKER]
-        body = {"metadata": {"finalizers": left or None, "resourceVersion": metadata["resourceVersion"]}}
-        self._api.patch(PODS, metadata["name"], body, metadata["namespace"])
 
 
 def _when_to_kill(record: Record) -> dict[str, str]:

@@ -7,6 +7,7 @@ that are left, from the last one down.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from grus.engines.kubernetes import topology
@@ -219,3 +220,19 @@ def _complaints(name: str, surplus: int, built_in: int, there: int, taken: _Take
     if there < built_in:
         found.append(f"{name} says that {built_in - there} of its {built_in} GPUs are out of order")
     return tuple(found)
+
+
+def complaint(node: str, text: str, when: datetime) -> Object:
+    """An event that says it, for `kubectl describe node`."""
+    at = when.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "metadata": {"generateName": "grus.", "namespace": "default"},  # where the events of nodes are
+        "involvedObject": {"kind": "Node", "apiVersion": "v1", "name": node, "uid": node},
+        "type": "Warning",
+        "reason": "UnusualGpus",
+        "message": text[:1000],
+        "source": {"component": "grus"},
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+    }

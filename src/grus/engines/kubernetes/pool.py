@@ -21,10 +21,18 @@ OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 class Pool:
     """Any thread."""
 
-    def __init__(self, rules: Rules, lost_after: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        rules: Rules,
+        lost_after: float,
+        clock: Callable[[], float],
+        complain: Callable[[str, str], None] = lambda node, text: None,  # noqa: ARG005 - to nobody
+    ) -> None:
+        """`complain` is told node and sentence, once, when something is wrong with a node."""
         self._rules = rules
         self._lost_after = lost_after
         self._clock = clock
+        self._complain = complain
         self._lock = threading.Lock()
         self._objects: dict[str, Object] = {}
         self._pods: dict[str, dict[tuple[str, str], Object]] = {}
@@ -103,6 +111,7 @@ class Pool:
             return
         now = self._seen[name] = seen(self._objects[name], self._pods.get(name, {}).values(), self._rules)
         complaints = now.complaints if now is not None else ()
-        if complaints != (before.complaints if before is not None else ()):
-            for complaint in complaints:
+        for complaint in complaints:
+            if before is None or complaint not in before.complaints:
                 logger.warning("%s", complaint)
+                self._complain(name, complaint)
