@@ -72,7 +72,7 @@ class Conductor:
         pid = self._nursery.born(
             {"TRAINEE": json.dumps({**self._task, **task}), "NAME": "alone"}, self.folder / "alone.out"
         )
-        self.until(lambda: self._nursery.code(pid) is not None)
+        self.until(lambda: self._nursery.code(pid) is not None, 10 * PATIENCE)  # a whole training
         assert self._nursery.code(pid) == 0, (self.folder / "alone.out").read_text()
 
     def spawn(self, count: int = 1, environment: dict[str, str] | None = None, **task: Any) -> list[Worker]:
