@@ -55,10 +55,13 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
         self.stack = ExitStack()
         folder = self.stack.enter_context(tempfile.TemporaryDirectory())
         self.path = Path(folder) / "grus.db"
-        self.memory, self.sqlite = MemoryStore(), SqliteStore(self.path)
+        self.memory, self.sqlite = MemoryStore(), self.opened()
         self.waiting: list[Write] = []
         self.heard: tuple[list[object], list[object]] = ([], [])
         self.listen()
+
+    def opened(self) -> SqliteStore:
+        return SqliteStore(self.path)
 
     def listen(self) -> None:
         self.memory.subscribe(self.heard[0].extend)
@@ -141,7 +144,7 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.sqlite.close()
-        self.sqlite = SqliteStore(self.path)
+        self.sqlite = self.opened()
         self.sqlite.subscribe(self.heard[1].extend)
 
     @rule(

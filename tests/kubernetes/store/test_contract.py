@@ -5,20 +5,25 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import initialize, run_state_machine_as_test
 
 from grus.kubernetes.api import Api
-from grus.kubernetes.kinds import GPU_JOBS, NODES
-from grus.kubernetes.refusals import Exists
+from grus.kubernetes.kinds import GPU_JOBS, LEASES, NODES
+from grus.kubernetes.refusals import Exists, Missing
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.jobs import Phase, Seat
 from grus.model.ports import Store
 from grus.model.resources import GPU
+from grus.store.kubernetes import epochs
 from grus.store.kubernetes.store import KubernetesStore
+from grus.store.sqlite import SqliteStore
 from tests.contracts.store_contract import StoreContract
 from tests.kubernetes.clusters import Cluster, until
-from tests.kubernetes.store.clusters import NAMESPACE
+from tests.kubernetes.store.clusters import NAMESPACE, emptied
 from tests.kubernetes.store.conftest import Opener
 from tests.store.builders import a_job, an_event, done, stored
+from tests.store.test_against_memory import SqliteAgainstMemory
 
 SEAT = Seat("worker", 0, NodeId("node1"), (DeviceId("node1/0"),), GPU)
 
@@ -78,3 +83,32 @@ def test_a_job_that_a_person_applied_is_recorded_in_that_object(
     assert store.home(job.id).name == "mine"
     assert empty.get(GPU_JOBS, "mine", NAMESPACE)["status"]["observedGeneration"] == 1
     alone.kubectl("wait", "gj", "mine", "--for=condition=Admitted", "--timeout=5s")
+
+
+def test_whatever_is_done_to_both_the_store_and_the_reference_answer_the_same(empty: Api) -> None:
+    """The machine that compares the SQLite store with the one in memory, with this store in its place."""
+    for node in ("ada", "bob"):
+        with suppress(Exists):
+            empty.create(NODES, {"metadata": {"name": node}})
+
+    class Machine(SqliteAgainstMemory):
+        @initialize()
+        def open(self) -> None:
+            emptied(empty)
+            for node in ("ada", "bob"):
+                empty.patch(NODES, node, {"spec": {"unschedulable": None}})
+            with suppress(Missing):
+                empty.delete(LEASES, epochs.NAME, NAMESPACE)
+            super().open()
+
+        def opened(self) -> SqliteStore:
+            return KubernetesStore(empty, history=self.path)
+
+    few = settings(
+        max_examples=10,
+        stateful_step_count=40,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(Machine, settings=few)

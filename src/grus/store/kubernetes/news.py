@@ -53,7 +53,9 @@ class News:
             if what == "DELETED":
                 self._forget(uid, item)
             elif uid not in self._let_go and (job := records.job_of(item)) is not None:
-                self._homes.setdefault(job, records.home(item))
+                if job not in self._homes:
+                    self._homes[job] = records.home(item)
+                    self._is_not_gone(job)
                 self._waiting.items[uid] = item
             wake = nothing and bool(self._waiting)
         if wake:
@@ -80,6 +82,7 @@ class News:
         """Its object was removed here."""
         with self._lock:
             home = self._homes.pop(job, None)
+            self._is_not_gone(job)
             if home is not None:
                 self._let_go.add(home.uid)
                 self._drop(home.uid)
@@ -92,6 +95,11 @@ class News:
         if job is not None and home is not None and home.uid == uid:
             del self._homes[job]
             self._waiting.gone[job] = None
+
+    def _is_not_gone(self, job: JobId) -> None:
+        """Not any more: it was pruned, or has another object now."""
+        self._waiting.gone.pop(job, None)
+        self._unsettled.gone.pop(job, None)
 
     def _drop(self, uid: str) -> None:
         self._waiting.items.pop(uid, None)
