@@ -19,6 +19,8 @@ from tests.elastic.nursery import Nursery
 
 T = TypeVar("T")
 PATIENCE = 60.0
+WHOLE = 600.0
+"""Seconds that a whole training may take, on a machine that does much else."""
 PAUSE = 0.004
 WHILE_GIVING = "giving"
 """What to write to die/NAME, for it to die when it begins to send its state to others."""
@@ -72,7 +74,7 @@ class Conductor:
         pid = self._nursery.born(
             {"TRAINEE": json.dumps({**self._task, **task}), "NAME": "alone"}, self.folder / "alone.out"
         )
-        self.until(lambda: self._nursery.code(pid) is not None, 10 * PATIENCE)  # a whole training
+        self.until(lambda: self._nursery.code(pid) is not None, WHOLE)
         assert self._nursery.code(pid) == 0, (self.folder / "alone.out").read_text()
 
     def spawn(self, count: int = 1, environment: dict[str, str] | None = None, **task: Any) -> list[Worker]:
@@ -143,8 +145,8 @@ class Conductor:
             self.signal(worker)
         self.gone(*workers)
 
-    def gone(self, *workers: Worker) -> None:
-        self.until(lambda: not any(self.alive(worker) for worker in workers))
+    def gone(self, *workers: Worker, seconds: float = PATIENCE) -> None:
+        self.until(lambda: not any(self.alive(worker) for worker in workers), seconds)
 
     # --------------------------------------------------------------------------------------- orders
 

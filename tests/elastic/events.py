@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass, field
 
 from grus.elastic import audit
 from tests.elastic import curves
-from tests.elastic.conductor import Conductor, Worker
+from tests.elastic.conductor import WHOLE, Conductor, Worker
 from tests.elastic.kills import stage
 from tests.elastic.nursery import Nursery
 
@@ -173,7 +173,7 @@ def run(events: int, backend: str, program: str, dtype: str, nursery: Nursery, f
         for _ in range(events):
             story.happen()
         job.gate(None)
-        job.gone(*job.workers)
+        job.gone(*job.workers, seconds=WHOLE)
         exits = {job.code(one) for one in job.workers if one.name not in story.killed}
         for one in job.workers:
             if one.name not in story.killed and job.code(one) != 0:
