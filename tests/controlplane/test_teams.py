@@ -463,6 +463,25 @@ def test_a_member_that_falls_silent_after_the_others_began_to_wait_is_cut_off_to
     assert told(plane, "worker.0")["members"] == addresses(0)
 
 
+def test_nobody_is_taken_for_silent_whose_words_may_be_on_their_way() -> None:
+    plane = Plane()
+    job = plane.job(a_team(plane, 2))
+    plane.engine.advance(7)
+    heard = a_word(plane, 1)
+    plane.engine.advance(6)
+    complaint = a_word(plane, 0, team=1, waits=plane.now - 5.5, hang_after=5)
+    lines = {0: complaint, 1: heard}
+    own = {
+        status.id: replace(status, said=lines[rank])
+        for rank in lines
+        for status in plane.engine.workers()
+        if status.id == plane.engine.find(f"worker.{rank}")
+    }
+    assert teams.advance(job, own, plane.now, 60.0) is not None
+    assert teams.advance(job, own, plane.now, 60.0, words_late=8.0) is None
+    assert teams.advance(job, own, plane.now + 3, 60.0, words_late=8.0) is not None
+
+
 def test_a_complaint_that_has_passed_is_none() -> None:
     plane = Plane()
     job = a_team(plane, 2)

@@ -38,10 +38,15 @@ def waiting(job: Job, members: Sequence[Member], own: Statuses, now: float) -> W
     return found
 
 
-def culprits(waiting: Waiting, members: Sequence[Member], own: Statuses, now: float) -> list[Member]:
-    """Those who do not wait themselves and either give no sign of life or compute for far too long."""
+def culprits(
+    waiting: Waiting, members: Sequence[Member], own: Statuses, now: float, late: float = 0.0
+) -> list[Member]:
+    """Those who do not wait themselves and either give no sign of life or compute for far too long.
+
+    Words may be `late` by so many seconds: nobody is silent whose next one may be on its way.
+    """
     latest = max(word.waits or 0.0 for word in waiting.values())
-    silent = max(latest, now - max(_patience(waiting), SILENCE))
+    silent = min(max(latest, now - max(_patience(waiting), SILENCE)), now - late)
     too_long = any(now >= at for at in _hung_at(waiting))
     suspects = [one for one in members if one.id not in waiting and ends.alive(own.get(one.id))]
     return [one for one in suspects if too_long or (progress.read(own[one.id].said).at or 0.0) < silent]

@@ -45,6 +45,8 @@ class Limits:
     start_timeout: float = 60.0
     max_runtime: float | None = None
     """Of the job or of its queue, whichever is shorter."""
+    words_late: float = 0.0
+    """By how many seconds what workers say may be late."""
 
 
 def change(job: Job, kind: str, now: float, text: str, *, reason: str | None = None) -> Change:
@@ -77,7 +79,7 @@ def advance(job: Job, statuses: Statuses, now: float, limits: Limits) -> Change 
     if (exit_ := _end_of_attempt(job, firm, own, now, limits)) is not None:
         return _end(job, exit_, own, now)
     return (
-        _of_team(job, teams.advance(job, own, now, limits.start_timeout), now)
+        _of_team(job, teams.advance(job, own, now, limits.start_timeout, limits.words_late), now)
         or _released(job, seats, own, now)
         or _running(job, firm, own, now)
     )

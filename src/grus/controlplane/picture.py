@@ -24,6 +24,8 @@ from grus.scheduling.snapshot import Snapshot
 
 OF_THE_SERVER = frozenset({"HOME", "USER", "LOGNAME"})
 """Variables that jobs of other Unix users do not take from the server; the engine knows theirs."""
+LATE_FROM_AFAR = 8.0
+"""Seconds by which the words of a worker in a cluster may be late: its node tells them every 5 s."""
 ORDER = {WorkerState.STARTING: 0, WorkerState.RUNNING: 1, WorkerState.ENDED: 2}
 """A worker only goes forward: what says otherwise is late."""
 
@@ -151,7 +153,9 @@ class Picture:
 
     def limits(self, job: Job) -> Limits:
         return Limits(
-            start_timeout=self._settings.start_timeout, max_runtime=pool.max_runtime(job, self.by_name)
+            start_timeout=self._settings.start_timeout,
+            max_runtime=pool.max_runtime(job, self.by_name),
+            words_late=LATE_FROM_AFAR if self._settings.containers else 0.0,
         )
 
     def surroundings(self, job: Job) -> Surroundings:

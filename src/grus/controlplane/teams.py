@@ -79,13 +79,15 @@ def complains(job: Job, own: Statuses, now: float) -> bool:
     return bool(complaints.waiting(job, team(job), own, now))
 
 
-def advance(job: Job, own: Statuses, now: float, start_timeout: float) -> Step | None:
+def advance(
+    job: Job, own: Statuses, now: float, start_timeout: float, words_late: float = 0.0
+) -> Step | None:
     """The next team and its seats, as far as the workers' states and words ask for a change."""
     draft = _Draft(job, own, now)
     draft.hear()
     if job.team:
         draft.lose()
-        draft.judge()
+        draft.judge(words_late)
         draft.tend(start_timeout)
     draft.admit()
     return draft.result()
@@ -159,7 +161,7 @@ class _Draft:
             self._begin_anew(member, lost=member.seats[0].lost + 1)
             self._count_loss()
 
-    def judge(self) -> None:
+    def judge(self, words_late: float) -> None:
         """A member has waited for too long: who holds the others up is cut off."""
         if self.shaken:
             return  # all of them begin a new team anyway
@@ -170,7 +172,7 @@ class _Draft:
         if all(member.id in waiting or not ends.alive(self._own.get(member.id)) for member in members):
             self.notes.append("all workers waited for each other")
             self._shake()
-        for member in complaints.culprits(waiting, members, self._own, self._now):
+        for member in complaints.culprits(waiting, members, self._own, self._now, words_late):
             self._cut_off(member)
 
     def tend(self, start_timeout: float) -> None:
