@@ -73,6 +73,7 @@ class Memory:
         return copy.deepcopy(made)
 
     def patch(self, kind: Kind, name: str, body: Object, namespace: str = "", **how: object) -> Object:
+        self.get(kind, name, namespace)
         item = self.objects[kind, namespace, name]
         for part, value in body.items():
             item.setdefault(part, {}).update({key: one for key, one in value.items() if key != "uid"})

@@ -211,6 +211,21 @@ def test_a_job_file_becomes_an_object_with_the_code_of_its_folder(
     assert owner["uid"] == api.objects[GPU_JOBS, TEAM, "resnet"]["metadata"]["uid"]
 
 
+def test_code_that_goes_with_another_job_at_that_moment_is_sent_again(
+    api: Memory, grus: Grus, tmp_path: Path
+) -> None:
+    def made(item: dict[str, Any]) -> None:
+        if "spec" in item:
+            admitted(item)
+            api.objects = {key: one for key, one in api.objects.items() if key[0] != CONFIG_MAPS}
+
+    api.on_create = made
+    assert grus("submit", job_file(tmp_path)).exit_code == 0
+    (code,) = [item for (kind, _, _), item in api.objects.items() if kind == CONFIG_MAPS]
+    owner = code["metadata"]["ownerReferences"][0]
+    assert owner["uid"] == api.objects[GPU_JOBS, TEAM, "resnet"]["metadata"]["uid"]
+
+
 def test_without_code_the_image_has_it(
     api: Memory, grus: Grus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,10 +85,22 @@ class KubernetesClient(Client):
         reference = self._bundled(given)
         made = self._create(given, reference, key)
         if reference:
-            owner = {"apiVersion": API_VERSION, "kind": "GpuJob"}
-            owner |= {name: made["metadata"][name] for name in ("name", "uid")}
-            bundles.adopt(self._api, made["metadata"]["namespace"], reference, owner)
+            self._keep(given, made["metadata"], reference)
         return Handle(self, shown(self._admitted(made)))
+
+    def _keep(self, given: JobIn, metadata: Object, reference: str) -> None:
+        """Have the code stay as long as the job."""
+        owner = {
+            "apiVersion": API_VERSION,
+            "kind": "GpuJob",
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+        }
+        try:
+            bundles.adopt(self._api, metadata["namespace"], reference, owner)
+        except NotFound:  # the last job that used it was deleted just now, and the code with it
+            self._bundled(given)
+            bundles.adopt(self._api, metadata["namespace"], reference, owner)
 
     def _bundled(self, given: JobIn) -> str:
         """The code of the job's folder, in the cluster; "" where the image has it."""
