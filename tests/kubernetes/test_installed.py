@@ -104,6 +104,7 @@ def test_the_commands_of_the_page_do_what_it_says(own: Cluster, team: str, tmp_p
     assert len(said) >= 10
     assert "succeeded" in said["grus --kubernetes ps -a"]
     assert "node2/3" in said["grus --kubernetes nodes"]
+    assert "[worker 0] worker 0 of 2" in said["grus --kubernetes logs hello --all"]
     assert "vision" in said["grus --kubernetes queue list"]
 
 

@@ -273,6 +273,7 @@ def _agent(settings: Settings) -> Object:
         "serviceAccountName": rights.AGENT,
         "priorityClassName": "system-node-critical",
         "hostPID": True,
+        "terminationGracePeriodSeconds": 5,
         "tolerations": [{"operator": "Exists"}],
         "containers": [container],
         "volumes": [

@@ -25,6 +25,12 @@ GPU_MEMORY = f"{PREFIX}gpu-memory"
 VERDICT = f"{PREFIX}verdict"
 """JSON {"cause", "text"}: why the engine itself ends it, where that is no stop that was asked for."""
 
+# ------------------------------------------------------------ on the pod of a worker that is forgotten
+ENDED = f"{PREFIX}ended"
+"""Label, in place of JOB: whose worker it was. It ended by itself, and its log stays until the job goes."""
+WAS = f"{PREFIX}was"
+"""Annotation, in place of WORKER."""
+
 # ------------------------------------------------------------------------------- said by the node agent
 SAID = f"{PREFIX}said"
 """The last whole line of the report; at once when the bell was rung, else some seconds later."""

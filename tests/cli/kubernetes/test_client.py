@@ -12,6 +12,7 @@ from grus.cli import access
 from grus.cli.kubernetes.client import KubernetesClient
 from grus.cli.main import app
 from grus.kubernetes.kinds import CONFIG_MAPS, GPU_JOBS, GPU_QUEUES, NODES, PODS
+from grus.kubernetes.names import ENDED, WAS
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.jobs import Exit, ExitCause, Phase, Seat
 from grus.model.resources import GPU
@@ -129,6 +130,15 @@ def test_logs_are_followed_to_the_end_of_the_job(api: Memory, grus: Grus) -> Non
     job = with_job(api, phase=Phase.SUCCEEDED, attempt=1, ended_at=1010.0, exit=end)
     with_worker(api, job, "1.worker.0.1", b"a\nb\n", "Succeeded")
     assert grus("logs", "-f", "resnet").stdout == "a\nb\n"
+
+
+def test_the_log_of_an_ended_job_is_read_from_the_pod_that_was_left_for_it(api: Memory, grus: Grus) -> None:
+    job = with_job(api, phase=Phase.SUCCEEDED, attempt=1, ended_at=1010.0)
+    with_worker(api, job, "1.worker.0.1", b"done\n", "Succeeded")
+    (pod,) = api.list(PODS)[0]
+    pod["metadata"] |= {"labels": {ENDED: job.id}, "annotations": {WAS: f"{job.id}.1.worker.0.1"}}
+    api.put(PODS, pod)
+    assert grus("logs", "resnet").stdout == "done\n"
 
 
 def test_logs_whose_pods_are_gone_are_said_to_be(api: Memory, grus: Grus) -> None:

@@ -29,11 +29,10 @@ from grus.api.wire import (
 )
 from grus.cli.kubernetes import outlook
 from grus.cli.kubernetes.podlogs import PodLogs
-from grus.cli.kubernetes.reading import events_of, job_of, shown, worker_out, workers_of
+from grus.cli.kubernetes.reading import events_of, job_of, pods_of, shown, worker_out, workers_of
 from grus.kubernetes import bundles
 from grus.kubernetes.api import Api, Exists, Missing, Object
-from grus.kubernetes.kinds import GPU_JOBS, GPU_QUEUES, NODES, PODS
-from grus.kubernetes.names import JOB
+from grus.kubernetes.kinds import GPU_JOBS, GPU_QUEUES, NODES
 from grus.kubernetes.resources import API_VERSION
 from grus.model.errors import BadInput, Mistake, NotAllowed, NotFound
 from grus.model.jobs import TERMINAL
@@ -204,8 +203,7 @@ class KubernetesClient(Client):
         item = self._item(job)
         known = job_of(item)
         roles = [role.name for role in known.spec.request.roles] if known else []
-        pods, _ = self._api.list(PODS, item["metadata"]["namespace"], labels=f"{JOB}={job}")
-        found = workers_of(pods, roles)
+        found = workers_of(pods_of(self._api, item), roles)
         numbers = iter(range(len(found)))
         return [worker_out(one, job, None if one.is_setup else next(numbers)) for one in found]
 

@@ -2,10 +2,8 @@
 
 from collections.abc import Callable, Generator, Iterator
 
-from grus.cli.kubernetes.reading import Worker, job_of, shown, workers_of
+from grus.cli.kubernetes.reading import Worker, job_of, pods_of, shown, workers_of
 from grus.kubernetes.api import Api, Missing, Object, Refused
-from grus.kubernetes.kinds import PODS
-from grus.kubernetes.names import JOB
 from grus.model.errors import NotFound
 from grus.model.jobs import TERMINAL
 
@@ -57,8 +55,7 @@ class PodLogs:
         item = self._item(job)
         known = job_of(item)
         roles = [role.name for role in known.spec.request.roles] if known else []
-        pods, _ = self._api.list(PODS, item["metadata"]["namespace"], labels=f"{JOB}={shown(item).id}")
-        found = workers_of(pods, roles)
+        found = workers_of(pods_of(self._api, item), roles)
         setup, rest = [one for one in found if one.is_setup], [one for one in found if not one.is_setup]
         if known is not None and known.terminal and known.attempt and not found:
             raise NotFound(GONE.format(job=known.id))

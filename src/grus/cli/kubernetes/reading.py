@@ -1,4 +1,4 @@
-"""GpuJobs and pods of the API server as the values that the command prints. Pure.
+"""GpuJobs and pods of the API server as the values that the command prints.
 
 What the control plane knows of a job is in its object's status; an object that it has not looked at yet, or
 has refused, is shown by what it asks for.
@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from grus.api.wire import EventOut, ExitOut, JobOut, WorkerOut, job_out, rfc3339
-from grus.kubernetes.kinds import Object
-from grus.kubernetes.names import WORKER
+from grus.kubernetes.api import Api
+from grus.kubernetes.kinds import PODS, Object
+from grus.kubernetes.names import ENDED, JOB, WAS, WORKER
 from grus.model.jobs import Job
 from grus.operator.intake import id_of
 from grus.store.kubernetes.records import found
@@ -92,6 +93,12 @@ class Worker:
         return self.role == SETUP and not self.born
 
 
+def pods_of(api: Api, item: Object) -> list[Object]:
+    """Of a job: those that run, and those that have ended and stay for their logs."""
+    namespace, id_ = item["metadata"]["namespace"], shown(item).id
+    return [pod for label in (JOB, ENDED) for pod in api.list(PODS, namespace, labels=f"{label}={id_}")[0]]
+
+
 def workers_of(pods: Iterable[Object], roles: Iterable[str] = ()) -> list[Worker]:
     """The workers of the newest attempt, by their numbers; the one of the setup lines first."""
     known = [worker for pod in pods if (worker := _worker(pod)) is not None]
@@ -110,7 +117,8 @@ def workers_of(pods: Iterable[Object], roles: Iterable[str] = ()) -> list[Worker
 
 
 def _worker(pod: Object) -> Worker | None:
-    id_ = (pod["metadata"].get("annotations") or {}).get(WORKER, "")
+    notes = pod["metadata"].get("annotations") or {}
+    id_ = notes.get(WORKER) or notes.get(WAS, "")
     parts = id_.split(".")
     if len(parts) != 5:
         return None

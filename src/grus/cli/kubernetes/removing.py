@@ -21,8 +21,8 @@ from grus.kubernetes.foreign import (
     HOROVOD_PLURAL,
     HOROVOD_VERSION,
 )
-from grus.kubernetes.manifests import PART_OF
-from grus.kubernetes.names import JOB, PREFIX, RESERVATION
+from grus.kubernetes.manifests import COMPONENT, PART_OF
+from grus.kubernetes.names import ENDED, JOB, PREFIX, RESERVATION
 from grus.kubernetes.resources import JOBS, QUEUES
 from grus.model.jobs import TERMINAL
 
@@ -31,8 +31,10 @@ FOREIGN = (
     Kind(HOROVOD_GROUP, HOROVOD_VERSION, HOROVOD_PLURAL, True, "ElasticHorovodJob"),
     Kind(BRAIN_GROUP, BRAIN_VERSION, BRAIN_PLURAL, True, "BBJob"),
 )
+MAKERS = (kinds.DEPLOYMENTS, kinds.DAEMON_SETS, Kind("apps", "v1", "replicasets", True, "ReplicaSet"))
+"""What makes pods, from the top down."""
 IN_NAMESPACE = (
-    *(kinds.DEPLOYMENTS, kinds.DAEMON_SETS, kinds.SERVICES, kinds.NETWORK_POLICIES),
+    *(kinds.SERVICES, kinds.NETWORK_POLICIES),
     *(kinds.ROLE_BINDINGS, kinds.ROLES, kinds.SERVICE_ACCOUNTS),
 )
 BUNDLE = f"{PREFIX}code"
@@ -51,7 +53,7 @@ def remove(api: Api, namespace: str, *, patience: float, tell: Tell) -> Counter[
     """Everything; what was removed, by kind."""
     removed: Counter[str] = Counter()
     _end_jobs(api, namespace, removed, patience, tell)
-    _stop_controller(api, namespace, removed, tell)
+    _stop_pods(api, namespace, removed, tell)
     _clear_away(api, kinds.GPU_JOBS, removed, tell)
     _clear_workers(api, removed, tell)
     _clear_away(api, kinds.GPU_QUEUES, removed, tell)
@@ -104,18 +106,19 @@ def _has_controller(api: Api, namespace: str) -> bool:
     return False
 
 
-def _stop_controller(api: Api, namespace: str, removed: Counter[str], tell: Tell) -> None:
-    """The Deployment goes, and its pods with it, before anything is taken away under them."""
-    with suppress(Missing):
-        deployment = api.get(kinds.DEPLOYMENTS, rights.CONTROLLER, namespace)
-        tell("stopping the controller")
-        _delete(api, kinds.DEPLOYMENTS, deployment, removed, propagation="Foreground")
+def _stop_pods(api: Api, namespace: str, removed: Counter[str], tell: Tell) -> None:
+    """Controllers and agents go before anything is taken away under them, and before their namespace does.
 
-        def stopped() -> bool:
-            pods = _all(api, kinds.PODS, namespace, labels=f"{OURS},app.kubernetes.io/component=controller")
-            return not pods and not _named(api, kinds.DEPLOYMENTS, rights.CONTROLLER, namespace)
-
-        within(GONE_WITHIN, stopped)
+    Each level is asked for here, from the top: the cluster's own way down can take a minute.
+    """
+    chosen = f"{OURS},{COMPONENT}"
+    if not any(_all(api, kind, namespace, labels=chosen) for kind in (*MAKERS, kinds.PODS)):
+        return
+    tell("stopping the controllers and the agents")
+    for kind in (*MAKERS, kinds.PODS):
+        for one in _all(api, kind, namespace, labels=chosen):
+            _delete(api, kind, one, removed, propagation="Background")
+    within(GONE_WITHIN, lambda: not _all(api, kinds.PODS, namespace, labels=chosen))
 
 
 def _clear_away(api: Api, kind: Kind, removed: Counter[str], tell: Tell) -> None:
@@ -133,7 +136,7 @@ def _clear_away(api: Api, kind: Kind, removed: Counter[str], tell: Tell) -> None
 def _clear_workers(api: Api, removed: Counter[str], tell: Tell) -> None:
     """Pods of workers and reservations, services and code of jobs."""
     for kind in (kinds.PODS, kinds.SERVICES, kinds.CONFIG_MAPS):
-        for label in (JOB, RESERVATION, BUNDLE):
+        for label in (JOB, ENDED, RESERVATION, BUNDLE):
             rest = _all(api, kind, labels=label)
             if not rest:
                 continue

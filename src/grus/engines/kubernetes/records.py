@@ -102,6 +102,13 @@ def made_by_grus(pod: Mapping[str, Any]) -> bool:
     return any(volume.get("name") == VOLUME for volume in volumes)
 
 
+def may_stay(pod: Mapping[str, Any]) -> bool:
+    """Whether it ended by itself, and has an owner with whom it will go."""
+    metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
+    owned = bool(metadata.get("ownerReferences"))
+    return owned and phase in ("Succeeded", "Failed") and not metadata.get("deletionTimestamp")
+
+
 def _kill_at(pod: Mapping[str, Any]) -> float | None:
     try:
         return float((pod["metadata"].get("annotations") or {})[KILL_AT])

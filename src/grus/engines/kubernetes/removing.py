@@ -1,4 +1,4 @@
-"""The end of a pod: its log is kept, our finalizer comes off, and it goes."""
+"""The end of a pod: its log is kept, our finalizer comes off, and it goes, or stays for people to read."""
 
 from contextlib import suppress
 
@@ -10,7 +10,7 @@ from grus.engines.kubernetes.pool import Pool
 from grus.engines.kubernetes.records import Record
 from grus.kubernetes.api import Api
 from grus.kubernetes.kinds import PODS, Object
-from grus.kubernetes.names import WORKER
+from grus.kubernetes.names import CONTROL, ENDED, JOB, WAS, WORKER
 from grus.kubernetes.refusals import Conflicts, Missing, Unreachable
 
 AGAIN = 2.0
@@ -39,8 +39,26 @@ class Removing:
             except Unreachable as why:
                 if not last:
                     raise Later(AGAIN) from why
-        if records.made_by_grus(pod):
+        if not records.made_by_grus(pod):
+            return
+        if printed and records.may_stay(pod):
+            self._retire(record, pod)
+        else:
             self._delete(pod)
+
+    def _retire(self, record: Record, pod: Object) -> None:
+        """Leave a finished pod to people, who look for its log there; its job owns it, and takes it along."""
+        metadata = pod["metadata"]
+        body = {
+            "metadata": {
+                "uid": metadata["uid"],
+                "finalizers": [name for name in metadata.get("finalizers") or () if name != WORKER] or None,
+                "labels": {JOB: None, ENDED: record.status.job},
+                "annotations": {WORKER: None, CONTROL: None, WAS: record.status.id},
+            }
+        }
+        with suppress(Missing, Conflicts):  # it is gone, or another one has its name
+            self._api.patch(PODS, metadata["name"], body, metadata["namespace"])
 
     def _delete(self, pod: Object) -> None:
         """By force: nothing of it runs any more, or its node is gone for good."""

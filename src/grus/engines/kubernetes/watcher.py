@@ -18,7 +18,7 @@ from grus.engines.kubernetes.pool import Pool
 from grus.engines.kubernetes.records import Record
 from grus.engines.kubernetes.reservations import device_of
 from grus.kubernetes.kinds import Object
-from grus.kubernetes.names import RESERVATION
+from grus.kubernetes.names import RESERVATION, WAS
 from grus.model.identifiers import DeviceId, WorkerId
 from grus.model.jobs import Exit
 from grus.model.ports import WorkerState, WorkerStatus
@@ -81,6 +81,9 @@ class Watcher:
         if RESERVATION in (pod["metadata"].get("labels") or {}):
             self._reservation_changed(what, pod)
         worker = states.worker_of(pod)
+        if (was := (pod["metadata"].get("annotations") or {}).get(WAS)) is not None:
+            with self.lock:
+                self.forgotten.pop(was, None)
         if worker is None or (self._within and pod["metadata"].get("namespace") != self._within):
             return
         with self.lock:
