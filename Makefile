@@ -54,6 +54,7 @@ bench: setup ## the benchmarks; writes their figures into docs/benchmarks.md
 	@if [ -n "$$GRUS_DATA" ]; then $(MAKE) bench-data; else echo 'not run without GRUS_DATA: pollux, policies, philly, eta'; fi
 	@$(PYTHON) tools/record.py resize -- $(PYTHON) -m benchmarks.resize
 	@$(PYTHON) tools/record.py slurm -- $(PYTHON) -m benchmarks.slurm
+	@$(PYTHON) tools/record.py kubernetes -- $(PYTHON) -m benchmarks.kubernetes
 
 bench-data: setup
 	@$(PYTHON) tools/record.py pollux -- $(PYTHON) -m benchmarks.pollux

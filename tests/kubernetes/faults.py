@@ -99,6 +99,10 @@ class Faults:
                     return
                 self.close_connection = True
 
+            def finish(self) -> None:
+                with suppress(OSError):  # the other side has gone, or was cut off
+                    super().finish()
+
             def log_message(self, format: str, *args: object) -> None:
                 """Silence: the test says what it saw."""
 

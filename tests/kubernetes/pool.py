@@ -39,6 +39,16 @@ def prepare(api: Api) -> None:
     until(lambda: api.serves(GPU_JOBS) and api.serves(GPU_QUEUES), "the definitions are served")
 
 
+def pods_can_be_made(api: Api, namespace: str) -> bool:
+    """Not before the controllers have given it a service account."""
+    pod = {"metadata": {"name": "trial"}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
+    try:
+        api.create(PODS, pod, namespace, dry_run=True)
+    except (Refused, Unreachable):
+        return False
+    return True
+
+
 class KubernetesPool:
     """Use it as a context manager: on the way out everything ends, and nothing may be left."""
 
@@ -64,7 +74,7 @@ class KubernetesPool:
     def _start(self) -> None:
         prepare(self.api)
         self.api.create(NAMESPACES, {"metadata": {"name": self.namespace}})
-        until(self._pods_can_be_made, "the namespace has its account")
+        until(lambda: pods_can_be_made(self.api, self.namespace), "the namespace has its account")
         self.kubelets = self._stack.enter_context(Kubelets(self.api))
         add_nodes(self.api, ["n1"], self._gpus, port=self.kubelets.port)
         self._stack.callback(self.api.delete, NODES, "n1")
@@ -232,11 +242,3 @@ class KubernetesPool:
 
     def _recorded(self, queue: str) -> int:
         return sum(job.spec.queue == queue for job in self.controller.store.jobs())
-
-    def _pods_can_be_made(self) -> bool:
-        pod = {"metadata": {"name": "trial"}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
-        try:
-            self.api.create(PODS, pod, self.namespace, dry_run=True)
-        except (Refused, Unreachable):  # not before the controllers have given it a service account
-            return False
-        return True

@@ -183,6 +183,19 @@ def test_a_renewal_whose_answer_was_lost_costs_nothing(shaky: Api, faults: Fault
     leader.release()
 
 
+def test_a_lease_that_others_keep_writing_is_not_lost(shaky: Api, faults: Faults, namespace: str) -> None:
+    lost = threading.Event()
+    leader = Leadership(shaky, namespace, renew=0.1, on_lost=lost.set)
+    leader.acquire()
+    answers = iter([409] * 6)
+    faults.rule = lambda method, path: next(answers, PASS) if method == "PUT" else PASS
+    faults.asked.clear()
+    until(lambda: [method for method, _ in faults.asked].count("PUT") >= 8, "it goes on renewing")
+    assert leader.valid()
+    assert not lost.is_set()
+    leader.release()
+
+
 def test_a_lease_deleted_under_its_holder_comes_back_with_the_epoch(api: Api, namespace: str) -> None:
     first = Leadership(api, namespace, renew=0.1)
     first.acquire()

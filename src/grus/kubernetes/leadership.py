@@ -232,7 +232,9 @@ class Leadership:
             lease = {**mine, "metadata": kept}
         if (holder_of(lease), epoch_of(lease)) != (self.me, epoch_of(mine)):
             return False
-        return self._write(renewed(lease, _now()), started) is not None
+        if self._write(renewed(lease, _now()), started) is None:  # changed again: not ours to judge yet
+            raise Conflicts(409, "Conflict", "somebody else writes the lease at the same time")
+        return True
 
 
 def _now() -> str:
