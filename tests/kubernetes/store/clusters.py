@@ -49,6 +49,8 @@ def emptied(api: Api) -> None:
     """No jobs and no queues, at once."""
     for kind, namespace in ((GPU_JOBS, NAMESPACE), (GPU_QUEUES, "")):
         api.raw("DELETE", kind.path(namespace))
+    for item in api.list(GPU_JOBS)[0]:  # nobody is there who would finish anything
+        api.patch(GPU_JOBS, item["metadata"]["name"], {"metadata": {"finalizers": None}}, NAMESPACE)
 
 
 def the_object(api: Api, name: str, kind: Kind = GPU_JOBS) -> Object:

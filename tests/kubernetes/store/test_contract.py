@@ -95,8 +95,8 @@ def test_whatever_is_done_to_both_the_store_and_the_reference_answer_the_same(em
         @initialize()
         def open(self) -> None:
             emptied(empty)
-            for node in ("ada", "bob"):
-                empty.patch(NODES, node, {"spec": {"unschedulable": None}})
+            for node in empty.list(NODES)[0]:
+                empty.patch(NODES, node["metadata"]["name"], {"spec": {"unschedulable": None}})
             with suppress(Missing):
                 empty.delete(LEASES, epochs.NAME, NAMESPACE)
             super().open()

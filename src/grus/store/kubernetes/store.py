@@ -9,6 +9,7 @@ stays in the copy as history until it is pruned; had it not ended, it is stopped
 
 import sqlite3
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -41,6 +42,8 @@ from grus.store.sqlite import SqliteStore
 DELETED = "Its GpuJob was deleted."
 SYNC = 120.0
 """Seconds for the first list of everything to come in."""
+AGAIN = 0.5
+"""Seconds until a copy that failed to take news is asked to take them again."""
 WRITERS = 8
 """Writes under way at a time."""
 LIVE = tuple(phase for phase in Phase if phase not in TERMINAL)
@@ -80,6 +83,7 @@ class KubernetesStore(SqliteStore):
         self._leadership = leadership
         self._namespace = namespace or api.namespace
         self._epoch = 0
+        self._closing = threading.Event()
         self._temporary = tempfile.TemporaryDirectory(prefix="grus-store-") if history is None else None
         path = history or Path(self._temporary.name if self._temporary else "", "copy.db")
         self._news = News(self._wake)
@@ -197,6 +201,7 @@ class KubernetesStore(SqliteStore):
         return self._writer.do(work)
 
     def close(self) -> None:
+        self._closing.set()
         self._writer.close()
         self._recorder.close()
         for part in (self.objects, self._queues, self._cordons, self._announcer):
@@ -256,9 +261,13 @@ class KubernetesStore(SqliteStore):
         future: Future[Any] = self._writer.do(lambda connection: self._absorb(connection, taken))
 
         def settle(done: "Future[Any]") -> None:
-            """Only what was committed; the rest is taken again with the next news."""
-            if not done.cancelled() and done.exception() is None:
+            """Only what was committed; where the copy has failed it is tried again soon."""
+            if done.exception() is None:
                 self._news.settled(taken[-1])
+            elif not self._closing.is_set():
+                again = threading.Timer(AGAIN, self._wake)
+                again.daemon = True
+                again.start()
 
         future.add_done_callback(settle)
         return future
