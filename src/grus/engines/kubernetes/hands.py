@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 LOOK = 0.1
 """Seconds between two looks at a reservation that is not ready yet."""
+LONGEST_WAIT = 120.0
+"""Seconds in which a reservation has to run (its image may have to be fetched) and say its GPU."""
 HEAD_START = 3.0
 """Seconds that the node agent has to end a worker that has not started, before it is the kubelet's turn."""
 MOST_TRIES = 5
@@ -80,6 +82,7 @@ class Hands:
         watcher.on_doom = self.doom
         watcher.on_end = self._judge
         watcher.on_unused = self._release
+        watcher.on_turn = logs.tend
 
     # --------------------------------------------------------------------------------------- starts
 
@@ -189,6 +192,10 @@ class Hands:
             return None
         uuid = reservations.uuid_of(held)
         if not uuid:
+            record.waits_since = record.waits_since or time.monotonic()
+            if time.monotonic() > record.waits_since + LONGEST_WAIT:
+                name = f"{self._system}/{reservations.name(device)}"
+                raise CannotStart(f"nobody has said which GPU the pod {name} holds; does a node agent run?")
             raise Later(LOOK)
         whole = self._memory(device)
         return Slice(uuid, worker.gpu_memory or whole * worker.share // GPU, whole)

@@ -108,8 +108,14 @@ class Logs:
         with copy.lock:
             if not copy.whole:
                 self._fetch(copy, source)
+        self.drop(worker)
+
+    def drop(self, worker: WorkerId) -> None:
+        """There is nothing more to fetch; what we have stays."""
         with self._guard:
-            self._copies.pop(worker, None)
+            copy = self._copies.pop(worker, None)
+        if copy is not None and copy.follower is not None:
+            copy.follower.close()
 
     def follow(self, worker: WorkerId, job: JobId, source: Source) -> None:
         """Copy what it prints from now on: its pod is about to go, and with it what it says last."""

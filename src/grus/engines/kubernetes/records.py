@@ -34,6 +34,8 @@ class Record:
     kill_at: float | None = None
     """When it is to be killed; None if nobody has asked it to stop."""
     kill_at_sent: float | None = None
+    waits_since: float | None = None
+    """Since when its GPU's name is waited for, by the clock that never jumps."""
     control: str | None = None
     control_sent: str | None = None
     doomed: bool = False

@@ -33,7 +33,9 @@ class Removing:
             return
         self._fence.check()
         printed = record.status.started_at is not None and not self._pool.gone(record.node)
-        if where is not None and printed:
+        if where is None or not printed:
+            self._logs.drop(record.status.id)
+        else:
             try:
                 self._logs.keep(record.status.id, record.status.job, where)
             except Unreachable as why:

@@ -52,6 +52,7 @@ class Watcher:
         self.on_doom: Callable[[Record, Exit], None] = _nobody
         self.on_end: Callable[[Record, WorkerStatus], None] = _nobody
         self.on_unused: Callable[[DeviceId, bool], None] = _nobody
+        self.on_turn: Callable[[], None] = _nobody
         self._pool = pool
         self._resource = resource
         self._within = within
@@ -209,6 +210,7 @@ class Watcher:
             self._wake.clear()
             try:
                 self._look_at_due()
+                self.on_turn()
                 while self._news:
                     self._tell(self._news.popleft())
             except Exception:  # the edge of a thread without which the engine would be blind
