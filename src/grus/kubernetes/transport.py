@@ -214,7 +214,7 @@ class Stream:
         for chunk in self.chunks():
             *whole, rest = (rest + chunk).split(b"\n")
             yield from whole
-        if rest:
+        if rest and not self._closed:  # of a line that was cut by closing nobody knows the rest
             yield rest
 
     def close(self) -> None:

@@ -25,12 +25,14 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def describe(proc: Path, pid: int, *, group: str, numbers: str = "", environ: bytes = b"") -> None:
+def describe(
+    proc: Path, pid: int, *, group: str, numbers: str = "", environ: bytes = b"", parent: int = 1
+) -> None:
     folder = proc / str(pid)
     folder.mkdir()
     (folder / "cgroup").write_text(f"0::/kubepods/pod{group}/c\n")
     (folder / "status").write_text(f"Name:\tx\nNSpid:\t{pid} {numbers}\nThreads:\t1\n")
-    (folder / "stat").write_text(f"{pid} (a) b) S 1")
+    (folder / "stat").write_text(f"{pid} (a) b) S {parent}")
     (folder / "environ").write_bytes(environ)
 
 
@@ -68,6 +70,23 @@ def test_the_process_that_holds_the_pod_together_is_spared(
 def test_a_first_process_deeper_down_is_a_worker(proc: Path, sleeper: subprocess.Popen[bytes]) -> None:
     describe(proc, sleeper.pid, group=UID, numbers="12 1")
     assert Processes(proc).workers(lambda: [sleeper.pid], shared=True) == [sleeper.pid]
+
+
+def test_only_the_main_process_is_told_to_end(proc: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with subprocess.Popen(command) as child, subprocess.Popen(command) as orphan:
+        pause = 1_000_000_000  # of no process here
+        describe(proc, pause, group=UID, numbers="1", parent=99)
+        describe(proc, sleeper.pid, group=UID, numbers="7", parent=99)
+        describe(proc, child.pid, group=UID, numbers="8", parent=sleeper.pid)
+        describe(proc, orphan.pid, group=UID, numbers="9", parent=pause)
+        pids = [pause, sleeper.pid, child.pid, orphan.pid]
+        assert Processes(proc).terminate(lambda: pids, UID, shared=True) == 1
+        assert sleeper.wait(20) == -15
+        assert child.poll() is None
+        assert orphan.poll() is None
+        child.kill()
+        orphan.kill()
 
 
 def test_who_is_found_only_while_others_are_frozen_is_killed_too(

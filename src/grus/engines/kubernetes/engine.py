@@ -110,7 +110,16 @@ class KubernetesEngine:
         lanes = Lanes(self._calls)
         recipe = Recipe(self._image, epoch, self._rules, self._template)
         hands = Hands(
-            self._api, lanes, fence, watcher, self._pool, self._logs, recipe, self._where, self._system
+            self._api,
+            lanes,
+            fence,
+            watcher,
+            self._pool,
+            self._logs,
+            recipe,
+            self._where,
+            self._system,
+            self._agents,
         )
 
         def pod_changed(what: str, pod: Object) -> None:

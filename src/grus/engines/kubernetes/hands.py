@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from grus.engines.kubernetes import pods, records, reservations, states
+from grus.engines.kubernetes.agents import Agents
 from grus.engines.kubernetes.fence import Fence
 from grus.engines.kubernetes.lanes import Lanes, Later
 from grus.engines.kubernetes.logs import Logs
@@ -26,7 +27,7 @@ from grus.kubernetes import bundles
 from grus.kubernetes.api import Api
 from grus.kubernetes.homes import Home
 from grus.kubernetes.kinds import EVENTS, PODS, SERVICES, Object
-from grus.kubernetes.names import ASKED, CONTROL, KILL_AT, VERDICT
+from grus.kubernetes.names import ASKED, CONTROL, KILL_AT, SIGNALLED, VERDICT
 from grus.kubernetes.refusals import Conflicts, Exists, Forbidden, Missing, Refused, Unreachable
 from grus.kubernetes.unpacking import PREFIX as BUNDLE
 from grus.kubernetes.unpacking import Broken
@@ -43,7 +44,11 @@ LOOK = 0.1
 LONGEST_WAIT = 120.0
 """Seconds in which a reservation has to run (its image may have to be fetched) and say its GPU."""
 HEAD_START = 3.0
-"""Seconds that the node agent has to end a worker that has not started, before it is the kubelet's turn."""
+"""Seconds that the node agent has to tell a worker to end, or to kill it, before it is the kubelet's turn."""
+LONG_START = 10.0
+"""The same where the worker's first process may have yet to appear: a kubelet may need as long for it."""
+TURN = 0.5
+"""Seconds between two looks at whether it has."""
 MOST_TRIES = 5
 """Times that a write is repeated because somebody else has written; after that it goes without looking."""
 _NO_ACCOUNT_YET = ("service account", "serviceaccount")
@@ -63,8 +68,10 @@ class Hands:
         recipe: Recipe,
         where: Callable[[JobId], Home],
         system: str,
+        agents: Agents,
     ) -> None:
         self._api = api
+        self._agents = agents
         self._lanes = lanes
         self._fence = fence
         self._watcher = watcher
@@ -228,26 +235,29 @@ class Hands:
             source = records.source(record)
             runs = record.status.state is WorkerState.RUNNING
         self._fence.check()
-        if runs and source is not None and not self._pool.gone(record.node):
+        listens = bool(self._agents.on({record.node}))
+        if runs and not listens and source is not None and not self._pool.gone(record.node):
             self._logs.follow(record.status.id, record.status.job, source)
         if not self._mark(record, _when_to_kill):
             return
-        if record.status.state is WorkerState.STARTING:
-            self._lanes.submit(record.status.id, self._deletion(record))
+        if listens:
+            self._lanes.submit(("stop", record.status.id), self._deletion(record))
         else:
             self._delete(record)
 
     def _deletion(self, record: Record) -> Callable[[], None]:
-        """Of a worker that has not started: the node agent is faster than a kubelet, which may think about
-        such pods for ten seconds."""
-        due = time.monotonic() + HEAD_START
+        """Of a worker whose end the node agent sees to, unless it does not."""
+        runs = record.status.state is WorkerState.RUNNING
+        due = time.monotonic() + (HEAD_START if runs else LONG_START)
 
         def look() -> None:
             with self._watcher.lock:
                 if record.ended or record.pod is None or terminal(record.pod):
                     return
-            if time.monotonic() < due:
-                raise Later(LOOK)
+                heard = SIGNALLED in (record.pod["metadata"].get("annotations") or {})
+                killed = (record.kill_at_sent or 0.0) + HEAD_START
+            if time.monotonic() < due or (heard and time.time() < killed):
+                raise Later(TURN)
             self._delete(record)
 
         return look
@@ -259,7 +269,11 @@ class Hands:
     def _doom(self, record: Record, exit_: Exit) -> None:
         self._fence.check()
         notes = {KILL_AT: f"{time.time():.3f}", VERDICT: states.verdict(exit_)}
-        if self._mark(record, lambda _: notes):
+        if not self._mark(record, lambda _: notes):
+            return
+        if record.status.state is WorkerState.RUNNING and self._agents.on({record.node}):
+            self._lanes.submit(("stop", record.status.id), self._deletion(record))
+        else:
             self._delete(record)
 
     def _mark(self, record: Record, what: Callable[[Record], dict[str, str]]) -> bool:

@@ -21,7 +21,7 @@ from grus.kubernetes.agent.processes import Processes
 from grus.kubernetes.agent.tracked import Tracked
 from grus.kubernetes.agent.volume import Volume, place
 from grus.kubernetes.agent.writing import Address, Writer
-from grus.kubernetes.names import ANSWERED, ASKED, OVER, READ, SAID, USAGE, UUIDS
+from grus.kubernetes.names import ANSWERED, ASKED, OVER, READ, SAID, SIGNALLED, USAGE, UUIDS
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +103,7 @@ class Loop:
             self._bring_control(tracked)
             self._hear(tracked, rung, now)
             self._name_gpus(tracked)
+            self._ask_to_end(tracked)
             self._kill(tracked)
             self._conclude(tracked)
         self._answer(now)
@@ -218,6 +219,15 @@ class Loop:
         if tracked.uuids:
             self._writer.put(tracked.address, {UUIDS: tracked.uuids})
 
+    def _ask_to_end(self, tracked: Tracked) -> None:
+        """SIGTERM, once, when it is known that it will be killed."""
+        pod = tracked.wanted
+        if not _to_be_asked(tracked):
+            return
+        if self._processes.terminate(lambda: self._groups.processes(pod.uid), pod.uid, shared=pod.shared):
+            tracked.signalled = True
+            self._writer.put(tracked.address, {SIGNALLED: "true"})
+
     def _kill(self, tracked: Tracked) -> None:
         pod = tracked.wanted
         tracked.killing = pod.kill_at is not None and pod.kill_at <= time.time() and not pod.ended
@@ -256,7 +266,7 @@ class Loop:
         pod = tracked.wanted
         if tracked.read or (pod.ended and not pod.worker):
             return LONG
-        if tracked.killing or pod.ended:
+        if tracked.killing or pod.ended or _to_be_asked(tracked):
             return QUICK
         waits = [LONG]
         if pod.kill_at is not None:
@@ -272,3 +282,9 @@ class Loop:
         elif pod.worker:
             waits.append(QUICK if now < tracked.seen_at + LONG else PATIENT)
         return max(0.0, min(waits))
+
+
+def _to_be_asked(tracked: Tracked) -> bool:
+    """Whether its end is decided and it does not know yet. Who is deleted hears it from the kubelet."""
+    pod = tracked.wanted
+    return pod.kill_at is not None and pod.running and not pod.ended and not tracked.signalled

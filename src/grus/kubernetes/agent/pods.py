@@ -15,6 +15,7 @@ from grus.kubernetes.names import (
     READ,
     RESERVATION,
     SAID,
+    SIGNALLED,
     UUIDS,
     VOLUME,
 )
@@ -37,6 +38,8 @@ class Wanted:
     said: str
     """What was written of its report by now."""
     uuids: str
+    signalled: bool
+    """Whether it was told to end."""
     read: bool
     over: bool
     """Whether it was told to have used too much."""
@@ -67,6 +70,7 @@ def wanted(pod: Mapping[str, Any]) -> Wanted | None:
         kill_at=_number(notes.get(KILL_AT)),
         said=notes.get(SAID, ""),
         uuids=notes.get(UUIDS, ""),
+        signalled=SIGNALLED in notes,
         read=READ in notes,
         over=OVER in notes,
         running=any("running" in (one.get("state") or {}) for one in status.get("containerStatuses") or ()),

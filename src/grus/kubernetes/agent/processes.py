@@ -43,6 +43,19 @@ class Processes:
                 if handle >= 0:
                     os.close(handle)
 
+    def terminate(self, find: Find, uid: str, *, shared: bool) -> int:
+        """SIGTERM to the first process of each container, and SIGCONT so that a stopped one hears it; to how
+        many. The parents of the first are not of the pod; who has lost his has the pod's own process."""
+        pids = frozenset(find())
+        spared = {pid for pid in pids if shared and self.holds_pod(pid)}
+        first = [pid for pid in pids - spared if self._parent(pid) not in pids]
+        handles = [handle for handle in (self._handle(pid, uid) for pid in first) if handle >= 0]
+        for handle in handles:
+            _send(handle, signal.SIGTERM)
+            _send(handle, signal.SIGCONT)
+            os.close(handle)
+        return len(handles)
+
     def workers(self, find: Find, *, shared: bool) -> list[int]:
         """The living processes of the pod's containers."""
         return [pid for pid in find() if self._alive(pid) and not (shared and self.holds_pod(pid))]
@@ -65,6 +78,12 @@ class Processes:
                 numbers = line.split()[1:]
                 return len(numbers) == 2 and numbers[1] == b"1"
         return False
+
+    def _parent(self, pid: int) -> int:
+        """0 if it is gone."""
+        line = self._read(pid, "stat")
+        words = line[line.rfind(b")") + 2 :].split()
+        return int(words[1]) if len(words) > 1 else 0
 
     def _alive(self, pid: int) -> bool:
         """Zombies are not: whoever is to collect them is the runtime's business."""

@@ -26,12 +26,15 @@ class Tracked:
     """Whether its last word was told."""
     over: bool = False
     killing: bool = False
+    signalled: bool = False
+    """Whether it was told to end."""
     address: Address = field(init=False)
 
     def __post_init__(self) -> None:
         pod = self.wanted
         self.address = Address(pod.namespace, pod.name, pod.uid)
         self.said, self.uuids, self.read, self.over = pod.said, pod.uuids, pod.read, pod.over
+        self.signalled = pod.signalled
 
     def close(self) -> None:
         if self.volume is not None:
