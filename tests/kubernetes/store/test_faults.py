@@ -23,6 +23,7 @@ from tests.kubernetes.faults import LOST, PASS, Faults, Rule, everything
 from tests.kubernetes.store.clusters import BARE, NAMESPACE
 from tests.kubernetes.store.conftest import Opener
 from tests.store.builders import Heard, a_job, an_event, done, stored
+from tests.store.test_against_memory import held
 from tools.kubernetes.processes import end, recorded
 
 JOBS_PATH = "/apis/grus.dev/v1alpha1"
@@ -181,8 +182,12 @@ def test_a_copy_that_fails_gets_what_the_cluster_has(
         real(*args)
 
     monkeypatch.setattr(batch, "_save", save)
+    with held(store):
+        write = store.replace(replace(job, reason="kept"), an_event(job, "kept"))
+        for item in store.objects.all():  # news that waits in the same commit
+            store._news.heard("MODIFIED", item)
     with pytest.raises(StoreFailed, match="disk"):
-        done(store.replace(replace(job, reason="kept"), an_event(job, "kept")))
+        done(write)
     until(lambda: store.job(job.id).reason == "kept", "the copy has it")
     assert in_cluster(empty)[job.id] == store.job(job.id)
     assert [event.kind for event in store.events()] == ["submitted", "kept"]
