@@ -108,7 +108,8 @@ def may_stay(pod: Mapping[str, Any]) -> bool:
     """Whether it ended by itself, and has an owner with whom it will go."""
     metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
     owned = bool(metadata.get("ownerReferences"))
-    return owned and phase in ("Succeeded", "Failed") and not metadata.get("deletionTimestamp")
+    asked = bool(metadata.get("deletionTimestamp")) or KILL_AT in (metadata.get("annotations") or {})
+    return owned and phase in ("Succeeded", "Failed") and not asked
 
 
 def _kill_at(pod: Mapping[str, Any]) -> float | None:
