@@ -25,10 +25,15 @@ GPU = "nvidia.com/gpu"
 
 
 def add_nodes(
-    api: Api, names: Iterable[str], gpus: int, labels: dict[str, str] | None = None, port: int = 0
+    api: Api,
+    names: Iterable[str],
+    gpus: int,
+    labels: dict[str, str] | None = None,
+    port: int = 0,
+    resource: str = GPU,
 ) -> None:
     """Nodes of that many GPUs each, ready at once; `port` is where somebody answers for their kubelets."""
-    amounts = {"cpu": "64", "memory": "512Gi", "pods": "110", GPU: str(gpus)}
+    amounts = {"cpu": "64", "memory": "512Gi", "pods": "110", resource: str(gpus)}
     ready = {"type": "Ready", "status": "True", "reason": "Pretend"}
     for name in names:
         api.create(NODES, {"metadata": {"name": name, "labels": labels or {}}})

@@ -22,7 +22,7 @@ from grus.model.jobs import TERMINAL, Phase
 from grus.operator.controller import Controller
 from grus.operator.options import SYSTEM, Options
 from tests.kubernetes.clusters import Cluster, until
-from tests.kubernetes.kubelets import Kubelets, add_nodes
+from tests.kubernetes.kubelets import GPU, Kubelets, add_nodes
 
 RESTING = {Phase.PENDING, Phase.PAUSED, Phase.RUNNING} | TERMINAL
 
@@ -52,8 +52,11 @@ def pods_can_be_made(api: Api, namespace: str) -> bool:
 class KubernetesPool:
     """Use it as a context manager: on the way out everything ends, and nothing may be left."""
 
-    def __init__(self, cluster: Cluster, folder: Path, gpus: int = 4, **queues: dict[str, Any]) -> None:
+    def __init__(
+        self, cluster: Cluster, folder: Path, gpus: int = 4, resource: str = GPU, **queues: dict[str, Any]
+    ) -> None:
         self._cluster = cluster
+        self._resource = resource
         self._folder = folder
         self._gpus = gpus
         self._queues = queues
@@ -76,12 +79,12 @@ class KubernetesPool:
         self.api.create(NAMESPACES, {"metadata": {"name": self.namespace}})
         until(lambda: pods_can_be_made(self.api, self.namespace), "the namespace has its account")
         self.kubelets = self._stack.enter_context(Kubelets(self.api))
-        add_nodes(self.api, ["n1"], self._gpus, port=self.kubelets.port)
+        add_nodes(self.api, ["n1"], self._gpus, port=self.kubelets.port, resource=self._resource)
         self._stack.callback(self.api.delete, NODES, "n1")
         leadership = Leadership(self.api, SYSTEM, duration=15, renew=3)
         assert leadership.acquire()
         self._stack.callback(leadership.release)
-        options = Options(state=self._folder / "state", image="localhost/grus:1")
+        options = Options(state=self._folder / "state", image="localhost/grus:1", resource=self._resource)
         self.controller = Controller(self.api, options, leadership, clock=self.now)
         self._stack.callback(self.controller.close)
         for name, spec in self._queues.items():
@@ -93,6 +96,7 @@ class KubernetesPool:
     ) -> None:
         try:
             self.kubectl("delete", "gpujobs", "--all", "-n", self.namespace, "--timeout=60s")
+            self.kubectl("delete", "pods", "--all", "-n", self.namespace, "--timeout=60s")
             self.kubectl("delete", "gpuqueues", "--all", "--timeout=60s")
             if kind is None:
                 until(lambda: not self.api.list(PODS, self.namespace)[0], "all pods are gone")
@@ -143,6 +147,40 @@ class KubernetesPool:
         self.kubectl("uncordon", "n1")
         until(lambda: not self.controller.loop.picture.nodes[0].cordoned, "the controller knows of it")
         self.settle()
+
+    def a_pod(self, name: str, gpus: int = 1, *, scheduler: str = "grus", **labels: str) -> Object:
+        """One that belongs to no GpuJob."""
+        limits = {"limits": {self._resource: str(gpus)}}
+        metadata = {"name": name, "namespace": self.namespace, "labels": labels}
+        spec = {"schedulerName": scheduler, "containers": [{"name": "x", "image": "x", "resources": limits}]}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    def pods_of_all(self) -> list[str]:
+        return sorted(pod["metadata"]["name"] for pod in self.api.list(PODS, self.namespace)[0])
+
+    def node_of(self, pod: str) -> str:
+        return str(self.api.get(PODS, pod, self.namespace)["spec"].get("nodeName", ""))
+
+    def said(self, kind: str, name: str, condition: str) -> tuple[str, str]:
+        """Status and message of a condition; "" for one that is not there."""
+        words = ("-n", self.namespace) if kind != "gpuqueue" else ()
+        found = json.loads(self.kubectl("get", kind, name, *words, "-o", "json"))
+        for one in found.get("status", {}).get("conditions", ()):
+            if one["type"] == condition:
+                return one["status"], one.get("message", "")
+        return "", ""
+
+    def until_said(self, kind: str, name: str, condition: str, status: str, *words: str) -> None:
+        """Until the condition has that status and its message all these words."""
+
+        def said() -> bool:
+            found, message = self.said(kind, name, condition)
+            return found == status and all(word in message for word in words)
+
+        try:
+            until(said, f"{kind} {name} says {condition}={status} with {words}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}, but {self.said(kind, name, condition)}") from None
 
     def delete(self, name: str) -> None:
         self.kubectl("delete", "gpujob", name, "-n", self.namespace, "--timeout=60s")

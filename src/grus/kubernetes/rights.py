@@ -50,6 +50,7 @@ def controller_rights(*, converters: bool) -> tuple[Right, ...]:
         Right("", ("nodes",), (*_READ, "patch")),
         Right("", ("namespaces",), _READ),
         Right("", ("events",), ("create", "patch")),
+        Right("apiextensions.k8s.io", ("customresourcedefinitions",), ("get",)),
     )
     foreign = tuple(
         right

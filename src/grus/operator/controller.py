@@ -23,6 +23,7 @@ from grus.kubernetes.leadership import Leadership
 from grus.kubernetes.reflector import Reflector
 from grus.model.errors import Mistake, StoreFailed
 from grus.model.jobs import Job
+from grus.operator import installed
 from grus.operator.admission import Admission, Surroundings
 from grus.operator.converters.keeping import Converters
 from grus.operator.intake import FINALIZER
@@ -69,6 +70,7 @@ class Controller:
         self._stack = ExitStack()
         self._closed = threading.Event()
         self._pool_news = threading.Event()
+        self._rules_news = threading.Event()
         self._fit: dict[str, object] = {}
         try:
             self._build(api, options, leadership, on_stopped, make_decisions)
@@ -84,11 +86,12 @@ class Controller:
         on_stopped: Callable[[str], None],
         make_decisions: Decide,
     ) -> None:
+        installed.check(api, options.namespace)
         options.state.mkdir(parents=True, exist_ok=True)
         settings = Settings(state=options.state, containers=True, start_timeout=options.start_timeout)
         self.book = QueueBook(api)
         self._stack.callback(self.book.close)
-        self._namespaces = Reflector(api, NAMESPACES)
+        self._namespaces = Reflector(api, NAMESPACES, on_change=lambda *_: self._rules_news.set())
         self._stack.callback(self._namespaces.close)
         self._nodes = Reflector(api, NODES, on_change=self._node_changed)
         self._stack.callback(self._nodes.close)
@@ -207,7 +210,8 @@ class Controller:
                 self._pool_news.clear()
                 self._closed.wait(SOON)
                 self.loop.refresh()
-            if self.loop.picture.version != version:
+            if self.loop.picture.version != version or self._rules_news.is_set():
+                self._rules_news.clear()
                 version = self.loop.picture.version
                 self._queues_changed()
             if time.monotonic() >= next_look:
