@@ -21,6 +21,7 @@ from grus.kubernetes.resources import definitions
 from grus.model.jobs import TERMINAL, Phase
 from grus.operator.controller import Controller
 from grus.operator.options import SYSTEM, Options
+from grus.operator.plain.reading import QUEUE
 from tests.kubernetes.clusters import Cluster, until
 from tests.kubernetes.kubelets import GPU, Kubelets, add_nodes
 
@@ -52,11 +53,10 @@ def pods_can_be_made(api: Api, namespace: str) -> bool:
 class KubernetesPool:
     """Use it as a context manager: on the way out everything ends, and nothing may be left."""
 
-    def __init__(
-        self, cluster: Cluster, folder: Path, gpus: int = 4, resource: str = GPU, **queues: dict[str, Any]
-    ) -> None:
+    resource = GPU
+
+    def __init__(self, cluster: Cluster, folder: Path, gpus: int = 4, **queues: dict[str, Any]) -> None:
         self._cluster = cluster
-        self._resource = resource
         self._folder = folder
         self._gpus = gpus
         self._queues = queues
@@ -79,12 +79,12 @@ class KubernetesPool:
         self.api.create(NAMESPACES, {"metadata": {"name": self.namespace}})
         until(lambda: pods_can_be_made(self.api, self.namespace), "the namespace has its account")
         self.kubelets = self._stack.enter_context(Kubelets(self.api))
-        add_nodes(self.api, ["n1"], self._gpus, port=self.kubelets.port, resource=self._resource)
+        add_nodes(self.api, ["n1"], self._gpus, port=self.kubelets.port, resource=self.resource)
         self._stack.callback(self.api.delete, NODES, "n1")
         leadership = Leadership(self.api, SYSTEM, duration=15, renew=3)
         assert leadership.acquire()
         self._stack.callback(leadership.release)
-        options = Options(state=self._folder / "state", image="localhost/grus:1", resource=self._resource)
+        options = Options(state=self._folder / "state", image="localhost/grus:1", resource=self.resource)
         self.controller = Controller(self.api, options, leadership, clock=self.now)
         self._stack.callback(self.controller.close)
         for name, spec in self._queues.items():
@@ -148,9 +148,10 @@ class KubernetesPool:
         until(lambda: not self.controller.loop.picture.nodes[0].cordoned, "the controller knows of it")
         self.settle()
 
-    def a_pod(self, name: str, gpus: int = 1, *, scheduler: str = "grus", **labels: str) -> Object:
+    def a_pod(self, name: str, gpus: int = 1, *, queue: str = "", scheduler: str = "grus") -> Object:
         """One that belongs to no GpuJob."""
-        limits = {"limits": {self._resource: str(gpus)}}
+        limits = {"limits": {self.resource: str(gpus)}}
+        labels = {QUEUE: queue} if queue else {}
         metadata = {"name": name, "namespace": self.namespace, "labels": labels}
         spec = {"schedulerName": scheduler, "containers": [{"name": "x", "image": "x", "resources": limits}]}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

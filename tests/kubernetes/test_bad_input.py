@@ -122,7 +122,7 @@ def test_namespaces_that_may_not_use_a_queue_get_a_condition_and_never_gpus(
 ) -> None:
     closed = {"quota": 2, "namespaces": {"names": ["elsewhere"], "labels": {"team": "vision"}}}
     with KubernetesPool(own_cluster, tmp_path, 4, a=closed) as pool:
-        pool.apply_all([pool.a_job("job", "a"), pool.a_pod("pod", **{"grus.dev/queue": "a"})])
+        pool.apply_all([pool.a_job("job", "a"), pool.a_pod("pod", queue="a")])
         pool.until_said("gpujob", "job", "Admitted", "False", f"not open to namespace {pool.namespace}")
         pool.until_said("pod", "pod", "PodScheduled", "False", "not open to namespace")
         assert (pool.pods_of_all(), pool.node_of("pod")) == (["pod"], "")
@@ -142,29 +142,28 @@ def test_plain_pods_are_jobs_and_pods_of_other_schedulers_are_respected(
             pod["spec"]["nodeName"] = "n1"
         pool.apply_all(others)
         until(lambda: all(device.outside for device in pool.controller.loop.picture.nodes[0].devices), "seen")
-        pool.apply_all([pool.a_pod("lost", **{"grus.dev/queue": "nowhere"})])
-        pool.apply_all([pool.a_pod(f"plain-{number}", **{"grus.dev/queue": "a"}) for number in range(4)])
+        pool.apply_all([pool.a_pod("lost", queue="nowhere")])
+        pool.apply_all([pool.a_pod(f"plain-{number}", queue="a") for number in range(4)])
         pool.until_said("pod", "lost", "PodScheduled", "False", "names no queue")
         pool.run("job", "b", 2)
         assert pool.waiting() == {"job"}
         assert not any(pool.node_of(f"plain-{number}") for number in range(4))
         pool.kubectl("delete", "pod", "-n", pool.namespace, *(pod["metadata"]["name"] for pod in others))
+        until(lambda: pool.running() == {"job"}, "what others have left is seen, and given")
         pool.settle()
-        assert pool.running() == {"job"}
         placed = [number for number in range(4) if pool.node_of(f"plain-{number}")]
         assert len(placed) == 2  # two GPUs are left, whoever of them was first
         pool.run("more", "b", 2)  # beyond its quota: it takes nothing
         assert (pool.running(), pool.waiting()) == ({"job"}, {"more"})
         pool.kubectl("delete", "pod", "-n", pool.namespace, "-l", "!grus.dev/job")
-        pool.settle()
-        assert pool.running() == {"job", "more"}
+        until(lambda: pool.running() == {"job", "more"}, "their GPUs are given to who waits")
 
 
 def test_a_plain_pod_beyond_its_quota_makes_room_by_being_deleted(
     own_cluster: Cluster, tmp_path: Path
 ) -> None:
     with KubernetesPool(own_cluster, tmp_path, 4, a={"quota": 2}, b={"quota": 2}) as pool:
-        pool.apply_all([pool.a_pod(f"plain-{number}", **{"grus.dev/queue": "a"}) for number in range(4)])
+        pool.apply_all([pool.a_pod(f"plain-{number}", queue="a") for number in range(4)])
         until(lambda: all(pool.node_of(f"plain-{number}") for number in range(4)), "all four are placed")
         pool.run("job", "b", 2)
         assert pool.running() == {"job"}
@@ -175,7 +174,10 @@ def test_a_plain_pod_beyond_its_quota_makes_room_by_being_deleted(
 
 
 def test_gpus_of_another_kind_are_gpus_too(own_cluster: Cluster, tmp_path: Path) -> None:
-    with KubernetesPool(own_cluster, tmp_path, 4, resource="amd.com/gpu") as pool:
+    class OtherPool(KubernetesPool):
+        resource = "amd.com/gpu"
+
+    with OtherPool(own_cluster, tmp_path, 4) as pool:
         pool.run("job", gpu=2)
         [pod] = pool.pods("job")
         assert pod["spec"]["containers"][0]["resources"]["limits"]["amd.com/gpu"] == "2"
