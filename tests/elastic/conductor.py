@@ -32,6 +32,7 @@ class Worker:
     name: str
     folder: Path
     pid: int
+    birth: int
     bell: int
     address: str = ""
 
@@ -71,11 +72,11 @@ class Conductor:
     def alone(self, **task: Any) -> None:
         """Train from beginning to end with one process that knows of nobody."""
         self.gate(None)
-        pid = self._nursery.born(
+        _, birth = self._nursery.born(
             {"TRAINEE": json.dumps({**self._task, **task}), "NAME": "alone"}, self.folder / "alone.out"
         )
-        self.until(lambda: self._nursery.code(pid) is not None, WHOLE)
-        assert self._nursery.code(pid) == 0, (self.folder / "alone.out").read_text()
+        self.until(lambda: self._nursery.code(birth) is not None, WHOLE)
+        assert self._nursery.code(birth) == 0, (self.folder / "alone.out").read_text()
 
     def spawn(self, count: int = 1, environment: dict[str, str] | None = None, **task: Any) -> list[Worker]:
         """Start so many workers; returns when all have said their address."""
@@ -101,7 +102,7 @@ class Conductor:
             "GRUS_HOST": "127.0.0.1",
             **(environment or {}),
         }
-        worker = Worker(name, folder, self._nursery.born(given, folder / "out"), bell)
+        worker = Worker(name, folder, *self._nursery.born(given, folder / "out"), bell)
         self.workers.append(worker)
         return worker
 
@@ -123,7 +124,7 @@ class Conductor:
         return (worker.folder / "out").read_text()
 
     def code(self, worker: Worker) -> int | None:
-        return self._nursery.code(worker.pid)
+        return self._nursery.code(worker.birth)
 
     def alive(self, worker: Worker) -> bool:
         return self.code(worker) is None
@@ -204,6 +205,15 @@ class Conductor:
                 self.gate(goal)
             assert time.monotonic() < deadline, f"waited in vain for step {goal}:\n{self.picture()}"
             time.sleep(PAUSE)
+
+    def go_on_until_gone(self, *workers: Worker) -> None:
+        """Steps go on until these have ended: however late they join, there is a boundary to do so."""
+
+        def gone() -> bool:
+            self.gate(max(self.at(one)[1] for one in self.members) + 1)
+            return not any(self.alive(worker) for worker in workers)
+
+        self.until(gone)
 
     def _at_work(self, worker: Worker) -> tuple[int, int]:
         assert self.alive(worker), f"{worker.name} ended with {self.code(worker)}:\n{self.output(worker)}"

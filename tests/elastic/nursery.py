@@ -34,6 +34,10 @@ class Nursery:
             env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
         )
         self._codes: dict[int, int] = {}
+        """By birth: pids come again."""
+        self._births: dict[int, int] = {}
+        """Of those alive, by pid."""
+        self._born = 0
         self._rest = b""
         return self
 
@@ -46,21 +50,21 @@ class Nursery:
         self._process.wait()
         self._process.stdout.close()
 
-    def born(self, environment: Mapping[str, str], output: Path) -> int:
-        """Start a worker; its pid. What it prints goes to the file."""
+    def born(self, environment: Mapping[str, str], output: Path) -> tuple[int, int]:
+        """Start a worker; its pid, and which birth it was. What it prints goes to the file."""
         assert self._process.stdin is not None
         order = {"environment": dict(environment), "output": str(output)}
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
         self._process.stdin.flush()
         while True:
             if (pid := self._hear()) is not None:
-                return pid
+                return pid, self._births[pid]
 
-    def code(self, pid: int) -> int | None:
+    def code(self, birth: int) -> int | None:
         """Its exit code (negative: the signal that killed it); None while it lives."""
-        while pid not in self._codes and self._ready():
+        while birth not in self._codes and self._ready():
             self._hear()
-        return self._codes.get(pid)
+        return self._codes.get(birth)
 
     def _ready(self) -> bool:
         assert self._process.stdout is not None
@@ -77,8 +81,10 @@ class Nursery:
         line, _, self._rest = self._rest.partition(b"\n")
         word: dict[str, Any] = json.loads(line)
         if "born" in word:
+            self._born += 1
+            self._births[word["born"]] = self._born
             return int(word["born"])
-        self._codes[word["ended"]] = word["code"]
+        self._codes[self._births.pop(word["ended"])] = word["code"]
         return None
 
 

@@ -59,8 +59,7 @@ def test_a_joiner_whose_model_differs_is_out_and_the_others_go_on(job: Conductor
     job.go_on(2)
     (odd,) = job.spawn(1, width=33)
     job.publish([*job.members, odd])
-    job.gate(10)
-    job.gone(odd)
+    job.go_on_until_gone(odd)
     assert job.code(odd) == OUT
     assert "model.0.weight is 33×12" in job.output(odd)
     job.publish(job.members[:2], lost=True)
@@ -72,8 +71,7 @@ def test_a_joiner_with_other_data_is_out_too(job: Conductor) -> None:
     job.go_on(2)
     (odd,) = job.spawn(1, samples=510)
     job.publish([*job.members, odd])
-    job.gate(10)
-    job.gone(odd)
+    job.go_on_until_gone(odd)
     assert job.code(odd) == OUT
     assert "samples is not the same: 510 here, 509 there" in job.output(odd)
 
@@ -138,8 +136,7 @@ def test_whoever_has_half_a_state_begins_from_what_was_saved_or_not_at_all(
     (giver,), (new,) = job.members, job.spawn(1, options=options)
     (job.folder / "die" / giver.name).write_text(WHILE_GIVING)
     job.publish([giver, new])
-    job.gate(20)
-    job.gone(giver)
+    job.go_on_until_gone(giver)
     job.publish([new], lost=True)
     if saved:
         job.go_on(1)
