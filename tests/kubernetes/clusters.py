@@ -78,8 +78,7 @@ def shared(kind: str, *words: str) -> Iterator[Cluster]:
     The last of them to end stops it. What a run that was killed has left is swept here, by the next one.
     """
     tool("down", "--orphans")
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"{os.getpid()}"
-    mine = ("--name", f"tests-{run[:8]}-{kind}", "--user", str(os.getpid()))
+    mine = ("--name", name_of(kind), "--user", str(os.getpid()))
     try:
         started = tool("up", *mine, *words)
         if started.returncode == CANNOT_BE_HAD:
@@ -92,6 +91,12 @@ def shared(kind: str, *words: str) -> Iterator[Cluster]:
         assert stopped.returncode == 0, stopped.stderr
         if settings and not settings.folder.exists():  # we were the last
             assert not left(settings)
+
+
+def name_of(kind: str) -> str:
+    """Of this run's cluster of that kind."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"{os.getpid()}"
+    return f"tests-{run[:8]}-{kind}"
 
 
 def reason(complaint: str) -> str:
@@ -138,9 +143,9 @@ def accepted(client: Client, pod: resources.Pod, namespace: str) -> bool:
     return True
 
 
-def until(true: Callable[[], bool], what: str) -> None:
+def until(true: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
     """Waits for something that the cluster does in its own time."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + patience
     while not true():
-        assert time.monotonic() < end, f"not within {PATIENCE:.0f} s: {what}"
+        assert time.monotonic() < end, f"not within {patience:.0f} s: {what}"
         time.sleep(0.1)

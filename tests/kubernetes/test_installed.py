@@ -1,7 +1,7 @@
 """An installation on real nodes, from nothing to nothing: as the manifests, the pages and the samples say.
 
-Everything runs with the rights of the manifests alone, the controllers under a random user id. A cluster of
-its own: at the end it is removed from it.
+Everything runs with the rights of the manifests alone, under restricted pod security and random user ids. A
+cluster of its own: at the end it is removed from it.
 """
 
 import json
@@ -28,6 +28,8 @@ from tools.kubernetes.node import IMAGE
 
 PAGE = ROOT / "docs" / "kubernetes.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TRAINING = 400.0
+"""Seconds that a training may take on a machine that is busy with other tests."""
 SCRIPT = ROOT / "tests/kubernetes/samples/pytorch_elastic.py"
 
 
@@ -43,7 +45,9 @@ def data() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def own(data: Path) -> Iterator[Cluster]:
-    with shared("installed", "--nodes", "2", "--gpus", "4") as started:
+    restricted = "kube-apiserver:--enable-admission-plugins=PodSecurityPolicy"
+    flags = ("--nodes", "2", "--gpus", "4", "--flag", restricted)
+    with whole.secured("installed"), shared("installed", *flags) as started:
         api = Api.connect(started.kubeconfig)
         whole.install(api, data=data)
         api.close()
@@ -65,6 +69,12 @@ def ended(own: Cluster, kind: str, name: str, namespace: str) -> bool:
     return status_of(own, kind, name, namespace).get("phase") in ("succeeded", "failed", "refused")
 
 
+def said(own: Cluster, namespace: str) -> str:
+    """What the workers there have printed."""
+    names = own.kubectl("-n", namespace, "get", "pods", "-o", "name").split()
+    return "\n".join(own.kubectl("-n", namespace, "logs", name) for name in names)
+
+
 def test_one_of_two_controllers_leads_as_a_random_user_and_the_service_finds_it(own: Cluster) -> None:
     pods = json.loads(own.kubectl("-n", "grus-system", "get", "pods", "-o", "json"))["items"]
     controllers = [pod for pod in pods if pod["metadata"]["name"].startswith("grus-controller")]
@@ -75,6 +85,20 @@ def test_one_of_two_controllers_leads_as_a_random_user_and_the_service_finds_it(
     assert endpoints == leaders[0]["status"]["podIP"]
     told = own.kubectl("-n", "grus-system", "exec", leaders[0]["metadata"]["name"], "--", "/usr/bin/id", "-u")
     assert int(told) == whole.RANDOM_USER
+
+
+def test_workers_live_with_the_user_that_a_restricted_namespace_gives_them(own: Cluster, team: str) -> None:
+    job = {
+        "apiVersion": "grus.dev/v1alpha1",
+        "kind": "GpuJob",
+        "metadata": {"name": "anybody", "namespace": team},
+        "spec": {"run": f"test $(id -u) -ge {whole.FIRST_USER}", "resources": {"gpu": 1}},
+    }
+    own.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(job))
+    until(lambda: ended(own, "gpujobs", "anybody", team), "the job has ended", TRAINING)
+    assert status_of(own, "gpujobs", "anybody", team)["phase"] == "succeeded"
+    (pod,) = json.loads(own.kubectl("-n", team, "get", "pods", "-o", "json"))["items"]
+    assert pod["metadata"]["annotations"]["kubernetes.io/psp"] == "restricted"
 
 
 def test_the_commands_of_the_page_do_what_it_says(own: Cluster, team: str, tmp_path: Path) -> None:
@@ -121,9 +145,9 @@ def test_an_elastic_horovod_job_runs_to_its_end_and_tells_so(own: Cluster, team:
         seen.add(status_of(own, "elastichorovodjobs", "sample", team).get("availableReplicas"))
         return ended(own, "elastichorovodjobs", "sample", team)
 
-    until(over, "the job has ended")
+    until(over, "the job has ended", TRAINING)
     status = status_of(own, "elastichorovodjobs", "sample", team)
-    assert status["phase"] == "succeeded", status
+    assert status["phase"] == "succeeded", f"{status['reason']}\n{said(own, team)}"
     assert status["workers"] == "gpujob.grus.dev/elastichorovodjob-sample"
     assert 2 in seen
     assert max(number or 0 for number in seen) == 2
@@ -136,9 +160,9 @@ def test_a_bbjob_trains_what_it_names_to_the_end(own: Cluster, team: str) -> Non
     sample["metadata"] |= {"namespace": team}
     del sample["metadata"]["uid"]
     own.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(sample))
-    until(lambda: ended(own, "bbjobs", "bbjob-sample", team), "the job has ended")
+    until(lambda: ended(own, "bbjobs", "bbjob-sample", team), "the job has ended", TRAINING)
     status = status_of(own, "bbjobs", "bbjob-sample", team)
-    assert status["phase"] == "succeeded", status
+    assert status["phase"] == "succeeded", f"{status['reason']}\n{said(own, team)}"
     assert {one["type"]: one["status"] for one in status["conditions"]}["Complete"] == "True"
 
 

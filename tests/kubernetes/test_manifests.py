@@ -1,5 +1,6 @@
 """What an installation consists of: complete, consistent, and with no more rights than it needs."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -115,6 +116,15 @@ def test_settings_reach_the_pods() -> None:
     values = {one["name"]: one.get("value") for one in controller["containers"][0]["env"]}
     assert (values["GRUS_IMAGE"], values["GRUS_GPU_RESOURCE"]) == ("team/grus:9", "amd.com/gpu")
     assert {"persistentVolumeClaim": {"claimName": "claim"}, "name": "history"} in controller["volumes"]
+
+
+def test_a_runtime_class_is_for_the_pods_that_see_gpus_and_no_others() -> None:
+    settings = Settings(runtime_class="nvidia")
+    controller, agent = pod_specs(settings)
+    assert agent["runtimeClassName"] == "nvidia"
+    assert "runtimeClassName" not in controller
+    values = {one["name"]: one.get("value", "") for one in controller["containers"][0]["env"]}
+    assert json.loads(values["GRUS_POD_TEMPLATE"]) == {"spec": {"runtimeClassName": "nvidia"}}
 
 
 # -------------------------------------------------------------------------------------------------- rights

@@ -5,6 +5,7 @@ are made of them: there is one source. Nothing here asks a cluster; what differs
 Kubernetes is a setting.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,8 @@ class Settings:
     """Name of a secret in the namespace, where the image needs one."""
     history: str = ""
     """Name of a volume claim for what outlives objects; none: it lasts as long as the controller's pod."""
+    runtime_class: str = ""
+    """RuntimeClass of pods that see GPUs, where NVIDIA's runtime is not the nodes' usual one (k3s)."""
     kubelet: str = KUBELET
     """The kubelet's folder on the nodes."""
     disruption_version: str = "policy/v1"
@@ -104,6 +107,7 @@ def _controller(settings: Settings) -> Object:
             _from_field("GRUS_NAMESPACE", "metadata.namespace"),
             {"name": "GRUS_IMAGE", "value": settings.image},
             {"name": "GRUS_GPU_RESOURCE", "value": settings.resource},
+            *_worker_template(settings),
             # A random user id has no entry in passwd, and so no home.
             {"name": "HOME", "value": HOME},
             {"name": "GRUS_HOME", "value": HOME},
@@ -170,6 +174,14 @@ def _apart(component: str) -> Object:
 
 def _from_field(name: str, path: str) -> Object:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def _worker_template(settings: Settings) -> list[Object]:
+    """What all workers' pods have besides: their job says more."""
+    if not settings.runtime_class:
+        return []
+    part = {"spec": {"runtimeClassName": settings.runtime_class}}
+    return [{"name": "GRUS_POD_TEMPLATE", "value": json.dumps(part)}]
 
 
 def _pull_secrets(settings: Settings) -> Object:
@@ -274,6 +286,7 @@ def _agent(settings: Settings) -> Object:
         "priorityClassName": "system-node-critical",
         "hostPID": True,
         "terminationGracePeriodSeconds": 5,
+        **({"runtimeClassName": settings.runtime_class} if settings.runtime_class else {}),
         "tolerations": [{"operator": "Exists"}],
         "containers": [container],
         "volumes": [

@@ -27,6 +27,9 @@ Replicas = Annotated[int, typer.Option(help="Controllers: one acts, the others s
 Resource = Annotated[str, typer.Option(help="What the nodes call a GPU.")]
 PullSecret = Annotated[str, typer.Option(help="Secret in the namespace that the image needs.")]
 History = Annotated[str, typer.Option(help="Volume claim in the namespace for history and users.")]
+RuntimeClass = Annotated[
+    str, typer.Option(help="RuntimeClass that shows GPUs to pods, if that is not the nodes' usual one.")
+]
 Kubelet = Annotated[str, typer.Option(help="The kubelet's folder on the nodes.")]
 Converters = Annotated[
     bool, typer.Option("--converters/--no-converters", help="Take ElasticHorovodJob and BBJob too.")
@@ -83,6 +86,7 @@ def install(
     resource: Resource = _RESOURCE,
     pull_secret: PullSecret = "",
     history: History = "",
+    runtime_class: RuntimeClass = "",
     kubelet: Kubelet = _KUBELET,
     converters: Converters = True,
     force: Annotated[bool, typer.Option("--force", help="Take over what others have changed.")] = False,
@@ -107,6 +111,7 @@ def install(
         resource=resource,
         pull_secret=pull_secret,
         history=history,
+        runtime_class=runtime_class,
         kubelet=kubelet.rstrip("/"),
         converters=converters,
         disruption_version=installing.disruption_version(api),
@@ -192,6 +197,7 @@ def manifests(
     resource: Resource = _RESOURCE,
     pull_secret: PullSecret = "",
     history: History = "",
+    runtime_class: RuntimeClass = "",
     kubelet: Kubelet = _KUBELET,
     converters: Converters = True,
     old: Annotated[bool, typer.Option("--old", help="For Kubernetes before 1.21.")] = False,
@@ -207,6 +213,7 @@ def manifests(
         resource=resource,
         pull_secret=pull_secret,
         history=history,
+        runtime_class=runtime_class,
         kubelet=kubelet.rstrip("/"),
         converters=converters,
         disruption_version="policy/v1beta1" if old else "policy/v1",

@@ -4,8 +4,11 @@ python -m grus.elastic.named --model resnet50 --data train.tfrecord --loss cross
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import gettempdir
 from typing import TypeVar
 
 import torch
@@ -72,7 +75,9 @@ def _train(chosen: argparse.Namespace) -> None:
     network = model(chosen.model, channels=pictures.shape[1], classes=int(labels.max()) + 1)
     optimizer = kind(network.parameters(), lr=rate)  # type: ignore[call-arg]  # every one of them takes it
     batch = min(chosen.batch, len(data))
-    run = grus.train(network, optimizer, data, global_batch=batch, epochs=chosen.epochs)
+    run = grus.train(
+        network, optimizer, data, global_batch=batch, epochs=chosen.epochs, checkpoint=_checkpoint()
+    )
     for given, wanted in run:
         mean = run.step(loss(run.model(given), wanted))
         if mean is not None and run.rank == 0:
@@ -80,6 +85,13 @@ def _train(chosen: argparse.Namespace) -> None:
                 f"step {run.steps}, epoch {run.epoch}, {run.world} workers: {chosen.loss} {mean:.4f}\n"
             )
             sys.stdout.flush()
+
+
+def _checkpoint() -> Path | None:
+    """The job's own, or the usual one; in an image whose folder nobody may write to, a temporary one."""
+    if os.environ.get("GRUS_CHECKPOINT") or os.access(".", os.W_OK):
+        return None
+    return Path(gettempdir(), "grus-checkpoints")
 
 
 def _named(field: str, name: str, known: dict[str, T]) -> T:
