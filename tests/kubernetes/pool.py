@@ -95,7 +95,8 @@ class KubernetesPool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self.kubectl("delete", "gpujobs", "--all", "-n", self.namespace, "--timeout=60s")
+            self.api.raw("DELETE", GPU_JOBS.path(self.namespace))  # kubectl takes its time over many
+            until(lambda: not self.api.list(GPU_JOBS, self.namespace)[0], "all jobs are gone")
             self.kubectl("delete", "pods", "--all", "-n", self.namespace, "--timeout=60s")
             self.kubectl("delete", "gpuqueues", "--all", "--timeout=60s")
             if kind is None:
