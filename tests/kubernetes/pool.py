@@ -137,7 +137,8 @@ class KubernetesPool:
         self.settle()
 
     def submit_many(self, queue: str, count: int) -> None:
-        self.apply_all([self.a_job(f"{queue}-{number:02}", queue) for number in range(count)])
+        objects = [self.a_job(f"{queue}-{number:02}", queue) for number in range(count)]
+        self.kubectl("create", "-f", "-", stdin=yaml.safe_dump_all(objects))
         until(lambda: self._recorded(queue) >= count, "all are on record")
 
     def cordon(self) -> None:

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from grus.controlplane import pool
@@ -37,30 +38,41 @@ Figures = dict[str, dict[str, Any]]
 UNFINISHED = tuple(phase for phase in Phase if phase not in TERMINAL)
 
 
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """What counts of the GpuQueues."""
+
+    queues: tuple[Queue, ...]
+    openness: dict[QueueName, Openness]
+
+
 class QueueBook:
     """The GpuQueues as they are, and what counts of them."""
 
     def __init__(self, api: Api, on_change: Callable[[], None] = lambda: None) -> None:
         self.on_change = on_change
+        self._read: tuple[list[Object], Counting] = ([], Counting((), {}))
         self.objects = Reflector(api, GPU_QUEUES, on_change=lambda *_: self.on_change())
 
     def accepted(self) -> list[Queue]:
         """The queues that count."""
-        return accepted_queues(self._counting())
+        return list(self._counting().queues)
 
     def openness(self) -> dict[QueueName, Openness]:
         """Who may use which of them."""
-        return {QueueName(one["metadata"]["name"]): openness(one) for one in self._counting()}
+        return self._counting().openness
 
     def close(self) -> None:
         self.objects.close()
 
-    def _counting(self) -> list[Object]:
-        """The objects that count, each with what counts of it."""
+    def _counting(self) -> Counting:
+        """Judged anew when an object has changed: every plain pod that comes asks."""
         objects = self.objects.all()
-        verdicts = judge(objects, {})
-        found = [(one, verdicts[one["metadata"]["name"]].accepted) for one in objects]
-        return [{**one, "status": {"accepted": spec}} for one, spec in found if spec is not None]
+        known, found = self._read
+        if len(known) != len(objects) or any(a is not b for a, b in zip(known, objects, strict=True)):
+            found = _counting(objects)
+            self._read = objects, found
+        return found
 
 
 class Queues:
@@ -189,6 +201,14 @@ class Queues:
             }
             for state in self._services.queues(MANAGER)
         }
+
+
+def _counting(objects: list[Object]) -> Counting:
+    verdicts = judge(objects, {})
+    found = [(one, verdicts[one["metadata"]["name"]].accepted) for one in objects]
+    counting = [{**one, "status": {"accepted": spec}} for one, spec in found if spec is not None]
+    open_to = {QueueName(one["metadata"]["name"]): openness(one) for one in counting}
+    return Counting(tuple(accepted_queues(counting)), open_to)
 
 
 def _count(jobs: list[Job]) -> dict[QueueName, int]:

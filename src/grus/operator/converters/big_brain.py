@@ -46,7 +46,7 @@ def convert(source: Object, *, image: str) -> Object:
             "run": f"exec {shlex.join(words)}",
             "image": annotation(source, IMAGE, image),
             "launch": "per-gpu",
-            "env": {"USER": "grus"},  # torch asks for a name; a random user id has none
+            "env": {"USER": "grus"},  # torch's compiler asks for a name; a random user id has none
             "resources": {"gpu": annotation(source, GPUS, USUAL_GPUS)},
             **_claim(source, str(spec.get("data") or "")),
         },

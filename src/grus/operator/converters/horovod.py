@@ -101,7 +101,7 @@ def _with_front(image: str, command: str, low: int, high: int) -> Object:
     return {
         "run": "\n".join(lines),
         "image": image,
-        "env": {"USER": "grus"},  # torch asks for a name; a random user id has none
+        "env": {"USER": "grus"},  # torch's compiler asks for a name; a random user id has none
         "launch": "per-gpu",
         "resources": {"gpu": _count(low, high)},
     }
