@@ -45,6 +45,7 @@ tests:
 proof: setup ## the long proofs in full size; writes their figures into docs/benchmarks.md
 	@$(PYTHON) tools/record.py stops -- $(PYTHON) -m tests.chaos.stops $${GRUS_PROOF_STOPS:-300}
 	@$(PYTHON) tools/record.py server_kills -- $(PYTHON) -m tests.chaos.server_kills $${GRUS_PROOF_KILLS:-300}
+	@$(PYTHON) tools/record.py troubles -- $(PYTHON) -m tests.kubernetes.troubles 1 --minute
 
 bench: setup ## the benchmarks; writes their figures into docs/benchmarks.md
 	@$(PYTHON) tools/record.py submit -- $(PYTHON) -m benchmarks.submit
