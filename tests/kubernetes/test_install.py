@@ -139,6 +139,7 @@ def test_jobs_that_run_are_not_ended_without_a_word(grus: Grus, own: Cluster, te
     assert f"1 job has not ended: {team}/resnet" in refused.stderr
     assert "--yes" in refused.stderr
     assert own.kubectl("-n", team, "get", "gpujobs", "-o", "name") == "gpujob.grus.dev/resnet\n"
+    own.kubectl("-n", team, "delete", "gpujob", "resnet")
 
 
 def test_a_removal_leaves_nothing(grus: Grus, own: Cluster, team: str, api: Api) -> None:
