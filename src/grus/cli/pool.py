@@ -1,7 +1,9 @@
 """The verbs for the pool: queues, nodes, and the live view of both."""
 
 import contextlib
+import signal
 import threading
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -242,7 +244,16 @@ def _live(draw: "Callable[[], RenderableType]", every: float) -> None:
     """Draw anew every so often until Ctrl-C."""
     from rich.live import Live
 
-    never = threading.Event()
-    with contextlib.suppress(KeyboardInterrupt), Live(draw(), console=console(), screen=True) as live:
-        while not never.wait(every):
-            live.update(draw(), refresh=True)
+    over = threading.Event()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        over.set()  # should the exception be lost on its way (in a finalizer), the loop ends all the same
+        signal.default_int_handler(number, frame)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        with contextlib.suppress(KeyboardInterrupt), Live(draw(), console=console(), screen=True) as live:
+            while not over.wait(every):
+                live.update(draw(), refresh=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
