@@ -31,6 +31,8 @@ _SET_BY_GRUS = {
     "terminationGracePeriodSeconds": "is checkpoint.grace",
     "activeDeadlineSeconds": "is max_runtime",
     "nodeSelector": "is node_selector, beside run",
+    "affinity": "is Grus's own affinity, beside run",
+    "topologySpreadConstraints": "is not for gangs: Grus places them together",
 }
 _CONTAINER = {
     "name": "is set by Grus",
