@@ -327,12 +327,17 @@ class Watch:
     def __next__(self) -> WatchEvent:
         event = _EVENTS.decode(next(self._lines))
         if event.type == "ERROR":
-            self.close()
+            self.end()
             raise _failure(event.object)
         return event
 
     def close(self) -> None:
         self._stream.close()
+
+    def end(self) -> None:
+        """By the thread that reads: the connection goes now, whoever still knows of the iteration."""
+        self._lines.close()
+        self._stream.end()
 
 
 class Log:

@@ -215,12 +215,15 @@ class Reflector:
         began, heard_before = time.monotonic(), self._news
         try:
             watch = self._open()
-            for event in watch:
-                _lean(event.object)
-                with self._lock:
-                    changes = self._shelf.apply(event)
-                self._heard()
-                self._tell(changes)
+            try:
+                for event in watch:
+                    _lean(event.object)
+                    with self._lock:
+                        changes = self._shelf.apply(event)
+                    self._heard()
+                    self._tell(changes)
+            finally:
+                watch.end()
         except (Unreachable, Refused):
             self._relist = self._news == heard_before
             raise

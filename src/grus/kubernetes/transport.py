@@ -11,7 +11,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from urllib.parse import urlsplit
 
 import urllib3
@@ -209,7 +209,7 @@ class Stream:
         finally:
             self._answer.close()
 
-    def lines(self) -> Iterator[bytes]:
+    def lines(self) -> Generator[bytes, None, None]:
         rest = b""
         for chunk in self.chunks():
             *whole, rest = (rest + chunk).split(b"\n")
@@ -224,6 +224,11 @@ class Stream:
             self._answer.shutdown()
         except (ValueError, RuntimeError, OSError):  # it has ended already
             self._answer.close()
+
+    def end(self) -> None:
+        """By the thread that reads: nothing more is wanted."""
+        self._closed = True
+        self._answer.close()
 
 
 def _problem(answer: urllib3.BaseHTTPResponse, body: bytes) -> Exception:
