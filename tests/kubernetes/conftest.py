@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from lightkube import Client
@@ -10,6 +11,7 @@ from lightkube import Client
 from grus.kubernetes.api import Api
 from tests.kubernetes import agents as node_agents
 from tests.kubernetes.clusters import Cluster, new_namespace, shared
+from tests.kubernetes.faults import Faults
 
 NODES = 2
 GPUS = 4
@@ -51,6 +53,29 @@ def agents(nodes: Cluster) -> Cluster:
     node_agents.install(api, NODES)
     api.close()
     return nodes
+
+
+@pytest.fixture
+def api(cluster: Cluster) -> Iterator[Api]:
+    connected = Api.connect(cluster.kubeconfig)
+    yield connected
+    connected.close()
+
+
+@pytest.fixture
+def faults(cluster: Cluster, tmp_path: Path) -> Iterator[Faults]:
+    """What stands between a client and the cluster, and misbehaves as it is told."""
+    between = Faults(cluster.kubeconfig, tmp_path)
+    yield between
+    between.close()
+
+
+@pytest.fixture
+def shaky(faults: Faults) -> Iterator[Api]:
+    """Through `faults`."""
+    connected = Api.connect(faults.kubeconfig)
+    yield connected
+    connected.close()
 
 
 @pytest.fixture

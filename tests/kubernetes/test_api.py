@@ -15,20 +15,6 @@ from tests.kubernetes.objects import a_node, a_pod
 
 
 @pytest.fixture
-def api(cluster: Cluster) -> Iterator[Api]:
-    connected = Api.connect(cluster.kubeconfig)
-    yield connected
-    connected.close()
-
-
-@pytest.fixture
-def faults(cluster: Cluster, tmp_path: Path) -> Iterator[Faults]:
-    between = Faults(cluster.kubeconfig, tmp_path)
-    yield between
-    between.close()
-
-
-@pytest.fixture
 def shaky(faults: Faults) -> Iterator[Api]:
     """Through `faults`."""
     connected = Api.connect(faults.kubeconfig, patience=2.0)

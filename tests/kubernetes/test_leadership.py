@@ -1,10 +1,6 @@
 """One of several leads, and knows when it does not any more."""
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from grus.kubernetes.api import Api, Object
 from grus.kubernetes.kinds import LEASES
@@ -18,7 +14,7 @@ from grus.kubernetes.leadership import (
     renewed,
     sighted,
 )
-from tests.kubernetes.clusters import Cluster, until
+from tests.kubernetes.clusters import until
 from tests.kubernetes.faults import LOST, PASS, Faults, everything
 
 NAME = "grus-controller"
@@ -67,27 +63,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-@pytest.fixture
-def api(cluster: Cluster) -> Iterator[Api]:
-    connected = Api.connect(cluster.kubeconfig)
-    yield connected
-    connected.close()
-
-
-@pytest.fixture
-def faults(cluster: Cluster, tmp_path: Path) -> Iterator[Faults]:
-    between = Faults(cluster.kubeconfig, tmp_path)
-    yield between
-    between.close()
-
-
-@pytest.fixture
-def shaky(faults: Faults) -> Iterator[Api]:
-    connected = Api.connect(faults.kubeconfig)
-    yield connected
-    connected.close()
 
 
 def steal(api: Api, namespace: str) -> None:

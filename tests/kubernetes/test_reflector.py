@@ -1,8 +1,10 @@
 """Objects kept up to date in memory, whatever happens to the API server and the way there."""
 
+import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,8 @@ from hypothesis import strategies as st
 from grus.kubernetes.api import Api, Object, WatchEvent
 from grus.kubernetes.kinds import CONFIG_MAPS, GPU_JOBS
 from grus.kubernetes.reflector import Reflector, Shelf
-from tests.kubernetes.clusters import PATIENCE, Cluster, until
-from tests.kubernetes.faults import PASS, SILENT, Faults, everything
+from tests.kubernetes.clusters import PATIENCE, until
+from tests.kubernetes.faults import PASS, SILENT, Faults, configuration, everything
 
 CHOSEN = "grus.dev/test=yes"
 """Else a namespace has maps that controllers make."""
@@ -145,27 +147,6 @@ class Heard:
 
     def __call__(self, what: str, item: Object) -> None:
         self.changes.append((what, item["metadata"]["name"]))
-
-
-@pytest.fixture
-def api(cluster: Cluster) -> Iterator[Api]:
-    connected = Api.connect(cluster.kubeconfig)
-    yield connected
-    connected.close()
-
-
-@pytest.fixture
-def faults(cluster: Cluster, tmp_path: Path) -> Iterator[Faults]:
-    between = Faults(cluster.kubeconfig, tmp_path)
-    yield between
-    between.close()
-
-
-@pytest.fixture
-def shaky(faults: Faults) -> Iterator[Api]:
-    connected = Api.connect(faults.kubeconfig)
-    yield connected
-    connected.close()
 
 
 def make(api: Api, namespace: str, name: str) -> Object:
@@ -307,3 +288,49 @@ def test_it_waits_for_a_kind_that_the_server_does_not_know_and_closes_at_any_tim
     with Reflector(api, unknown) as reflector:
         assert not reflector.wait_synced(0.3)
     assert threading.active_count() == before
+
+
+class Stale(BaseHTTPRequestHandler):
+    """A list, then a watch that is refused after it was opened; the next list is not answered."""
+
+    protocol_version = "HTTP/1.1"
+    lists = 0
+    let_go = threading.Event()
+    over = threading.Event()
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        if "watch=true" in self.path:
+            line = (
+                json.dumps({"type": "ERROR", "object": {"code": 410, "reason": "Expired"}}).encode() + b"\n"
+            )
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
+            if not self.rfile.read(1):
+                self.let_go.set()
+            return
+        type(self).lists += 1
+        if self.lists > 1:
+            self.over.wait(PATIENCE)
+        content = json.dumps({"metadata": {"resourceVersion": "7"}, "items": []}).encode()
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """The test looks at what was set."""
+
+
+def test_a_watch_that_is_refused_lets_its_connection_go_before_the_next_one_is_opened(tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Stale) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(json.dumps(configuration(f"http://127.0.0.1:{server.server_port}")))
+        api = Api.connect(kubeconfig)
+        with Reflector(api, CONFIG_MAPS):
+            let_go = Stale.let_go.wait(10)
+            Stale.over.set()
+        api.close()
+        server.shutdown()
+    assert let_go

@@ -4,9 +4,10 @@ lightkube's own client turns every object into dataclasses and costs some 2 ms a
 bound in seconds, so here objects stay as they come. lightkube reads the kubeconfig (`credentials`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from types import TracebackType
+from typing import Any, Literal, Self
 
 import msgspec
 
@@ -314,47 +315,54 @@ class Api:
                 raise
 
 
-class Watch:
-    """An iterator of events. One thread reads; any thread may close it, which ends the iteration."""
+class _Reading:
+    """An answer that one thread reads, in a `with`: at its end the connection goes, whoever still holds on
+    to a part of it. Any other thread may close it, which ends the iteration."""
+
+    def __init__(self, stream: Stream, parts: Generator[bytes, None, None]) -> None:
+        self._stream = stream
+        self._parts = parts
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._parts.close()
+        self._stream.end()
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class Watch(_Reading):
+    """An iterator of events."""
 
     def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-        self._lines = stream.lines()
+        super().__init__(stream, stream.lines())
 
     def __iter__(self) -> Iterator[WatchEvent]:
         return self
 
     def __next__(self) -> WatchEvent:
-        event = _EVENTS.decode(next(self._lines))
+        event = _EVENTS.decode(next(self._parts))
         if event.type == "ERROR":
-            self.end()
             raise _failure(event.object)
         return event
 
-    def close(self) -> None:
-        self._stream.close()
 
-    def end(self) -> None:
-        """By the thread that reads: the connection goes now, whoever still knows of the iteration."""
-        self._lines.close()
-        self._stream.end()
-
-
-class Log:
-    """An iterator of pieces. One thread reads; any thread may close it, which ends the iteration."""
+class Log(_Reading):
+    """An iterator of pieces."""
 
     def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-        self._chunks = stream.chunks()
+        super().__init__(stream, stream.chunks())
 
     def __iter__(self) -> Iterator[bytes]:
-        return self._chunks
+        return self
 
     def __next__(self) -> bytes:
-        return next(self._chunks)
-
-    def close(self) -> None:
-        self._stream.close()
+        return next(self._parts)
 
 
 _DECODER = msgspec.json.Decoder(Object)

@@ -214,16 +214,13 @@ class Reflector:
         """One watch, to its end. If it breaks with nothing heard of it, the next turn lists again."""
         began, heard_before = time.monotonic(), self._news
         try:
-            watch = self._open()
-            try:
+            with self._open() as watch:
                 for event in watch:
                     _lean(event.object)
                     with self._lock:
                         changes = self._shelf.apply(event)
                     self._heard()
                     self._tell(changes)
-            finally:
-                watch.end()
         except (Unreachable, Refused):
             self._relist = self._news == heard_before
             raise

@@ -11,7 +11,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from urllib.parse import urlsplit
 
 import urllib3
@@ -199,7 +199,7 @@ class Stream:
         self._answer = answer
         self._closed = False
 
-    def chunks(self) -> Iterator[bytes]:
+    def chunks(self) -> Generator[bytes, None, None]:
         """As they come, until the server ends it or it is closed; Unreachable if it breaks."""
         try:
             yield from self._answer.stream(_BLOCK)

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -84,9 +85,10 @@ class Memory:
             raise Missing(404, "NotFound", f"{name} not found")
         del self.objects[kind, namespace, name]
 
-    def log(self, pod: str, namespace: str, container: str = "", **how: Any) -> Iterator[bytes]:
+    @contextmanager
+    def log(self, pod: str, namespace: str, container: str = "", **how: Any) -> Iterator[Iterator[bytes]]:
         data = self.logs[pod]
-        yield data[: how.get("limit_bytes") or len(data)]
+        yield iter([data[: how.get("limit_bytes") or len(data)]])
 
 
 def with_job(api: Memory, name: str = "resnet", *, namespace: str = TEAM, **given: Any) -> Job:

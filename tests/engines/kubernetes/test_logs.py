@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,11 +28,12 @@ class Kubelet:
         self.text = text
         self.asked = 0
 
-    def log(self, *_: Any, **__: Any) -> Iterator[bytes]:
+    @contextmanager
+    def log(self, *_: Any, **__: Any) -> Iterator[Iterator[bytes]]:
         self.asked += 1
         if self.text is None:
             raise Refused(400, "BadRequest", "container is waiting to start")
-        return iter([self.text[i : i + 3] for i in range(0, len(self.text), 3)])
+        yield iter([self.text[i : i + 3] for i in range(0, len(self.text), 3)])
 
 
 def api(kubelet: Kubelet) -> Api:

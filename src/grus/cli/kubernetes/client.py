@@ -9,7 +9,6 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import NoReturn
 
@@ -252,7 +251,7 @@ class KubernetesClient(Client):
             fields=f"metadata.name={metadata['name']}",
             timeout=max(1.0, seconds),
         )
-        with closing(watch):
+        with watch:
             for event in watch:
                 if event.type == "DELETED":
                     return

@@ -67,13 +67,14 @@ class PodLogs:
         metadata = worker.pod["metadata"]
         container = worker.pod["spec"]["containers"][0]["name"]
         try:
-            yield from self._api.log(
+            with self._api.log(
                 metadata["name"],
                 metadata["namespace"],
                 container,
                 follow=follow,
                 limit_bytes=most if most else None,
-            )
+            ) as log:
+                yield from log
         except Missing:
             return  # gone meanwhile
         except Refused as refused:

@@ -6,7 +6,6 @@ nothing for the workers. No method waits for the cluster, but for `open`, and `l
 
 import logging
 import secrets
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from grus.engines.kubernetes.nodes import Rules
 from grus.engines.kubernetes.pods import Recipe
 from grus.engines.kubernetes.pool import Pool
 from grus.engines.kubernetes.watcher import Watcher
+from grus.engines.listeners import Listeners
 from grus.engines.local.logfiles import read
 from grus.kubernetes.api import Api
 from grus.kubernetes.homes import Home
@@ -96,8 +96,7 @@ class KubernetesEngine:
         self._calls = calls
         self._pool = Pool(self._rules, lost_after, time.monotonic, self._complain)
         self._agents = Agents()
-        self._listeners: dict[int, Callable[[WorkerStatus], None]] = {}
-        self._guard = threading.Lock()
+        self._listeners = Listeners()
         self._opened: _Open | None = None
 
     # ------------------------------------------------------------------------------ opening, closing
@@ -235,15 +234,7 @@ class KubernetesEngine:
             return tuple(record.status for record in watcher.records.values())
 
     def subscribe(self, listener: Callable[[WorkerStatus], None]) -> Callable[[], None]:
-        with self._guard:
-            key = max(self._listeners, default=0) + 1
-            self._listeners = {**self._listeners, key: listener}
-
-        def leave() -> None:
-            with self._guard:
-                self._listeners = {k: one for k, one in self._listeners.items() if k != key}
-
-        return leave
+        return self._listeners.add(listener)
 
     def forget(self, worker: WorkerId) -> None:
         now = self._acting()
@@ -299,8 +290,4 @@ class KubernetesEngine:
             self._opened.hands.complain(node, text)
 
     def _tell(self, status: WorkerStatus) -> None:
-        for listener in list(self._listeners.values()):
-            try:
-                listener(status)
-            except Exception:  # a listener's mistake must not keep the news from the others
-                logger.exception("a listener failed on the news of worker %s", status.id)
+        self._listeners.tell(status)

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from grus.engines.gpu_memory import TAIL
 from grus.engines.local.layout import safe_name
 from grus.engines.local.logfiles import LogWriter, read
 from grus.kubernetes.api import Api, Log
@@ -25,8 +26,6 @@ from grus.model.identifiers import JobId, WorkerId
 
 logger = logging.getLogger(__name__)
 
-TAIL = 16 << 10
-"""Bytes of the end of a log that are looked at for how a worker ended."""
 AGAIN = 10.0
 """Seconds: who reads a living worker's log twice within these follows it."""
 IDLE = 30.0
@@ -131,10 +130,10 @@ class Logs:
     def tail(self, source: Source) -> bytes:
         """The end of the log; empty if it cannot be had."""
         try:
-            lines = self._api.log(
+            with self._api.log(
                 source.pod, source.namespace, source.container, tail_lines=100, limit_bytes=1 << 20
-            )
-            return b"".join(printed(lines))[-TAIL:]
+            ) as lines:
+                return b"".join(printed(lines))[-TAIL:]
         except (Refused, Unreachable) as why:
             logger.info("the log of pod %s/%s cannot be read: %s", source.namespace, source.pod, why)
             return b""
@@ -266,16 +265,16 @@ def take(copy: Copy, api: Api, source: Source, follow: Callable[[Log], None] | N
     while True:
         skip = copy.writer.end - copy.lost
         mark = copy.writer.tail(min(_MARK, skip))
-        stream = api.log(source.pod, source.namespace, source.container, follow=follow is not None)
-        if follow is not None:
-            follow(stream)
-        try:
-            for piece in after(printed(stream), skip, mark):
-                copy.writer.write(piece)
-        except Rotated:
-            _rejoin(copy, copy.writer, api, source)
-        else:
-            return
+        with api.log(source.pod, source.namespace, source.container, follow=follow is not None) as stream:
+            if follow is not None:
+                follow(stream)
+            try:
+                for piece in after(printed(stream), skip, mark):
+                    copy.writer.write(piece)
+                return
+            except Rotated:
+                pass
+        _rejoin(copy, copy.writer, api, source)
 
 
 def after(pieces: Iterator[bytes], skip: int, mark: bytes) -> Iterator[bytes]:
@@ -299,7 +298,8 @@ def after(pieces: Iterator[bytes], skip: int, mark: bytes) -> Iterator[bytes]:
 
 def _rejoin(copy: Copy, writer: LogWriter, api: Api, source: Source) -> None:
     """Go on with what the kubelet still has, after the place where it is the same as ours."""
-    found = b"".join(printed(api.log(source.pod, source.namespace, source.container)))
+    with api.log(source.pod, source.namespace, source.container) as log:
+        found = b"".join(printed(log))
     writer.write(found[known(found, writer.tail(_MARK)) :])
     copy.lost = writer.end - len(found)
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from signal import Signals
 from typing import Any
 
+from grus.engines import gpu_memory
 from grus.engines.kubernetes.nodes import terminal
 from grus.kubernetes.kinds import Object
 from grus.kubernetes.names import ATTEMPT, JOB, KILL_AT, OVER, READ, SAID, VERDICT, VOLUME, WORKER
@@ -44,15 +45,6 @@ _KUBELET = frozenset(
 )
 """Reasons of whole pods that say nothing against their programs, besides OutOf…: the node let them down."""
 _CANNOT_START = frozenset({"StartError", "ContainerCannotRun", "RunContainerError", "CreateContainerError"})
-_CUDA_OUT_OF_MEMORY = (
-    b"CUDA out of memory",
-    b"CUDA_ERROR_OUT_OF_MEMORY",
-    b"cudaErrorMemoryAllocation",
-    b"torch.OutOfMemoryError",
-    b"torch.cuda.OutOfMemoryError",
-    b"CUBLAS_STATUS_ALLOC_FAILED",
-    b"RESOURCE_EXHAUSTED: Out of memory",
-)
 _LAST_SIGNAL = 64
 
 
@@ -140,10 +132,10 @@ def how(pod: Object) -> Exit:
 
 def with_log(found: Exit, tail: bytes) -> Exit:
     """The same in the light of the end of its log."""
-    if not may_be_gpu_memory(found) or not any(words in tail for words in _CUDA_OUT_OF_MEMORY):
+    if not may_be_gpu_memory(found) or not gpu_memory.exhausted(tail):
         return found
     code = found.code if found.cause is ExitCause.CODE else None
-    return Exit(ExitCause.GPU_MEMORY, code, "the log ends with a CUDA out-of-memory error")
+    return Exit(ExitCause.GPU_MEMORY, code, gpu_memory.VERDICT)
 
 
 def may_be_gpu_memory(found: Exit) -> bool:

@@ -10,12 +10,12 @@ import logging
 import os
 import pwd
 import secrets
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grus.engines.listeners import Listeners
 from grus.engines.local import epochs, layout, logfiles, lost, measuring, records, reports
 from grus.engines.local.binding import Binding, CannotStart, bind, find_mps
 from grus.engines.local.records import Record
@@ -53,8 +53,7 @@ class LocalEngine:
         self._pool = pool
         self._clock = clock
         self._logs = logs or LogLimits()
-        self._listeners: dict[int, Callable[[WorkerStatus], None]] = {}
-        self._guard = threading.Lock()
+        self._listeners = Listeners()
         self._stage: Path | None = None
         self._running: Watcher | None = None
         self._indexed: tuple[tuple[Node, ...], dict[DeviceId, Device]] = ((), {})
@@ -180,15 +179,7 @@ class LocalEngine:
             return tuple(record.status() for record in watcher.records.values())
 
     def subscribe(self, listener: Callable[[WorkerStatus], None]) -> Callable[[], None]:
-        with self._guard:
-            key = max(self._listeners, default=0) + 1
-            self._listeners = {**self._listeners, key: listener}
-
-        def leave() -> None:
-            with self._guard:
-                self._listeners = {k: one for k, one in self._listeners.items() if k != key}
-
-        return leave
+        return self._listeners.add(listener)
 
     def forget(self, worker: WorkerId) -> None:
         watcher = self._acting()
@@ -250,11 +241,7 @@ class LocalEngine:
     def _tell(self, status: WorkerStatus) -> None:
         if status.state is WorkerState.ENDED:
             self._pool.look_again()
-        for listener in list(self._listeners.values()):
-            try:
-                listener(status)
-            except Exception:  # a listener's mistake must not keep the news from the others
-                logger.exception("a listener failed on the news of worker %s", status.id)
+        self._listeners.tell(status)
 
     def _request(self, worker: WorkerSpec, record: Record) -> bytes:
         """The content of spec.json; raises CannotStart where it is clear already that it cannot run."""

@@ -16,21 +16,12 @@ import time
 import traceback
 from contextlib import suppress
 
+from grus.engines import gpu_memory
 from grus.engines.local import killing, layout, processes, reports, spawning
 from grus.engines.local.logfiles import LogWriter
 from grus.engines.local.memory import MemoryWatch
 from grus.engines.local.spawning import Identity
 
-_TAIL = 16 << 10
-_CUDA_OUT_OF_MEMORY = (
-    b"CUDA out of memory",
-    b"CUDA_ERROR_OUT_OF_MEMORY",
-    b"cudaErrorMemoryAllocation",
-    b"torch.OutOfMemoryError",
-    b"torch.cuda.OutOfMemoryError",
-    b"CUBLAS_STATUS_ALLOC_FAILED",
-    b"RESOURCE_EXHAUSTED: Out of memory",
-)
 _RETRY = 0.02
 """Seconds between two sweeps of the kill, where no death wakes us earlier."""
 _BELL_PAUSE = 0.02
@@ -327,12 +318,11 @@ class Supervisor:
         return "STOPPED", 128 + number, text
 
     def _judge_tail(self) -> tuple[str, int | None, str] | None:
-        tail = self._log.tail(_TAIL)
-        if not any(words in tail for words in _CUDA_OUT_OF_MEMORY):
+        if not gpu_memory.exhausted(self._log.tail(gpu_memory.TAIL)):
             return None
         assert self._status is not None
         code = os.WEXITSTATUS(self._status) if os.WIFEXITED(self._status) else None
-        return "GPU_MEMORY", code, "the log ends with a CUDA out-of-memory error"
+        return "GPU_MEMORY", code, gpu_memory.VERDICT
 
 
 def _signal_name(number: int) -> str:

@@ -1,0 +1,67 @@
+"""What was recognised of what runs, from its telemetry: a tag on a job, on a worker, or on a GPU.
+
+A tag is a value with the moment from which it is true and the moment after which nobody vouches for it. It
+is told again only when it has changed; one that has expired says nothing. `unknown` is an honest answer.
+"""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What somebody does with a GPU."""
+
+    IDLE = "idle"
+    """Held, and nothing happens."""
+    DEV = "dev"
+    """Somebody tries things: bursts between pauses, as a person works."""
+    TRAINING = "training"
+    RETRAINING = "retraining"
+    """Training of a known fingerprint on data that it was not seen with."""
+    INFERENCE = "inference"
+    UNKNOWN = "unknown"
+
+
+class Stage(StrEnum):
+    """Where in its life a training is."""
+
+    UNKNOWN = ""
+    START_UP = "start-up"
+    TRAINING = "training"
+    EVALUATION = "evaluation"
+    CHECKPOINT = "checkpoint"
+    """It stands still while it saves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    kind: Kind
+    at: float
+    """Since when it is so."""
+    expires: float
+    """Not to be believed afterwards unless it was told again."""
+    confidence: float = 0.0
+    """0 to 1, of the kind and, where there is one, the period."""
+    period: float | None = None
+    """Seconds of one epoch (or whatever repeats); None where no rhythm was recognised."""
+    boundary: float | None = None
+    """A moment at which a period began; the others follow from it."""
+    stage: Stage = Stage.UNKNOWN
+    hung_since: float | None = None
+    """Since when it makes no progress though it holds its GPUs; None while it does."""
+    utilisation: float | None = None
+    """Mean of the last minutes, 0 to 1 of what it holds."""
+    peak_memory: int | None = None
+    """Most bytes of memory that it had on one GPU."""
+    note: str = ""
+    """One sentence for people: what the tag rests on, or what is wrong (a straggler, a lost source)."""
+
+    def live(self, now: float) -> bool:
+        return now < self.expires
+
+    def next_boundary(self, now: float) -> float | None:
+        """When its next period begins; None without a rhythm."""
+        if self.period is None or self.boundary is None or self.period <= 0:
+            return None
+        return self.boundary + math.ceil((now - self.boundary) / self.period) * self.period
