@@ -15,6 +15,7 @@ from grus.model.jobs import HOLDING, NEXT, Job, Phase, Spec
 from grus.model.ports import AccessRole, Event, User
 from grus.model.queues import Queue
 from grus.model.resources import GPU
+from grus.model.tags import Tag
 from grus.scheduling.cycle import decide as real_decide
 from grus.simulation.recording import Recording
 from grus.store.memory import MemoryStore
@@ -58,6 +59,8 @@ class Plane:
         self._decide = decide
         self._record = record
         """Where everything that the scheduler is told and decides is written down, if it shall be."""
+        self.tags: dict[JobId, Tag] = {}
+        """What is recognised of jobs; the loop asks when it looks at its nodes."""
         self._ids = 0
         self._phases: dict[JobId, Phase] = {}
         self.store.subscribe(self._check_writes)
@@ -78,6 +81,7 @@ class Plane:
             clock=lambda: self.engine.now,
             decide=self._decide if self._record is None else recording.of(self._decide),
             snapshot=None if self._record is None else recording.snapshot(),
+            tags=lambda _: self.tags,
         )
         self.loop.open()
         self.services = Services(

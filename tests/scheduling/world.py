@@ -15,6 +15,7 @@ from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import NEXT, Desired, Job, PauseCause, Phase
 from grus.model.queues import Queue
 from grus.model.resources import GPU, Range, Request
+from grus.model.tags import Tag
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decision, Decisions, Pause, Requeue, Resize, Start
 from grus.scheduling.outlook import Outlook
@@ -45,6 +46,7 @@ class World:
     ) -> None:
         self.policy = policy
         self.outlooks: dict[JobId, Outlook] = {}
+        self.tags: dict[JobId, Tag] = {}
         self.nodes = a_pool(pool) if isinstance(pool, str) else tuple(pool)
         whole = sum(len(node.devices) for node in self.nodes)
         self.queues: tuple[Queue, ...] = queues or (a_queue("default", quota=whole),)
@@ -79,6 +81,15 @@ class World:
         """Somebody has measured the job."""
         self.outlooks[JobId(name)] = outlook
         self.snapshot.expect(JobId(name), outlook)
+        return self._disturbed()
+
+    def note(self, name: str, tag: Tag | None) -> "World":
+        """Somebody has recognised the job, or does not any more."""
+        if tag is None:
+            self.tags.pop(JobId(name), None)
+        else:
+            self.tags[JobId(name)] = tag
+        self.snapshot.note(JobId(name), tag)
         return self._disturbed()
 
     def finish(self, name: str) -> "World":
@@ -215,12 +226,14 @@ class World:
             snapshot.put(job, self._blocked(job))
         for name, outlook in self.outlooks.items():
             snapshot.expect(name, outlook)
+        for name, tag in self.tags.items():
+            snapshot.note(name, tag)
         return snapshot
 
     def clone(self) -> "World":
         """Another world in the same state, to try something in."""
         other = World(self.nodes, *self.queues, policy=self.policy)
-        other.outlooks = dict(self.outlooks)
+        other.outlooks, other.tags = dict(self.outlooks), dict(self.tags)
         other.jobs, other.now, other.wake_at = dict(self.jobs), self.now, self.wake_at
         other._timers, other._last_run = list(self._timers), dict(self._last_run)
         other.snapshot = other.anew()

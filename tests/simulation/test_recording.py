@@ -6,11 +6,13 @@ import pytest
 
 from grus.model.errors import BadInput
 from grus.model.jobs import Phase
+from grus.model.tags import Kind, Tag
 from grus.scheduling import cycle
 from grus.scheduling.outlook import Outlook
 from grus.scheduling.policies import SRTF
 from grus.scheduling.snapshot import Snapshot
-from grus.simulation.recording import Decide, Recording
+from grus.simulation.recording import Decide, Note, Recording
+from grus.simulation.recording import lines as read
 from grus.simulation.replay import replay
 from tests.scheduling.builders import a_job, a_pool, a_queue
 
@@ -77,6 +79,21 @@ def test_what_is_expected_of_a_job_and_the_policy_are_on_record_too() -> None:
     assert replay(lines).difference is None
     without = [line.replace(b'"srtf"', b'"grus"') for line in lines]
     assert replay(without).difference is not None
+
+
+def test_what_was_recognised_of_a_job_is_on_record_too() -> None:
+    lines: list[bytes] = []
+    snapshot = Recording(lines.append, on_end=lambda _: None).snapshot()
+    snapshot.nodes = a_pool("1x4")
+    snapshot.set_queues([a_queue("default", quota=4)])
+    snapshot.put(a_job("one"))
+    tag = Tag(kind=Kind.TRAINING, at=1.0, expires=9.0, period=4.0, boundary=0.5)
+    snapshot.note(a_job("one").id, tag)
+    snapshot.set_nodes(a_pool("1x2"))  # built anew: it still knows
+    assert snapshot.entries[a_job("one").id].tag == tag
+    noted = [line.note for _, line in read(lines) if line.note is not None]
+    assert noted == [Note(a_job("one").id, tag)]
+    assert replay(lines).difference is None
 
 
 def test_a_record_is_bounded_and_says_where_it_was_cut() -> None:

@@ -11,7 +11,7 @@ that another control plane has taken over.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -28,6 +28,7 @@ from grus.model.errors import Fenced, GrusError, NotFound
 from grus.model.identifiers import JobId
 from grus.model.jobs import HOLDING, TERMINAL, Job, Phase
 from grus.model.ports import Engine, Store, WorkerState, WorkerStatus
+from grus.model.tags import Tag
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decision, Decisions, Resize
 from grus.scheduling.snapshot import Snapshot
@@ -35,6 +36,8 @@ from grus.scheduling.snapshot import Snapshot
 log = logging.getLogger(__name__)
 
 Decide = Callable[[Snapshot, float], Decisions]
+Tags = Callable[[float], Mapping[JobId, Tag]]
+"""What is recognised of jobs at a moment; asked often, under the loop's lock: it must answer from memory."""
 
 NODES, TICK, RECHECK, DECIDE, RETRY = "@nodes", "@tick", "@recheck", "@decide", "@retry"
 """Timers of the loop itself; those of jobs have the job's id as key."""
@@ -74,6 +77,7 @@ class ControlLoop:
         clock: Callable[[], float] = time.time,
         decide: Decide = cycle.decide,
         snapshot: Snapshot | None = None,
+        tags: Tags = lambda _: {},
         on_stopped: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._store = store
@@ -81,6 +85,7 @@ class ControlLoop:
         self._settings = settings
         self._clock = clock
         self._make_decisions = decide
+        self._tags = tags
         self._on_stopped = on_stopped
         self._mailbox = Mailbox()
         self._lock = threading.RLock()
@@ -240,6 +245,7 @@ class ControlLoop:
         timers = self._picture.timers
         if key == NODES:
             self._refresh()
+            self._picture.recognise(self._tags(now), now)
             self._reports_due = True
             for id_ in self._picture.holding:
                 job = self._picture.snapshot.job(id_)

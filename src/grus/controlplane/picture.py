@@ -5,7 +5,7 @@ ten jobs are known or a hundred thousand. Only the loop's thread writes here. It
 never changes anything outside.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from grus.controlplane import access, pool, teams
@@ -20,6 +20,8 @@ from grus.model.identifiers import DeviceId, JobId, QueueName, UserName, WorkerI
 from grus.model.jobs import HOLDING, Job, Phase
 from grus.model.ports import Store, User, WorkerState, WorkerStatus
 from grus.model.queues import Queue
+from grus.model.tags import Tag
+from grus.scheduling.rhythm import LASTING, is_news
 from grus.scheduling.snapshot import Snapshot
 
 OF_THE_SERVER = frozenset({"HOME", "USER", "LOGNAME"})
@@ -121,6 +123,17 @@ class Picture:
         if expected is not None:
             self.snapshot.expect(job.id, expected)
             self.undecided = True
+
+    def recognise(self, tags: Mapping[JobId, Tag], now: float) -> None:
+        """Take in what was recognised of jobs, as far as it can matter to a decision; what is not told any
+        more, or has expired, is taken back."""
+        for id_ in sorted(tags.keys() | self.snapshot.tags.keys()):
+            tag, told = tags.get(id_), self.snapshot.tags.get(id_)
+            if tag is not None and not tag.live(now):
+                tag = None
+            if self.snapshot.job(id_) is not None and is_news(told, tag, now):
+                self.snapshot.note(id_, None if tag is None else replace(tag, expires=LASTING, note=""))
+                self.undecided = True
 
     def hear(self, status: WorkerStatus) -> None:
         """Take in what the engine says of a worker, unless something later is known."""

@@ -13,6 +13,7 @@ from grus.model.cluster import Health, Node
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import HOLDING, Desired, Job, PauseCause, Phase
 from grus.model.queues import DEFAULT_QUEUE, Queue
+from grus.model.tags import Tag
 from grus.scheduling.fragmentation import Mix
 from grus.scheduling.gang import Place
 from grus.scheduling.ordering import Age, Alike
@@ -49,6 +50,7 @@ class Entry:
         "shape",
         "size",
         "started_at",
+        "tag",
         "terms",
         "user",
         "waiting",
@@ -62,6 +64,7 @@ class Entry:
         blocked: str,
         policy: Policy,
         outlook: Outlook | None = None,
+        tag: Tag | None = None,
     ) -> None:
         self.job = job
         self.id = job.id
@@ -70,6 +73,8 @@ class Entry:
         self.user = job.user
         self.outlook = outlook
         """What is known of its speed at other sizes; None where nobody measured it."""
+        self.tag = tag
+        """What was recognised of it while it ran; None where nobody says anything."""
         self.ladder: tuple[int, Ladder] | None = None
         """What each size is worth, seen from the one that it has; made when it is first asked for."""
         self.terms: tuple[float | None, Step | None] | None = None
@@ -141,6 +146,7 @@ class Snapshot:
     ) -> None:
         self.policy = policy
         self.outlooks: dict[JobId, Outlook] = {}
+        self.tags: dict[JobId, Tag] = {}
         self.typed: dict[JobId, Entry] = {}
         """Waiting jobs of which it is known how fast they are on types of GPU."""
         self._unmeasured: dict[tuple[int, ...], Ladder] = {}
@@ -225,6 +231,7 @@ class Snapshot:
             self._detach(old)
         if job.terminal and not job.seats:
             self.outlooks.pop(job.id, None)
+            self.tags.pop(job.id, None)
             return
         queue = self.queue_of(job.spec.queue)
         if job.started_at is not None:
@@ -234,7 +241,8 @@ class Snapshot:
             shape = old.shape
         else:
             shape = self._compiler.shape(job, queue.nodes)
-        entry = Entry(job, queue, shape, blocked, self.policy, self.outlooks.get(job.id))
+        known = (self.outlooks.get(job.id), self.tags.get(job.id))
+        entry = Entry(job, queue, shape, blocked, self.policy, *known)
         self.entries[job.id] = entry
         self.mix.count(entry.shape, 1)
         if job.made_room_for is not None:
@@ -259,6 +267,18 @@ class Snapshot:
         else:
             self.outlooks[job] = outlook
         self.put(entry.job, entry.blocked)
+
+    def note(self, job: JobId, tag: Tag | None) -> None:
+        """Take note of what was recognised of a job; None when nobody vouches for it any more."""
+        entry = self.entries.get(job)
+        if entry is None or entry.tag == tag:
+            return
+        if tag is None:
+            self.tags.pop(job, None)
+        else:
+            self.tags[job] = tag
+        entry.tag = tag
+        self.settled = None
 
     def ladder(self, entry: Entry, present: int) -> Ladder:
         """What each size of a job is worth to it when it has so many replicas."""

@@ -8,6 +8,7 @@ every decision that followed. One JSON object a line:
     {"pool": {"nodes": [...], "queues": [...]}}  the pool and its queues, whole
     {"put": {"job": {...}, "blocked": ""}}       a job as it now stands
     {"expect": {"job": ..., "outlook": {...}}}   how it would run at other sizes
+    {"note": {"job": ..., "tag": {...}}}         what was recognised of it from its telemetry
     {"decide": {"now": ..., "actions": [...], "wake_at": ...}}
     {"full": {"bytes": ...}}                     the record ends here because it is long enough
 
@@ -25,6 +26,7 @@ from grus.model.cluster import Node
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Seat
 from grus.model.queues import Queue
+from grus.model.tags import Tag
 from grus.scheduling.decisions import Decision, Decisions, Pause, Requeue, Resize, Start
 from grus.scheduling.outlook import Outlook
 from grus.scheduling.policies import GRUS, Policy
@@ -63,6 +65,12 @@ class Expect:
     outlook: Outlook | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    job: JobId
+    tag: Tag | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """A decision of any kind, flat."""
@@ -97,6 +105,7 @@ class Line:
     pool: PoolLine | None = None
     put: Put | None = None
     expect: Expect | None = None
+    note: Note | None = None
     decide: Asked | None = None
     full: Full | None = None
 
@@ -164,6 +173,10 @@ class Recorded(Snapshot):
         self._recording.line("expect", Expect(job, outlook))
         with self._nothing_new():
             super().expect(job, outlook)
+
+    def note(self, job: JobId, tag: Tag | None) -> None:
+        self._recording.line("note", Note(job, tag))
+        super().note(job, tag)
 
     def put(self, job: Job, blocked: str = "") -> None:
         if not self._known:

@@ -141,14 +141,15 @@ class _Player:
             self._put(number, line.put)
         elif line.expect is not None:
             self._snapshot.expect(line.expect.job, line.expect.outlook)
+        elif line.note is not None:
+            self._snapshot.note(line.note.job, line.note.tag)
         elif line.decide is not None:
             self._ask(number, line.decide)
         elif line.full is not None:
             self.found.full = True
         else:
-            raise BadInput(
-                [Mistake("record", "must be one of begin, pool, put, expect, decide, full", line=number)]
-            )
+            rule = "must be one of begin, pool, put, expect, note, decide, full"
+            raise BadInput([Mistake("record", rule, line=number)])
 
     @staticmethod
     def _policy(number: int, name: str) -> Policy:
