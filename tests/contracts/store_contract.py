@@ -10,13 +10,25 @@ from dataclasses import replace
 import pytest
 
 from grus.model.errors import BadInput, Conflict, Fenced, NotFound, StaleVersion
-from grus.model.identifiers import JobId, NodeId, QueueName
+from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName
 from grus.model.jobs import NEXT, TERMINAL, Job, Phase
-from grus.model.ports import AccessRole, Prediction, Store, Token, User
+from grus.model.ports import MOST_PROFILES, AccessRole, Prediction, Store, Token, User
+from grus.model.profiles import JobProfile
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU
+from grus.model.tags import Kind, Tag, of_gpu, of_job
 from tests.contracts.store_log_contract import LogContract
-from tests.store.builders import ADA, BOB, a_full_job, a_job, a_spec, an_event, done, stored
+from tests.store.builders import (
+    ADA,
+    BOB,
+    a_full_job,
+    a_full_profile,
+    a_job,
+    a_spec,
+    an_event,
+    done,
+    stored,
+)
 
 
 class StoreContract(LogContract):
@@ -389,6 +401,48 @@ class StoreContract(LogContract):
         done(store.put_predictions([Prediction(job=JobId(job), at=1.0) for job in ("j1", "j2")]))
         assert done(store.prune(events_before=0.0, jobs_before=2.0)) == 1
         assert [one.job for one in store.predictions(10)] == ["j2"]
+
+    # -------------------------------------------------------------------------------- profiles and tags
+
+    def test_a_profile_is_read_back_equal_and_replaces_the_one_before(self, store: Store) -> None:
+        for count in (1, 2):
+            done(store.put_profile(replace(a_full_profile("f1"), count=count)))
+        done(store.put_profile(JobProfile(fingerprint="f0")))
+        assert store.profiles() == [JobProfile(fingerprint="f0"), replace(a_full_profile("f1"), count=2)]
+
+    def test_a_profile_that_could_not_be_read_back_is_refused(self, store: Store) -> None:
+        with pytest.raises(BadInput):
+            done(store.put_profile(JobProfile(fingerprint="f", stall=float("nan"))))
+        assert store.profiles() == []
+
+    def test_beyond_the_bound_the_profile_that_was_updated_first_goes(self, store: Store) -> None:
+        oldest = JobProfile(fingerprint="m", updated_at=0.5)
+        many = [JobProfile(fingerprint=f"f{n}", updated_at=1.0 + n) for n in range(MOST_PROFILES)]
+        for future in [store.put_profile(profile) for profile in (*many[:9], oldest, *many[9:])]:
+            done(future)
+        assert {profile.fingerprint for profile in store.profiles()} == {one.fingerprint for one in many}
+
+    def test_profiles_outlast_their_jobs(self, store: Store) -> None:
+        stored(store, replace(a_job("j1", phase=Phase.SUCCEEDED), ended_at=1.0))
+        done(store.put_profile(a_full_profile("f")))
+        done(store.prune(events_before=0.0, jobs_before=2.0))
+        assert store.profiles() == [a_full_profile("f")]
+
+    def test_tags_are_put_and_taken_away_and_others_stay(self, store: Store) -> None:
+        first, second = (Tag(kind=kind, at=1.0, expires=2.5) for kind in (Kind.IDLE, Kind.TRAINING))
+        full = replace(second, period=0.1 + 0.2, boundary=1 / 3, peak_memory=1 << 40, note="größe \x00 \"'")
+        assert store.tags() == {}
+        done(store.put_tags({of_job(JobId("j1")): first, of_gpu(DeviceId("n/gpu0")): full}))
+        done(store.put_tags({of_job(JobId("j1")): second, "job/gone": None}))
+        assert store.tags() == {"job/j1": second, "gpu/n/gpu0": full}
+        done(store.put_tags({of_gpu(DeviceId("n/gpu0")): None}))
+        assert store.tags() == {"job/j1": second}
+
+    def test_a_tag_that_could_not_be_read_back_takes_its_neighbours_along(self, store: Store) -> None:
+        good = Tag(kind=Kind.IDLE, at=1.0, expires=2.0)
+        with pytest.raises(BadInput):
+            done(store.put_tags({"job/a": good, "job/b": replace(good, expires=float("inf"))}))
+        assert store.tags() == {}
 
     # -------------------------------------------------------------------------------------------- prune
 

@@ -18,7 +18,9 @@ from grus.model.jobs import (
     Spec,
 )
 from grus.model.ports import Event, Store
+from grus.model.profiles import BINS, JobProfile, Pair, Run, Speed, Use
 from grus.model.resources import GPU, Range, Replica, Request, Role
+from grus.model.tags import Kind
 
 T = TypeVar("T")
 Heard = list[tuple[Job, Event | None]]
@@ -104,4 +106,38 @@ def a_full_job() -> Job:
         exit=Exit(ExitCause.SIGNAL, 9, "killed"),
         reason="because",
         progress=(("step", 12.0), ("loss", 1e-9)),
+    )
+
+
+def a_full_profile(fingerprint: str) -> JobProfile:
+    """A value in every field."""
+    use = Use(type="A100", gpus=GPU, seconds=10.0, busy=7.1, levels=(0.5,) * BINS, memory=3 << 30)
+    run = Run(
+        job=JobId("j1"),
+        at=1.0,
+        phase=Phase.SUCCEEDED,
+        seconds=1 / 3,
+        uses=(use,),
+        host_memory=1 << 40,
+        cpu=0.1,
+        energy=2.5,
+        kind=Kind.TRAINING,
+        period=0.1 + 0.2,
+        data="d1",
+    )
+    return JobProfile(
+        fingerprint=fingerprint,
+        program="p",
+        name="größe",
+        user=ADA,
+        command="python train.py",
+        image="i",
+        count=1,
+        runs=(run,),
+        speeds=(Speed(type="A100", nodes=1, gpus=2, local=16.0, step=0.25),),
+        stall=0.5,
+        boot=3.5,
+        data=("d1",),
+        pairs=(Pair(other="f2", gain=1.25, at=3.0),),
+        updated_at=4.0,
     )

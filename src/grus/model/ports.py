@@ -3,7 +3,7 @@
 Each promise in prose here is a test in `tests/contracts/`, which every implementation passes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +12,9 @@ from typing import Protocol
 from grus.model.cluster import Node
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, WorkerId
 from grus.model.jobs import Exit, Job, Phase
+from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
+from grus.model.tags import Tag
 
 # ---------------------------------------------------------------------------------------------- store
 
@@ -75,6 +77,9 @@ class Prediction:
 
 
 Change = tuple[Job, Event]
+
+MOST_PROFILES = 1000
+"""Fingerprints that a store keeps; beyond that the one that was not updated for longest goes."""
 
 
 class Store(Protocol):
@@ -175,6 +180,25 @@ class Store(Protocol):
 
     def predictions(self, limit: int) -> list[Prediction]:
         """The last ones of jobs on record, newest first (ties by id, descending)."""
+        ...
+
+    def put_profile(self, profile: JobProfile) -> "Future[None]":
+        """Keep what is known of a fingerprint, in place of what was kept of it before."""
+        ...
+
+    def profiles(self) -> list[JobProfile]:
+        """All that are kept, by fingerprint; at most `MOST_PROFILES`, the ones last updated."""
+        ...
+
+    def put_tags(self, tags: Mapping[str, Tag | None]) -> "Future[None]":
+        """Keep these tags under their keys (`grus.model.tags.of_job`, `of_gpu`); None takes one away.
+
+        All of them together or none; those of other keys stay. Who writes does so on change only.
+        """
+        ...
+
+    def tags(self) -> dict[str, Tag]:
+        """All that are kept, the expired ones too."""
         ...
 
     def prune(self, *, events_before: float, jobs_before: float) -> "Future[int]":

@@ -8,6 +8,8 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from grus.model.identifiers import DeviceId, JobId
+
 
 class Kind(StrEnum):
     """What somebody does with a GPU."""
@@ -65,3 +67,13 @@ class Tag:
         if self.period is None or self.boundary is None or self.period <= 0:
             return None
         return self.boundary + math.ceil((now - self.boundary) / self.period) * self.period
+
+
+def of_job(job: JobId) -> str:
+    """The key of a job's tag."""
+    return f"job/{job}"
+
+
+def of_gpu(device: DeviceId) -> str:
+    """The key of a GPU's tag."""
+    return f"gpu/{device}"

@@ -12,7 +12,9 @@ import msgspec
 from grus.model.errors import BadInput, Mistake
 from grus.model.jobs import Job
 from grus.model.ports import Event, Prediction, Token, User
+from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
+from grus.model.tags import Tag
 
 T = TypeVar("T")
 
@@ -54,3 +56,6 @@ QUEUE = Codec(Queue)
 USER = Codec(User)
 TOKEN = Codec(Token)
 PREDICTION = Codec(Prediction)
+PROFILE = Codec(JobProfile)
+TAG = Codec(Tag)
+TAGS = Codec(dict[str, Tag])

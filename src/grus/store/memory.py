@@ -6,7 +6,7 @@ it is obviously right: every write is done, told to the listeners and confirmed 
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import TypeVar
@@ -14,8 +14,10 @@ from typing import TypeVar
 from grus.model.errors import GrusError, NotFound, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Job, Phase
-from grus.model.ports import Event, Prediction, Token, User
+from grus.model.ports import MOST_PROFILES, Event, Prediction, Token, User
+from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
+from grus.model.tags import Tag
 from grus.store import codec, rules
 from grus.store.listeners import Listener, Listeners, Written
 
@@ -41,6 +43,8 @@ class MemoryStore:
         self._tokens: dict[str, Token] = {}
         self._cordoned: set[NodeId] = set()
         self._predictions: dict[JobId, Prediction] = {}
+        self._profiles: dict[str, JobProfile] = {}
+        self._tags: dict[str, Tag] = {}
 
     # ------------------------------------------------------------------------------------ jobs, written
 
@@ -207,6 +211,33 @@ class MemoryStore:
         with self._lock:
             found = sorted(self._predictions.values(), key=lambda one: (one.at, one.job), reverse=True)
         return found[:limit]
+
+    def put_profile(self, profile: JobProfile) -> "Future[None]":
+        def put() -> None:
+            codec.PROFILE.encode(profile)
+            self._profiles[profile.fingerprint] = profile
+            if len(self._profiles) > MOST_PROFILES:
+                del self._profiles[min(self._profiles, key=lambda one: (self._profiles[one].updated_at, one))]
+
+        return self._write(put)
+
+    def profiles(self) -> list[JobProfile]:
+        with self._lock:
+            return [self._profiles[fingerprint] for fingerprint in sorted(self._profiles)]
+
+    def put_tags(self, tags: Mapping[str, Tag | None]) -> "Future[None]":
+        def put() -> None:
+            for tag in tags.values():
+                if tag is not None:
+                    codec.TAG.encode(tag)
+            changed = {**self._tags, **tags}
+            self._tags = {key: tag for key, tag in changed.items() if tag is not None}
+
+        return self._write(put)
+
+    def tags(self) -> dict[str, Tag]:
+        with self._lock:
+            return dict(self._tags)
 
     def prune(self, *, events_before: float, jobs_before: float) -> "Future[int]":
         return self._write(lambda: self._prune(events_before, jobs_before))

@@ -77,7 +77,17 @@ PREDICTIONS: Step = (
     "CREATE INDEX predictions_newest ON predictions (at, job)",
 )
 
-STEPS: Sequence[Step] = (FIRST, PREDICTIONS)
+PROFILES: Step = (
+    """CREATE TABLE profiles (
+        fingerprint TEXT PRIMARY KEY NOT NULL,
+        updated_at REAL NOT NULL,
+        body TEXT NOT NULL
+    ) STRICT""",
+    "CREATE INDEX profiles_newest ON profiles (updated_at, fingerprint)",
+    "CREATE TABLE tags (key TEXT PRIMARY KEY NOT NULL, body TEXT NOT NULL) STRICT",
+)
+
+STEPS: Sequence[Step] = (FIRST, PREDICTIONS, PROFILES)
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Step] = STEPS) -> None:

@@ -8,7 +8,7 @@ the epoch refuses whoever acts on after being replaced. Never put the file on a 
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,9 @@ from grus.model.errors import GrusError, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Job, Phase
 from grus.model.ports import Event, Prediction, Token, User
+from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
+from grus.model.tags import Tag
 from grus.store import codec, rules, works
 from grus.store.batch import Elsewhere, JobWrite
 from grus.store.listeners import Listener, Listeners
@@ -199,6 +201,20 @@ class SqliteStore:
         rows = "SELECT body FROM predictions ORDER BY at DESC, job DESC LIMIT ?"
         found = codec.PREDICTION.decode_list(self._readers.text(_as_array(rows), (limit,)))
         return sorted(found, key=lambda one: (one.at, one.job), reverse=True)
+
+    def put_profile(self, profile: JobProfile) -> "Future[None]":
+        return self._put(lambda: works.put_profile(profile))
+
+    def profiles(self) -> list[JobProfile]:
+        found = codec.PROFILE.decode_list(self._readers.text(_as_array("SELECT body FROM profiles")))
+        return sorted(found, key=lambda profile: profile.fingerprint)
+
+    def put_tags(self, tags: Mapping[str, Tag | None]) -> "Future[None]":
+        return self._put(lambda: works.put_tags(tags))
+
+    def tags(self) -> dict[str, Tag]:
+        rows = self._readers.text("SELECT CAST(json_group_object(key, json(body)) AS BLOB) FROM tags")
+        return codec.TAGS.decode(rows)
 
     def prune(self, *, events_before: float, jobs_before: float) -> "Future[int]":
         return self._writer.do(works.prune(events_before, jobs_before))

@@ -1,17 +1,19 @@
-"""The small writes: queues, users, tokens, cordoned nodes, predictions, epochs, pruning.
+"""The small writes: queues, users, tokens, cordoned nodes, predictions, profiles, tags, epochs, pruning.
 
 Each function makes a piece of work for the writer's thread, done inside its transaction. Work checks before
 it writes: a GrusError says that nothing was written.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import TERMINAL
-from grus.model.ports import Prediction, Token, User
+from grus.model.ports import MOST_PROFILES, Prediction, Token, User
+from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
+from grus.model.tags import Tag
 from grus.store import codec
 from grus.store.writer import Work
 
@@ -87,6 +89,32 @@ def put_predictions(predictions: Sequence[Prediction]) -> Work[None]:
 
     def work(connection: sqlite3.Connection) -> None:
         connection.executemany(sql, rows)
+
+    return work
+
+
+def put_profile(profile: JobProfile) -> Work[None]:
+    sql = """INSERT INTO profiles (fingerprint, updated_at, body) VALUES (?, ?, ?)
+        ON CONFLICT (fingerprint) DO UPDATE SET updated_at = excluded.updated_at, body = excluded.body"""
+    row = (profile.fingerprint, profile.updated_at, codec.PROFILE.encode(profile))
+    drop = """DELETE FROM profiles WHERE fingerprint IN (
+        SELECT fingerprint FROM profiles ORDER BY updated_at DESC, fingerprint DESC LIMIT -1 OFFSET ?)"""
+
+    def work(connection: sqlite3.Connection) -> None:
+        connection.execute(sql, row)
+        connection.execute(drop, (MOST_PROFILES,))
+
+    return work
+
+
+def put_tags(tags: Mapping[str, Tag | None]) -> Work[None]:
+    kept = [(key, codec.TAG.encode(tag)) for key, tag in tags.items() if tag is not None]
+    gone = [(key,) for key, tag in tags.items() if tag is None]
+    sql = "INSERT INTO tags (key, body) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET body = excluded.body"
+
+    def work(connection: sqlite3.Connection) -> None:
+        connection.executemany("DELETE FROM tags WHERE key = ?", gone)
+        connection.executemany(sql, kept)
 
     return work
 

@@ -3,13 +3,15 @@
 Queues are those that were found good, so that one that makes no sense disturbs nobody.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Job, Phase
 from grus.model.ports import Event, Prediction, Store, Token, User
+from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
+from grus.model.tags import Tag
 from grus.operator.plain.pods import PlainPods
 from grus.operator.plain.reading import is_plain_id
 from grus.store.listeners import Listener, Listeners
@@ -119,6 +121,18 @@ class StoreWithPods:
 
     def predictions(self, limit: int) -> list[Prediction]:
         return self._store.predictions(limit)
+
+    def put_profile(self, profile: JobProfile) -> "Future[None]":
+        return self._store.put_profile(profile)
+
+    def profiles(self) -> list[JobProfile]:
+        return self._store.profiles()
+
+    def put_tags(self, tags: Mapping[str, Tag | None]) -> "Future[None]":
+        return self._store.put_tags(tags)
+
+    def tags(self) -> dict[str, Tag]:
+        return self._store.tags()
 
     def prune(self, *, events_before: float, jobs_before: float) -> "Future[int]":
         return self._store.prune(events_before=events_before, jobs_before=jobs_before)

@@ -1,10 +1,10 @@
 """The store of a cluster: jobs are GpuJob objects, queues GpuQueue objects, cordons are on the nodes.
 
 A local SQLite file is a copy of the jobs to read from, the log of events, and the place of what has no object
-(users, tokens, predictions). A write is judged by the copy, made to last in the cluster, written to the copy,
-told to the listeners, and only then confirmed. What others write is heard through a watch and told alike.
-Where the copy is lost, jobs and their last events come back from the cluster. A job whose object is deleted
-stays in the copy as history until it is pruned; had it not ended, it is stopped.
+(users, tokens, predictions, profiles, tags). A write is judged by the copy, made to last in the cluster,
+written to the copy, told to the listeners, and only then confirmed. What others write is heard through a
+watch and told alike. Where the copy is lost, jobs and their last events come back from the cluster. A job
+whose object is deleted stays in the copy as history until it is pruned; had it not ended, it is stopped.
 """
 
 import sqlite3

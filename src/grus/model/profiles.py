@@ -1,0 +1,235 @@
+"""What jobs of one fingerprint have shown: how much memory, time and energy they take, and how fast they are.
+
+    fingerprint   same code, same command, same image, same user
+    program       the same without the code: earlier versions of it
+
+A profile is made of its last runs. Each run is one job's and is written anew as the job goes on, so that
+nothing is counted twice, whoever writes it how often. All figures of a profile follow from its runs; what
+nobody measured is None, never zero.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from grus.model.identifiers import JobId, UserName
+from grus.model.jobs import Phase
+from grus.model.tags import Kind
+
+MOST_RUNS = 16
+"""Runs that a profile is made of; what they say about today is worth more than what older ones did."""
+MOST_SPEEDS = 64
+MOST_DATA = 32
+MOST_PAIRS = 32
+BINS = 20
+"""Parts of the range of utilisation whose time is counted apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """How the GPUs of a run were used while it had this size. Times are seconds that were watched."""
+
+    type: str
+    """Of the GPUs."""
+    gpus: int
+    """Micro-GPUs, all workers together."""
+    seconds: float = 0.0
+    busy: float = 0.0
+    """Seconds × utilisation."""
+    levels: tuple[float, ...] = ()
+    """Seconds at each twentieth of utilisation, the lowest first; empty if it was never measured."""
+    memory: int | None = None
+    """Most bytes on one GPU."""
+
+    @property
+    def mean(self) -> float | None:
+        """Mean utilisation, 0 to 1."""
+        measured = sum(self.levels)
+        return self.busy / measured if measured > 0 else None
+
+    @property
+    def p95(self) -> float | None:
+        """Utilisation that is exceeded in a twentieth of the time, within a twentieth."""
+        return _quantile(self.levels, 0.95)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """Seconds of a step at one size on one type of GPU, with `local` examples on each."""
+
+    type: str
+    nodes: int
+    gpus: int
+    """Whole GPUs."""
+    local: float
+    step: float
+
+    @property
+    def throughput(self) -> float:
+        """Examples a second, all GPUs together; the usual batch stands in for one that is not told."""
+        return self.gpus * self.local / self.step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """What came of sharing a GPU with jobs of another fingerprint."""
+
+    other: str
+    """The fingerprint of the other."""
+    gain: float
+    """Work of both together in a second against what they do one after the other; above 1 it pays."""
+    times: int = 1
+    """Times that it was measured."""
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One job, as far as it has come."""
+
+    job: JobId
+    at: float
+    """When this was last written."""
+    phase: Phase = Phase.RUNNING
+    seconds: float = 0.0
+    """Time spent running, all attempts together, pauses left out."""
+    uses: tuple[Use, ...] = ()
+    host_memory: int | None = None
+    """Most bytes of host memory, all workers together."""
+    cpu: float | None = None
+    """Mean cores in use."""
+    energy: float | None = None
+    """Joules of its GPUs; None where nobody measures power."""
+    kind: Kind = Kind.UNKNOWN
+    period: float | None = None
+    data: str = ""
+    """Digest of what it was trained on; empty if it does not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobProfile:
+    """See the head of this file. Runs are in the order in which their jobs began."""
+
+    fingerprint: str
+    program: str = ""
+    name: str = ""
+    """Of the last job."""
+    user: UserName | None = None
+    command: str = ""
+    """For people."""
+    image: str = ""
+    count: int = 0
+    """Jobs of this fingerprint that ran at all, also those whose runs are forgotten."""
+    runs: tuple[Run, ...] = ()
+    speeds: tuple[Speed, ...] = ()
+    stall: float | None = None
+    """Seconds for which those who stay stood still when the size changed."""
+    boot: float | None = None
+    """Seconds until new workers did work."""
+    data: tuple[str, ...] = ()
+    """Digests of what its jobs were trained on, the newest last."""
+    pairs: tuple[Pair, ...] = ()
+    updated_at: float = 0.0
+
+    @property
+    def peak_memory(self) -> int | None:
+        """Most bytes that a job of it had on one GPU."""
+        return max((use.memory for use in self.uses if use.memory is not None), default=None)
+
+    @property
+    def host_memory(self) -> int | None:
+        """Most bytes of host memory that a job of it had."""
+        return max((run.host_memory for run in self.runs if run.host_memory is not None), default=None)
+
+    @property
+    def uses(self) -> tuple[Use, ...]:
+        """How GPUs were used at each type and size, all runs together."""
+        return merged(use for run in self.runs for use in run.uses)
+
+    @property
+    def mean_utilisation(self) -> float | None:
+        return _whole(self.uses).mean
+
+    @property
+    def p95_utilisation(self) -> float | None:
+        return _whole(self.uses).p95
+
+    @property
+    def period(self) -> float | None:
+        """Seconds of an epoch, as last recognised."""
+        return next((run.period for run in reversed(self.runs) if run.period is not None), None)
+
+    @property
+    def kind(self) -> Kind:
+        """As last recognised."""
+        known = (run.kind for run in reversed(self.runs) if run.kind is not Kind.UNKNOWN)
+        return next(known, Kind.UNKNOWN)
+
+    @property
+    def durations(self) -> tuple[float, ...]:
+        """Seconds of the runs that succeeded."""
+        return tuple(run.seconds for run in self.runs if run.phase is Phase.SUCCEEDED)
+
+    @property
+    def duration(self) -> float | None:
+        """Seconds that a job of it usually runs: the median of those that succeeded."""
+        return median(self.durations) if self.durations else None
+
+    @property
+    def energy(self) -> float | None:
+        """Joules that a job of it usually takes: the mean of those that succeeded."""
+        done = [run.energy for run in self.runs if run.phase is Phase.SUCCEEDED and run.energy is not None]
+        return fmean(done) if done else None
+
+    def run(self, job: JobId) -> Run | None:
+        return next((run for run in self.runs if run.job == job), None)
+
+    def pair(self, other: str) -> Pair | None:
+        return next((pair for pair in self.pairs if pair.other == other), None)
+
+
+def merged(uses: Iterable[Use]) -> tuple[Use, ...]:
+    """One for each type and size."""
+    found: dict[tuple[str, int], Use] = {}
+    for use in uses:
+        key = (use.type, use.gpus)
+        found[key] = both(found[key], use) if key in found else use
+    return tuple(found[key] for key in sorted(found))
+
+
+def both(one: Use, other: Use) -> Use:
+    """The two together, under the type and size of the first."""
+    known = [memory for memory in (one.memory, other.memory) if memory is not None]
+    levels = (
+        tuple(a + b for a, b in zip(one.levels, other.levels, strict=True))
+        if one.levels and other.levels
+        else one.levels or other.levels
+    )
+    return Use(
+        type=one.type,
+        gpus=one.gpus,
+        seconds=one.seconds + other.seconds,
+        busy=one.busy + other.busy,
+        levels=levels,
+        memory=max(known, default=None),
+    )
+
+
+def _whole(uses: Iterable[Use]) -> Use:
+    whole = Use(type="", gpus=0)
+    for use in uses:
+        whole = both(whole, use)
+    return whole
+
+
+def _quantile(levels: tuple[float, ...], part: float) -> float | None:
+    """Where that part of the time lies below, on the line between the edges of its level."""
+    left = part * sum(levels)
+    if left <= 0:
+        return None
+    for number, seconds in enumerate(levels):
+        if seconds > 0 and seconds >= left - math.ulp(left):
+            return (number + left / seconds) / len(levels)
+        left -= seconds
+    return 1.0
