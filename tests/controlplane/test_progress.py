@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from grus.controlplane.progress import MOST_FIGURES, taken
+from grus.api.reports import MOST_FIGURES
+from grus.controlplane.progress import taken
 from grus.model.jobs import Launch, Phase
 from tests.controlplane.plane import ADMIN, Plane
 from tests.scheduling.builders import a_job

@@ -20,8 +20,8 @@ import pytest
 
 from grus.elastic import audit
 from grus.kubernetes import bundles
-from grus.kubernetes.agent.cgroups import Groups
 from grus.kubernetes.api import Api, Object
+from grus.kubernetes.cgroups import Groups
 from grus.kubernetes.kinds import CONFIG_MAPS, LEASES, PODS, SERVICES
 from grus.kubernetes.names import AGENT, JOB
 from grus.kubernetes.resources import API_VERSION, definitions

@@ -8,10 +8,11 @@ is cut off for computing because of that.
 
 from collections.abc import Mapping, Sequence
 
-from grus.controlplane import ends, progress
+from grus.api import reports
+from grus.api.reports import Word
+from grus.controlplane import ends
 from grus.controlplane.ends import Statuses
 from grus.controlplane.launching import Member
-from grus.controlplane.progress import Word
 from grus.model.identifiers import WorkerId
 from grus.model.jobs import Job
 
@@ -30,7 +31,7 @@ def waiting(job: Job, members: Sequence[Member], own: Statuses, now: float) -> W
         status = own.get(member.id)
         if status is None or not ends.alive(status):
             continue
-        word = progress.read(status.said).word
+        word = reports.read(status.said).word
         if word.waits is None or word.waits > now:
             continue
         if job.broken <= word.team <= job.team or word.waits > (job.team_at or 0.0):
@@ -49,7 +50,7 @@ def culprits(
     silent = min(max(latest, now - max(_patience(waiting), SILENCE)), now - late)
     too_long = any(now >= at for at in _hung_at(waiting))
     suspects = [one for one in members if one.id not in waiting and ends.alive(own.get(one.id))]
-    return [one for one in suspects if too_long or (progress.read(own[one.id].said).at or 0.0) < silent]
+    return [one for one in suspects if too_long or (reports.read(own[one.id].said).at or 0.0) < silent]
 
 
 def looks(waiting: Waiting, now: float) -> list[float]:

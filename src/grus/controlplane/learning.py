@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from grus.controlplane import progress
-from grus.controlplane.progress import Report
+from grus.api import reports
+from grus.api.reports import Report
 from grus.controlplane.teams import team
 from grus.model.identifiers import DeviceId, JobId
 from grus.model.jobs import Job, Phase, Seat, Spec, resizes_live
@@ -112,7 +112,7 @@ class Learning:
         """Take in a report of a running job; what the scheduler should now expect of it, if that is new."""
         if not teaches(job.spec):
             return None
-        said = progress.read(line)
+        said = reports.read(line)
         figures = dict(said.figures)
         step = figures.get("step")
         if step is None or said.at is None or job.phase is not Phase.RUNNING:

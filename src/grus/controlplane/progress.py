@@ -1,63 +1,14 @@
-"""What jobs report of themselves, taken into their records. Pure; a line is a job's word and may be anything.
+"""What jobs report of themselves, taken into their records. Pure."""
 
-    {"at": 1763248440.5, "figures": {"step": 120, "total": 5000, "loss": 0.31}, "saved_at": 1763248431.0}
-
-Decisions use `saved_at` (what would be lost if the job had to make room) and, for elastic jobs, the speed
-that `learning` reads out of `step`, `total` and `batch`. A worker that computes in a team also says where the
-others reach it, in which team it is, and since when it waits for the others, if that is too long:
-
-    {"at": …, "elastic": {"address": "127.0.0.1:4711", "team": 3, "step": 120, "waits": 1763248431.0}}
-"""
-
-import json
-import math
 from dataclasses import replace
-from typing import NamedTuple
 
+from grus.api import reports
 from grus.model.jobs import Job
-
-MOST_FIGURES = 32
-LONGEST_NAME = 64
-
-
-LONGEST_ADDRESS = 255
-USUAL_PATIENCE = 30.0
-"""Seconds after which a worker complains, where it does not say."""
-
-
-class Word(NamedTuple):
-    """What a worker says to its team."""
-
-    address: str = ""
-    """Where it can be joined; empty while it is not ready."""
-    team: int = 0
-    """The team that it is in, or tries to form."""
-    waits: float | None = None
-    """Since when it waits for the others; only if that is too long."""
-    patience: float = USUAL_PATIENCE
-    """Seconds that count as too long (`hang_after`)."""
-    new: bool = False
-    """Whether it has not done a step yet: it may have to wait for the end of one that lasts."""
-
-
-class Report(NamedTuple):
-    """One line, as far as it makes sense."""
-
-    at: float | None
-    figures: tuple[tuple[str, float], ...]
-    saved_at: float | None
-    word: Word = Word()
-
-
-def read(line: str) -> Report:
-    said = _object(line)
-    figures = tuple(_figures(said.get("figures"))[:MOST_FIGURES])
-    return Report(_number(said.get("at")), figures, _number(said.get("saved_at")), _word(said.get("elastic")))
 
 
 def taken(job: Job, line: str, now: float) -> Job:
     """The job with what the line says; the very same job if that is nothing new, or nothing at all."""
-    said = read(line)
+    said = reports.read(line)
     figures = said.figures or job.progress
     saved_at = said.saved_at
     if saved_at is None or not 0 < saved_at <= now or saved_at <= (job.saved_at or 0.0):
@@ -65,50 +16,3 @@ def taken(job: Job, line: str, now: float) -> Job:
     if (figures, saved_at) == (job.progress, job.saved_at):
         return job
     return replace(job, progress=figures, saved_at=saved_at)
-
-
-def _object(line: str) -> dict[str, object]:
-    try:
-        found = json.loads(line) if line else None
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _word(said: object) -> Word:
-    if not isinstance(said, dict):
-        return Word()
-    address, team, patience = said.get("address"), _number(said.get("team")), _number(said.get("hang_after"))
-    return Word(
-        address=address if isinstance(address, str) and _is_address(address) else "",
-        team=int(team) if team is not None and team > 0 else 0,
-        waits=_number(said.get("waits")),
-        patience=patience if patience is not None and patience > 0 else USUAL_PATIENCE,
-        new=_number(said.get("step")) == 0,
-    )
-
-
-def _is_address(text: str) -> bool:
-    host, colon, port = text.rpartition(":")
-    return bool(host and colon) and port.isdecimal() and text.isascii() and len(text) <= LONGEST_ADDRESS
-
-
-def _figures(said: object) -> list[tuple[str, float]]:
-    if not isinstance(said, dict):
-        return []
-    numbers = ((name, _number(value)) for name, value in said.items() if _is_name(name))
-    return [(name, number) for name, number in numbers if number is not None]
-
-
-def _is_name(name: str) -> bool:
-    return 0 < len(name) <= LONGEST_NAME and name.isprintable()
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from grus.controlplane import complaints, ends, progress
+from grus.api import reports
+from grus.controlplane import complaints, ends
 from grus.controlplane.ends import Statuses
 from grus.controlplane.launching import Member, members
 from grus.model.identifiers import WorkerId
@@ -150,7 +151,7 @@ class _Draft:
             status, seat = self._own.get(member.id), member.seats[0]
             if status is None or not ends.alive(status) or seat.address or seat.cut:
                 continue
-            if address := progress.read(status.said).word.address:
+            if address := reports.read(status.said).word.address:
                 self.change(member, address=address, ready_at=self._now)
 
     def lose(self) -> None:

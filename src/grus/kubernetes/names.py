@@ -43,6 +43,12 @@ UUIDS = f"{PREFIX}uuids"
 OVER = f"{PREFIX}over"
 """A sentence: it used more memory than its slice has."""
 
+# --------------------------------------------------------------------------------- said by the profiler
+TAG = f"{PREFIX}tag"
+"""On a pod that has GPUs, JSON (`tagging`): what was recognised of it."""
+GPU_TAG = f"{PREFIX}gpu-"
+"""On a node, followed by the number of a GPU (and, of a partitioned one, "-" and the instance): the same."""
+
 # -------------------------------------------------------------------------------- on the agent's own pod
 AGENT = f"{PREFIX}agent"
 """Label of the node agents' pods: "true"."""

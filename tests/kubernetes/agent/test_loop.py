@@ -13,7 +13,6 @@ import pytest
 from grus.kubernetes.agent.loop import LONG, QUICK, REST, Loop, Places
 from grus.kubernetes.agent.measuring import PretendGpus
 from grus.kubernetes.agent.volume import place
-from grus.kubernetes.agent.writing import Address
 from grus.kubernetes.names import (
     ANSWERED,
     ASKED,
@@ -34,6 +33,7 @@ from grus.kubernetes.names import (
     VOLUME,
 )
 from grus.kubernetes.prepare import make_files
+from grus.kubernetes.writing import Address
 
 UID = "0f1e-2d3c"
 ME = Address("grus-system", "agent", "9")

@@ -17,10 +17,10 @@ from types import FrameType
 
 from grus.kubernetes.agent.loop import Loop, Places
 from grus.kubernetes.agent.measuring import Gpus, MeasuredGpus, NoGpus, PretendGpus
-from grus.kubernetes.agent.writing import Address, Writer
 from grus.kubernetes.api import Api
 from grus.kubernetes.kinds import PODS
 from grus.kubernetes.reflector import Reflector
+from grus.kubernetes.writing import Address, Notes, Writer
 from grus.telemetry.nvml import NvmlSource
 
 logger = logging.getLogger("grus.kubernetes.agent")
@@ -69,7 +69,7 @@ def main(words: Sequence[str] | None = None) -> int:
     found = options(sys.argv[1:] if words is None else words, os.environ)
     api = Api.connect(found.kubeconfig)
 
-    def send(pod: Address, notes: Mapping[str, str]) -> None:
+    def send(pod: Address, notes: Notes) -> None:
         guard = {"uid": pod.uid} if pod.uid else {}
         api.patch(PODS, pod.name, {"metadata": {**guard, "annotations": dict(notes)}}, pod.namespace)
 

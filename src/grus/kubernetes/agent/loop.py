@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grus.kubernetes.agent.cgroups import Groups
 from grus.kubernetes.agent.measuring import Gpus, Meter, excess, told
 from grus.kubernetes.agent.pods import wanted
 from grus.kubernetes.agent.processes import Processes
 from grus.kubernetes.agent.tracked import Tracked
 from grus.kubernetes.agent.volume import Volume, place
-from grus.kubernetes.agent.writing import Address, Writer
+from grus.kubernetes.cgroups import Groups
 from grus.kubernetes.names import ANSWERED, ASKED, OVER, READ, SAID, SIGNALLED, USAGE, UUIDS
+from grus.kubernetes.writing import Address, Writer
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from grus.kubernetes.agent.cgroups import Groups, Use
 from grus.kubernetes.agent.pods import Wanted
+from grus.kubernetes.cgroups import Groups, Use
 from grus.telemetry.source import Reading
 
 EVERY = 10.0

@@ -74,14 +74,14 @@ def wanted(pod: Mapping[str, Any]) -> Wanted | None:
         read=READ in notes,
         over=OVER in notes,
         running=any("running" in (one.get("state") or {}) for one in status.get("containerStatuses") or ()),
-        ended=_ended(metadata, status),
+        ended=ended(metadata, status),
         shared=bool(spec.get("shareProcessNamespace")),
-        gpus=any(map(_asks_for_gpus, spec.get("containers") or ())),
+        gpus=any(map(asks_for_gpus, spec.get("containers") or ())),
         gpu_memory=int(_number(notes.get(GPU_MEMORY)) or 0),
     )
 
 
-def _ended(metadata: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+def ended(metadata: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
     if status.get("phase") in ("Succeeded", "Failed"):
         return True
     if metadata.get("deletionTimestamp") and metadata.get("deletionGracePeriodSeconds") == 0:
@@ -99,7 +99,7 @@ def _number(text: str | None) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def _asks_for_gpus(container: Mapping[str, Any]) -> bool:
+def asks_for_gpus(container: Mapping[str, Any]) -> bool:
     """Devices of plugins have names with a domain in front (nvidia.com/gpu); the kubelet's own have none."""
     limits = (container.get("resources") or {}).get("limits") or {}
     return any("/" in name for name in limits)

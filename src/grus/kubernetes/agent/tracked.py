@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from grus.kubernetes.agent.pods import Wanted
 from grus.kubernetes.agent.volume import Volume
-from grus.kubernetes.agent.writing import Address
+from grus.kubernetes.writing import Address
 
 
 @dataclass(slots=True)

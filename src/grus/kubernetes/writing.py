@@ -1,7 +1,8 @@
-"""What the agent says goes onto the pods from here: a few threads, so that nothing waits for an API server.
+"""What is said of pods and nodes goes onto them from here: a few threads, so that nothing waits for an API
+server.
 
-Of several words about one pod the newest of each kind wins, and one pod has one request under way. What the
-API server could not take is said again; what it refuses is not.
+Of several words about one object the newest of each kind wins, and one object has one request under way. What
+the API server could not take is said again; what it refuses is not.
 """
 
 import logging
@@ -21,25 +22,28 @@ AGAIN = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One pod, and no later one of its name."""
+    """One pod, and no later one of its name; or a node."""
 
     namespace: str
+    """Empty for a node."""
     name: str
     uid: str
 
 
 @dataclass(slots=True)
 class _Pending:
-    notes: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str | None] = field(default_factory=dict)
     not_before: float = 0.0
     busy: bool = False
 
 
-Send = Callable[[Address, Mapping[str, str]], None]
+Notes = Mapping[str, str | None]
+"""Annotations by name; None takes one away."""
+Send = Callable[[Address, Notes], None]
 
 
 class Writer:
-    """Lives as long as the agent. Any thread may `put`."""
+    """Lives as long as its program. Any thread may `put`."""
 
     def __init__(self, send: Send, *, threads: int = THREADS, again: float = AGAIN) -> None:
         self._send = send
@@ -54,7 +58,7 @@ class Writer:
         for thread in self._threads:
             thread.start()
 
-    def put(self, pod: Address, notes: Mapping[str, str]) -> None:
+    def put(self, pod: Address, notes: Notes) -> None:
         """Write these annotations soon."""
         with self._change:
             self._pending.setdefault(pod, _Pending()).notes.update(notes)
@@ -95,7 +99,7 @@ class Writer:
                 else:
                     del self._pending[pod]
 
-    def _next(self) -> tuple[Address, dict[str, str]] | None:
+    def _next(self) -> tuple[Address, dict[str, str | None]] | None:
         """What to say next, once there is something; None at the end."""
         with self._change:
             while True:
@@ -110,7 +114,7 @@ class Writer:
                 pauses = [one.not_before - now for one in idle.values()]
                 self._change.wait(min(pauses, default=None))
 
-    def _try(self, pod: Address, notes: Mapping[str, str]) -> bool:
+    def _try(self, pod: Address, notes: Notes) -> bool:
         """Whether that is done with: said, or never to be said."""
         try:
             self._send(pod, notes)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.kubernetes.agent.cgroups import Groups, Use
+from grus.kubernetes.cgroups import Groups, Use
 
 UID = "0f1e-2d3c"
 PLACES = [

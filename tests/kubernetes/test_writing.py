@@ -1,13 +1,13 @@
 """What the agent says arrives, newest first, in spite of an API server that does not always answer."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from grus.kubernetes.agent.writing import Address, Writer
 from grus.kubernetes.refusals import Invalid, Missing, Refused, Unreachable
+from grus.kubernetes.writing import Address, Notes, Send, Writer
 from tests.contracts.engine_contract import until
 
 ONE, OTHER = Address("team", "one", "1"), Address("team", "other", "2")
@@ -17,13 +17,13 @@ class Server:
     """Takes what is said, once it is let; fails as told."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[str, dict[str, str]]] = []
+        self.said: list[tuple[str, dict[str, str | None]]] = []
         self.failures: list[Exception] = []
         self.open = threading.Event()
         self.open.set()
         self.waiting = threading.Semaphore(0)
 
-    def __call__(self, pod: Address, notes: Mapping[str, str]) -> None:
+    def __call__(self, pod: Address, notes: Notes) -> None:
         self.waiting.release()
         self.open.wait(20)
         if self.failures:
@@ -32,7 +32,7 @@ class Server:
 
 
 @contextmanager
-def writing(server: Callable[[Address, Mapping[str, str]], None]) -> Iterator[Writer]:
+def writing(server: Send) -> Iterator[Writer]:
     writer = Writer(server, again=0.01)
     yield writer
     writer.close()
@@ -55,7 +55,7 @@ def test_one_pod_does_not_wait_for_another() -> None:
     server = Server()
     stuck = threading.Event()
 
-    def send(pod: Address, notes: Mapping[str, str]) -> None:
+    def send(pod: Address, notes: Notes) -> None:
         if pod == ONE:
             stuck.wait(20)
         server(pod, notes)

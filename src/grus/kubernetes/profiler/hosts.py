@@ -1,0 +1,62 @@
+"""What the pods of this node use of their host, out of their control groups; and pretended GPUs.
+
+Where GPUs are pretended, as in tests, a pod's CPU time stands for GPU time and its memory for GPU memory.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from grus.kubernetes.cgroups import Groups
+from grus.kubernetes.profiler.attribution import subject
+from grus.kubernetes.profiler.pods import GpuPod
+from grus.model.identifiers import DeviceId, NodeId
+from grus.telemetry.samples import Measure, Sample, Subject
+
+
+class _Before(NamedTuple):
+    at: float
+    cpu_seconds: float
+
+
+class Hosts:
+    """Remembers one figure of each pod, to tell rates. Not for several threads."""
+
+    def __init__(self, groups: Groups, node: NodeId, *, pretend: bool) -> None:
+        self._groups = groups
+        self._node = node
+        self._pretend = pretend
+        self._before: dict[str, _Before] = {}
+
+    def sample(self, pods: Sequence[GpuPod], now: float) -> list[Sample]:
+        """Of each pod, and of pretended GPUs; none of a pod that was not seen before."""
+        found = []
+        for pod in pods:
+            found += self._of(pod, now)
+        gone = self._before.keys() - {pod.uid for pod in pods}
+        for uid in gone:
+            del self._before[uid]
+            self._groups.forget(uid)
+        return found
+
+    def _of(self, pod: GpuPod, now: float) -> list[Sample]:
+        use = self._groups.use(pod.uid)
+        if use is None:
+            return []
+        before = self._before.get(pod.uid)
+        self._before[pod.uid] = _Before(now, use.cpu_seconds)
+        if before is None or now <= before.at:
+            return []
+        cores = max(0.0, use.cpu_seconds - before.cpu_seconds) / (now - before.at)
+        values = {Measure.CPU: cores, Measure.HOST_MEMORY: float(use.memory)}
+        if not self._pretend:
+            return [Sample(subject(self._node, pod), now, values)]
+        gpus = max(1, len(pod.devices))
+        pretended = {
+            Measure.UTILISATION: min(1.0, cores / gpus),
+            Measure.MEMORY: float(use.memory // gpus),
+        }
+        devices = [
+            Sample(Subject(node=self._node, device=DeviceId(device)), now, pretended, pod.full_name)
+            for device in pod.devices
+        ]
+        return [Sample(subject(self._node, pod), now, values | pretended), *devices]
