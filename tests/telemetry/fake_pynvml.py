@@ -1,8 +1,10 @@
 """A pretended `pynvml` whose driver says what a JSON file says (named by FAKE_NVML), read anew at each
 listing.
 
-    {"driver": "555", "hang": false, "gpus": [{"uuid", "name", "memory", "used", "utilisation", "processes":
-    [[pid, bytes]], "links": [uuid, …], "lost": false}, …]}
+    {"driver": "555", "hang": false, "gpus": [{"uuid", "name", "memory", "used", "utilisation", "memory_time",
+    "power", "energy", "temperature", "processes": [[pid, bytes]], "links": [uuid, …], "lost": false}, …]}
+
+A GPU that does not name its power, energy or temperature is one that cannot measure it.
 """
 
 import json
@@ -14,6 +16,7 @@ from typing import Any
 
 NVML_NVLINK_MAX_LINKS = 18
 NVML_CLOCK_SM = 1
+NVML_TEMPERATURE_GPU = 0
 nvmlMemory_v2 = 2
 
 
@@ -69,7 +72,25 @@ def nvmlDeviceGetMemoryInfo(gpu: Any, version: int | None = None) -> Any:
 
 
 def nvmlDeviceGetUtilizationRates(gpu: Any) -> Any:
-    return SimpleNamespace(gpu=gpu.get("utilisation", 0))
+    return SimpleNamespace(gpu=gpu.get("utilisation", 0), memory=gpu.get("memory_time", 0))
+
+
+def nvmlDeviceGetPowerUsage(gpu: Any) -> int:
+    return int(_supported(gpu, "power") * 1000)
+
+
+def nvmlDeviceGetTotalEnergyConsumption(gpu: Any) -> int:
+    return int(_supported(gpu, "energy") * 1000)
+
+
+def nvmlDeviceGetTemperature(gpu: Any, sensor: int) -> int:
+    return int(_supported(gpu, "temperature"))
+
+
+def _supported(gpu: Any, name: str) -> float:
+    if name not in gpu:
+        raise NVMLError("Not Supported")
+    return float(gpu[name])
 
 
 def nvmlDeviceGetNumGpuCores(gpu: Any) -> int:

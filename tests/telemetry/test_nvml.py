@@ -32,7 +32,8 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Non
     """Call it with GPUs to change what the driver says."""
     file = tmp_path / "driver.json"
     monkeypatch.setenv("FAKE_NVML", str(file))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    root = Path(__file__).parents[2]
+    monkeypatch.setenv("PYTHONPATH", f"{root / 'src'}{os.pathsep}{root}")
 
     def say(*gpus: dict[str, Any], **more: Any) -> None:
         new = file.with_suffix(".new")
@@ -68,6 +69,17 @@ def test_gpus_are_known_by_uuid_type_memory_and_island(
     assert found["GPU-4"].speed == pytest.approx(2)
     assert found["GPU-2"].island == found["GPU-4"].island
     assert len({device.island for device in found.values()}) == 4
+
+
+def test_what_a_gpu_cannot_measure_is_unknown_and_not_zero(
+    driver: Callable[..., None], source: NvmlSource
+) -> None:
+    driver(a_gpu(0, utilisation=97, memory_time=51, power=289.5, energy=1200, temperature=61), a_gpu(1))
+    assert source.measure()
+    measured, silent = source.readings()
+    assert (measured.utilisation, measured.memory_time) == (0.97, 0.51)
+    assert (measured.power, measured.energy, measured.temperature) == (289.5, 1200, 61)
+    assert (silent.utilisation, silent.power, silent.energy, silent.temperature) == (0, None, None, None)
 
 
 def test_no_driver_or_no_gpu_means_no_source(driver: Callable[..., None]) -> None:

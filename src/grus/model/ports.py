@@ -274,7 +274,7 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Measured use of one worker's processes."""
+    """Measured use of one worker's own processes. What cannot be measured is None, never 0."""
 
     worker: WorkerId
     at: float
@@ -285,6 +285,14 @@ class Usage:
     gpu_utilisation: float | None = None
     """0 to 1 of what it holds; None where it cannot be measured."""
     gpu_memory: int | None = None
+    disk_read: int | None = None
+    disk_write: int | None = None
+    """Bytes so far that its processes had fetched from disks, and sent to them."""
+    network_in: int | None = None
+    network_out: int | None = None
+    """Bytes so far over its processes' TCP connections, as far as they were seen."""
+    network_at: float | None = None
+    """When the two were true: they may be measured less often than the rest."""
 
 
 class Engine(Protocol):

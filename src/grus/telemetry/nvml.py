@@ -227,7 +227,6 @@ def _describe(pid: int) -> str:
 def _reading(gpu: dict[str, object]) -> Reading:
     if gpu.get("fault"):
         return Reading(DeviceId(str(gpu["id"])), "", 0, 0, None, (), fault=str(gpu["fault"]))
-    utilisation = gpu["utilisation"]
     processes, links = gpu["processes"], gpu["links"]
     assert isinstance(processes, list)
     assert isinstance(links, list)
@@ -236,10 +235,18 @@ def _reading(gpu: dict[str, object]) -> Reading:
         type=str(gpu["type"]),
         memory=int(str(gpu["memory"])),
         used=int(str(gpu["used"])),
-        utilisation=None if utilisation is None else float(str(utilisation)),
+        utilisation=_number(gpu["utilisation"]),
         processes=tuple((int(pid), int(held)) for pid, held in processes),
         links=tuple(DeviceId(link) for link in links),
+        memory_time=_number(gpu["memory_time"]),
+        power=_number(gpu["power"]),
+        energy=_number(gpu["energy"]),
+        temperature=_number(gpu["temperature"]),
     )
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _cpu() -> int:

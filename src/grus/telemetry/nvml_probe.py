@@ -42,7 +42,6 @@ def read(nvml: ModuleType, seen: dict[int, str]) -> dict[str, object]:
 
 def _gpu(nvml: ModuleType, handle: object, uuid: str) -> dict[str, Any]:
     memory = _memory(nvml, handle)
-    rates = _maybe(nvml, lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
     cores = _maybe(nvml, lambda: nvml.nvmlDeviceGetNumGpuCores(handle))
     clock = _maybe(nvml, lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM))
     return {
@@ -50,11 +49,27 @@ def _gpu(nvml: ModuleType, handle: object, uuid: str) -> dict[str, Any]:
         "type": _text(nvml.nvmlDeviceGetName(handle)),
         "memory": memory.total,
         "used": memory.used,
-        "utilisation": None if rates is None else rates / 100,
+        **_figures(nvml, handle),
         "speed": cores * clock / _A100 if cores and clock else None,
         "processes": _processes(nvml, handle),
         "links": _links(nvml, handle),
     }
+
+
+def _figures(nvml: ModuleType, handle: object) -> dict[str, float | None]:
+    """What changes from moment to moment; each is None where this GPU or driver cannot say it."""
+    rates = _maybe(nvml, lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
+    return {
+        "utilisation": None if rates is None else rates.gpu / 100,
+        "memory_time": None if rates is None else rates.memory / 100,
+        "power": _thousandth(_maybe(nvml, lambda: nvml.nvmlDeviceGetPowerUsage(handle))),
+        "energy": _thousandth(_maybe(nvml, lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle))),
+        "temperature": _maybe(nvml, lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
+    }
+
+
+def _thousandth(value: int | None) -> float | None:
+    return None if value is None else value / 1000
 
 
 def _memory(nvml: ModuleType, handle: object) -> Any:

@@ -68,6 +68,14 @@ class Lost(NamedTuple):
     since: float
 
 
+class Fault(NamedTuple):
+    """A GPU's driver has told a new error (NVIDIA's XID)."""
+
+    subject: Subject
+    at: float
+    code: int
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What a source has new since it was last asked."""
@@ -75,6 +83,8 @@ class Batch:
     samples: tuple[Sample, ...] = ()
     lost: tuple[Lost, ...] = field(default=())
     """All that is missing now."""
+    faults: tuple[Fault, ...] = ()
+    """New ones only: a driver repeats its last error for ever."""
 
 
 class Source(Protocol):

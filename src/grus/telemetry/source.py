@@ -26,6 +26,14 @@ class Reading:
     """GPUs that it reaches by NVLink."""
     fault: str = ""
     """Why it cannot be used, in the driver's words; "" if it can."""
+    memory_time: float | None = None
+    """Part of the time in which its memory interface was busy, 0 to 1; not how much is taken."""
+    power: float | None = None
+    """Watts."""
+    energy: float | None = None
+    """Joules since the driver was loaded; begins anew with it."""
+    temperature: float | None = None
+    """Degrees Celsius."""
 
 
 Owned = Callable[[Sequence[Reading]], frozenset[int]]
