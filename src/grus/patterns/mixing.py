@@ -149,7 +149,7 @@ def _least_absolute(columns: Array, wanted: Array) -> Array:
         weighed = columns * weigh[:, None]
         square = weighed.T @ columns
         square[np.diag_indices_from(square)] += RIDGE * np.trace(square) / len(square) + 1e-12
-        found = np.linalg.solve(square, weighed.T @ wanted)
+        found = np.asarray(np.linalg.solve(square, weighed.T @ wanted), dtype=np.float64)
         errors = np.abs(wanted - columns @ found)
         weigh = 1 / np.maximum(errors, 0.1 * np.median(errors) + 1e-9)
     return found
