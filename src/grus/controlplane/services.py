@@ -21,6 +21,7 @@ from grus.controlplane.planning import NEVER, Plan, plan
 from grus.controlplane.settings import Settings
 from grus.controlplane.sight import Sight
 from grus.controlplane.submission import Submission, new_job
+from grus.controlplane.watching import Watching
 from grus.model.cluster import Node
 from grus.model.errors import BadInput, Conflict, DoesNotFit, Mistake, NotFound, StaleVersion
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, job_id
@@ -73,6 +74,7 @@ class Services:
         clock: Callable[[], float] = time.time,
         entropy: Callable[[], int] = lambda: secrets.randbits(50),
         forecaster: Forecaster | None = None,
+        watching: Watching | None = None,
     ) -> None:
         self._store = store
         self._engine = engine
@@ -81,6 +83,7 @@ class Services:
         self._clock = clock
         self._entropy = entropy
         self._forecaster = forecaster
+        self._watching = watching
         self._started_at = clock()
         self._accounts = Accounts(store, clock)
         self._submission = Submission(store, loop.picture, settings)

@@ -7,6 +7,9 @@
     policy = "grus"
     record = "decisions.jsonl"
 
+    [telemetry]
+    hz = 1
+
 Every mistake of the file is told at once, with its place. `[client]` is read by the SDK.
 """
 
@@ -71,10 +74,17 @@ class RetentionIn(Strict):
     jobs: Span = 365 * 86400.0
 
 
+class TelemetryIn(Strict):
+    """`[telemetry]`"""
+
+    hz: Annotated[float, Field(ge=0.1, le=10)] = 1.0
+
+
 class ConfigIn(Strict):
     """The whole file."""
 
     server: ServerIn = ServerIn()
+    telemetry: TelemetryIn = TelemetryIn()
     queues: dict[str, QueueIn] = Field(default_factory=dict)
     retention: RetentionIn = RetentionIn()
     client: dict[str, str] = Field(default_factory=dict)
@@ -101,6 +111,8 @@ class ServerSettings:
     """Seconds."""
     jobs_kept: float = 365 * 86400.0
     """Seconds after a job's end."""
+    hz: float = 1.0
+    """Samples a second of what workers and GPUs do."""
     record: Path | None = None
     """Where what the scheduler is told and what it decides is written down; for `grus simulate --replay`."""
 
@@ -154,6 +166,7 @@ def _settings(at: Places, config: ConfigIn, given: Mapping[str, Any]) -> ServerS
         "queues": tuple(config.queues.items()),
         "events_kept": config.retention.events,
         "jobs_kept": config.retention.jobs,
+        "hz": config.telemetry.hz,
     }
     found.update({name: value for name, value in given.items() if value is not None})
     return ServerSettings(places=at, **found)

@@ -36,6 +36,12 @@ class Measure(StrEnum):
     NETWORK_IN = "network_in"
     NETWORK_OUT = "network_out"
     """The last four in bytes a second."""
+    HELD = "held"
+    """GPUs that jobs hold, of a queue or of the pool."""
+    DEMAND = "demand"
+    """GPUs that jobs hold or could use now."""
+    CAPACITY = "capacity"
+    """GPUs that are there and may be used."""
 
 
 class Subject(NamedTuple):

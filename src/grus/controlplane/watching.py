@@ -1,0 +1,224 @@
+"""Watching what runs: samples in from their sources, to the recorder and the profiler, tags out.
+
+Each source has a thread of its own, so that one that waits for its time-out holds up no other. Reading (the
+tags, the newest samples, what is lost) is for any thread and waits for nobody: what is read is replaced whole
+and never changed. Nothing here decides anything, and nothing here may be in the way of the control loop.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+
+from grus.controlplane import progress
+from grus.controlplane.launching import members
+from grus.controlplane.loop import ControlLoop
+from grus.controlplane.progress import Report
+from grus.model.identifiers import JobId, WorkerId
+from grus.model.jobs import Job, Phase
+from grus.model.ports import Engine
+from grus.model.resources import GPU
+from grus.model.tags import Tag
+from grus.scheduling.quota import queue_states
+from grus.telemetry.profiler import Known, Profiler
+from grus.telemetry.recorder import POOL, Recorder, of_queue
+from grus.telemetry.samples import Batch, Lost, Measure, Sample, Source, Subject
+
+log = logging.getLogger(__name__)
+
+COUNT = 60.0
+"""Seconds between two counts of what is held and wanted."""
+TELL = 1.0
+"""Seconds between two looks at jobs, their reports, and what was recognised."""
+STALE = 3.0
+"""After so many times its source's interval (and never sooner than a few seconds) a sample is old."""
+SHORTEST_STALE = 15.0
+
+Facts = Callable[[Job], Known]
+Key = TypeVar("Key", Subject, JobId)
+
+
+class Recognised(NamedTuple):
+    """What was recognised of what runs, at one moment."""
+
+    subjects: Mapping[Subject, Tag] = MappingProxyType({})
+    jobs: Mapping[JobId, Tag] = MappingProxyType({})
+
+
+def facts(job: Job) -> Known:
+    """What a job's record says of it."""
+    devices = frozenset(device for seat in job.seats for device in seat.devices)
+    return Known(type=job.spec.type, devices=devices, started_at=job.started_at)
+
+
+def holding(loop: ControlLoop) -> list[Job]:
+    """The jobs that hold GPUs now."""
+    with loop.snapshot() as snapshot:
+        found = [snapshot.job(id_) for id_ in sorted(loop.picture.holding)]
+    return [job for job in found if job is not None]
+
+
+class Watching:
+    """`start` and `close` for threads; `take`, `look` and `count` to drive it by hand."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        loop: ControlLoop,
+        recorder: Recorder,
+        sources: Sequence[Source] = (),
+        *,
+        profiler: Profiler | None = None,
+        facts: Facts = facts,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._engine = engine
+        self._loop = loop
+        self.recorder = recorder
+        self._sources = tuple(sources)
+        self._profiler = profiler or Profiler()
+        self._facts = facts
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._jobs: frozenset[JobId] = frozenset()
+        self._newest: dict[Subject, tuple[Sample, float]] = {}
+        """With the moment after which it is old."""
+        self._lost: dict[int, tuple[Lost, ...]] = {}
+        self._recognised = Recognised()
+        self._listeners: list[Callable[[Recognised, float], None]] = []
+        self._closing = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    # ------------------------------------------------------------------------------------------ life
+
+    def start(self) -> None:
+        for number, source in enumerate(self._sources):
+            self._begin(f"telemetry-{number}", source.shortest, partial(self._ask, number))
+        self._begin("recognising", TELL, self.look)
+        self._begin("counting", COUNT, self.count)
+
+    def close(self) -> None:
+        """Stop asking. Idempotent; the recorder is its owner's to close."""
+        self._closing.set()
+        for thread in self._threads:
+            thread.join()
+        self._threads = []
+        for source in self._sources:
+            source.close()
+
+    def subscribe(self, listener: Callable[[Recognised, float], None]) -> None:
+        """Call `listener` after each look with what is recognised, changed or not, from the same thread."""
+        self._listeners.append(listener)
+
+    def _begin(self, name: str, every: float, work: Callable[[float], None]) -> None:
+        thread = threading.Thread(target=self._run, args=(every, work), name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _run(self, every: float, work: Callable[[float], None]) -> None:
+        while True:
+            now = self._clock()
+            try:
+                work(now)
+            except Exception:
+                # The edge of a thread: what cannot be measured now may be measured the next time.
+                log.exception("%s failed; it is tried again", threading.current_thread().name)
+            # In the middle of each step of the recorder's grid, so that a little delay changes no step.
+            after = self._clock()
+            if self._closing.wait(every - (after + every / 2) % every):
+                return
+
+    # --------------------------------------------------------------------------------------- working
+
+    def _ask(self, number: int, now: float) -> None:
+        source = self._sources[number]
+        batch = source.sample(now)
+        self.take(batch, source.shortest)
+        self._lost = {**self._lost, number: batch.lost}
+
+    def take(self, batch: Batch, every: float = 1.0) -> None:
+        """Take in what a source, which has something new `every` so many seconds, has told."""
+        self.recorder.add(batch.samples)
+        fresh = max(SHORTEST_STALE, STALE * every)
+        with self._lock:
+            self._profiler.take(batch)
+            for sample in batch.samples:
+                known = self._newest.get(sample.subject)
+                if known is None or known[0].at <= sample.at:
+                    self._newest[sample.subject] = (sample, sample.at + fresh)
+
+    def look(self, now: float) -> None:
+        """Tell the profiler what is known of the jobs, and take over what it recognises."""
+        jobs = holding(self._loop)
+        reports = self._reports(jobs)
+        with self._lock:
+            for job in jobs:
+                self._profiler.known(job.id, self._facts(job))
+            for worker, job_id, said in reports:
+                self._profiler.hear(job_id, dict(said.figures), said.at or now, worker)
+            ids = frozenset(job.id for job in jobs)
+            for gone in self._jobs - ids:
+                self._profiler.forget(gone)
+            self._jobs = ids
+            self._recognised = Recognised(self._profiler.tags(now), self._profiler.jobs(now))
+            self._newest = {subject: kept for subject, kept in self._newest.items() if now < kept[1]}
+        for listener in self._listeners:
+            listener(self._recognised, now)
+
+    def _reports(self, jobs: Sequence[Job]) -> list[tuple[WorkerId, JobId, Report]]:
+        """What the workers of running jobs last said."""
+        found = [
+            (member.id, job.id, progress.read(self._engine.report(member.id)))
+            for job in jobs
+            if job.phase is Phase.RUNNING
+            for member in members(job)
+        ]
+        return [one for one in found if one[2].figures and one[2].at is not None]
+
+    def count(self, now: float) -> None:
+        """Record what queues and the pool hold and want."""
+        with self._loop.snapshot() as snapshot:
+            states = queue_states(snapshot, now)
+        samples = [
+            Sample(of_queue(one.name), now, {Measure.HELD: one.held / GPU, Measure.DEMAND: one.demand / GPU})
+            for one in states
+        ]
+        top = [one for one in states if one.parent is None]
+        devices = [device for node in self._loop.picture.nodes for device in node.devices]
+        whole = {
+            Measure.HELD: sum(one.held for one in top) / GPU,
+            Measure.DEMAND: sum(one.demand for one in top) / GPU,
+            Measure.CAPACITY: float(sum(device.usable for device in devices)),
+        }
+        self.recorder.add([*samples, Sample(POOL, now, whole)])
+
+    # --------------------------------------------------------------------------------------- reading
+
+    def recognised(self, now: float) -> Recognised:
+        """All tags that are true now."""
+        found = self._recognised
+        return Recognised(_live(found.subjects, now), _live(found.jobs, now))
+
+    def tags(self, now: float) -> Mapping[Subject, Tag]:
+        """Of workers and GPUs."""
+        return _live(self._recognised.subjects, now)
+
+    def jobs(self, now: float) -> Mapping[JobId, Tag]:
+        return _live(self._recognised.jobs, now)
+
+    def newest(self, now: float) -> dict[Subject, Sample]:
+        """The last sample of each subject; none that is too old to be called current."""
+        with self._lock:
+            return {subject: sample for subject, (sample, old) in self._newest.items() if now < old}
+
+    @property
+    def lost(self) -> tuple[Lost, ...]:
+        """What was measured and is not any more."""
+        return tuple(one for lost in self._lost.values() for one in lost)
+
+
+def _live(tags: Mapping[Key, Tag], now: float) -> dict[Key, Tag]:
+    return {key: tag for key, tag in tags.items() if tag.live(now)}
