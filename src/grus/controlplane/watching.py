@@ -13,10 +13,10 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-from grus.controlplane import progress
+from grus.api import reports
+from grus.api.reports import Report
 from grus.controlplane.launching import members
 from grus.controlplane.loop import ControlLoop
-from grus.controlplane.progress import Report
 from grus.model.identifiers import JobId, WorkerId
 from grus.model.jobs import Job, Phase
 from grus.model.ports import Engine
@@ -153,11 +153,11 @@ class Watching:
     def look(self, now: float) -> None:
         """Tell the profiler what is known of the jobs, and take over what it recognises."""
         jobs = holding(self._loop)
-        reports = self._reports(jobs)
+        told = self._reports(jobs)
         with self._lock:
             for job in jobs:
                 self._profiler.known(job.id, self._facts(job))
-            for worker, job_id, said in reports:
+            for worker, job_id, said in told:
                 self._profiler.hear(job_id, dict(said.figures), said.at or now, worker)
             ids = frozenset(job.id for job in jobs)
             for gone in self._jobs - ids:
@@ -171,7 +171,7 @@ class Watching:
     def _reports(self, jobs: Sequence[Job]) -> list[tuple[WorkerId, JobId, Report]]:
         """What the workers of running jobs last said."""
         found = [
-            (member.id, job.id, progress.read(self._engine.report(member.id)))
+            (member.id, job.id, reports.read(self._engine.report(member.id)))
             for job in jobs
             if job.phase is Phase.RUNNING
             for member in members(job)
