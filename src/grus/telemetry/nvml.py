@@ -17,6 +17,7 @@ import threading
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from grus.model.cluster import Device, Node
 from grus.model.identifiers import DeviceId, NodeId
@@ -50,21 +51,32 @@ class Probe:
 
     def ask(self, patience: float) -> tuple[str, list[Reading], dict[DeviceId, float]]:
         """Driver version, readings, speeds; raises Silent when there is no answer in time."""
+        self.say("read")
+        found = self.hear(patience)
+        if found is None:
+            raise Silent(f"no answer in {patience:g} s")
+        speeds = {DeviceId(gpu["id"]): gpu["speed"] for gpu in found["gpus"] if gpu.get("speed")}
+        return found["driver"], [_reading(gpu) for gpu in found["gpus"] if gpu["id"]], speeds
+
+    def say(self, word: str) -> None:
+        """Ask for what `nvml_probe` knows under this word; raises Silent if nobody is there."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         try:
-            self._process.stdin.write(b"read\n")
+            self._process.stdin.write(f"{word}\n".encode())
             self._process.stdin.flush()
         except BrokenPipeError:
             raise Silent("the probe has ended") from None
+
+    def hear(self, patience: float) -> dict[str, Any] | None:
+        """The answer to what was said; None if there is none yet. Raises Silent if there will be none."""
+        assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], patience)[0]:
-            raise Silent(f"no answer in {patience:g} s")
+            return None
         line = self._process.stdout.readline()
         if not line:
             raise Silent("the probe has ended")
-        found = json.loads(line)
-        speeds = {DeviceId(gpu["id"]): gpu["speed"] for gpu in found["gpus"] if gpu.get("speed")}
-        return found["driver"], [_reading(gpu) for gpu in found["gpus"] if gpu["id"]], speeds
+        found: dict[str, Any] = json.loads(line)
+        return found
 
     def end(self, patience: float = 1.0) -> None:
         """Kill it. A process that hangs inside the driver may not even die; then it is left alone."""

@@ -1,12 +1,13 @@
 """The child process that talks to the NVIDIA driver, so that a driver that hangs does not hang the server.
 
-It answers each line on its standard input with one line of JSON: what every GPU says of itself. It decides
-nothing.
+It answers each line on its standard input with one line of JSON: to `read` with all that every GPU says of
+itself, to `figures` with what changes from moment to moment, which is fast. It decides nothing.
 """
 
 import importlib
 import json
 import sys
+import time
 from types import ModuleType
 from typing import Any
 
@@ -18,8 +19,9 @@ def main(module: str) -> None:
     nvml = importlib.import_module(module)
     nvml.nvmlInit()
     seen: dict[int, str] = {}
-    for _ in sys.stdin:
-        sys.stdout.write(json.dumps(read(nvml, seen)) + "\n")
+    for line in sys.stdin:
+        told = figures(nvml, seen) if line.strip() == "figures" else read(nvml, seen)
+        sys.stdout.write(json.dumps(told) + "\n")
         sys.stdout.flush()
 
 
@@ -38,6 +40,21 @@ def read(nvml: ModuleType, seen: dict[int, str]) -> dict[str, object]:
     for gpu in gpus:
         gpu["links"] = sorted({buses[bus] for bus in gpu.get("links", ()) if bus in buses})
     return {"driver": _text(nvml.nvmlSystemGetDriverVersion()), "gpus": gpus}
+
+
+def figures(nvml: ModuleType, seen: dict[int, str]) -> dict[str, object]:
+    """What changes; each GPU with its moment, in the monotonic time that all processes share."""
+    gpus: list[dict[str, Any]] = []
+    for index in range(nvml.nvmlDeviceGetCount()):
+        moment = time.monotonic()
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            seen[index] = _text(nvml.nvmlDeviceGetUUID(handle))
+            told = {"used": _memory(nvml, handle).used, **_figures(nvml, handle)}
+            gpus.append({"id": seen[index], "moment": moment, **told})
+        except nvml.NVMLError as error:
+            gpus.append({"id": seen.get(index, ""), "fault": str(error)})
+    return {"gpus": gpus}
 
 
 def _gpu(nvml: ModuleType, handle: object, uuid: str) -> dict[str, Any]:

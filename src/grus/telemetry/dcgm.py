@@ -1,0 +1,156 @@
+"""GPUs as NVIDIA's DCGM exporters tell them, one exporter a machine, read over HTTP.
+
+An exporter measures at an interval of its own (30 s unless told otherwise) and repeats itself in between: a
+page that says nothing new gives no samples, and one that says the same for too long is one that hangs.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from grus.model.identifiers import NodeId
+from grus.telemetry.dcgm_fields import ENERGY, FIELDS, Meaning, Value, device, place
+from grus.telemetry.exposition import Row, rows
+from grus.telemetry.fetching import Fetcher, Page, by
+from grus.telemetry.missing import Missing, Roll, missing_of, name
+from grus.telemetry.samples import Batch, Fault, Sample, Subject
+
+INTERVAL = 30.0
+"""Seconds between two measurements of an exporter that was told nothing else."""
+PATIENCE = 2.0
+_FROZEN = 4
+"""Intervals without a change of any energy counter after which an exporter hangs."""
+_ENERGY = re.compile(rf"^{ENERGY}\b", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class _Exporter:
+    fetcher: Fetcher
+    node: NodeId | None
+    text: str = ""
+    """Its last page that differed from the one before."""
+    changed: float | None = None
+    told: float = -math.inf
+    """When samples were last made of it."""
+
+
+class DcgmSource:
+    """`Source` of one or several exporters: addresses of their pages, each with its node if one knows it.
+
+    Without a node, the name is the page's own word (`Hostname`, `hostname`), else the address's host. Behind
+    Kubernetes the page's word may be the name of the exporter's pod: then tell the node.
+    """
+
+    def __init__(
+        self,
+        exporters: Mapping[str, NodeId | None],
+        *,
+        interval: float = INTERVAL,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._interval = interval
+        self._patience = patience
+        self._exporters = [
+            _Exporter(Fetcher(url, patience=patience), node) for url, node in sorted(exporters.items())
+        ]
+        self._meaning = Meaning()
+        self._missing = Missing()
+        self._roll = Roll()
+        self._hosts: dict[NodeId, str] = {}
+
+    @property
+    def shortest(self) -> float:
+        return self._interval
+
+    def sample(self, now: float) -> Batch:
+        for one in self._exporters:
+            one.fetcher.ask(now)
+        deadline = by(self._patience)
+        samples: list[Sample] = []
+        faults: list[Fault] = []
+        for one in self._exporters:
+            found, wrong = self._look(one, one.fetcher.take(deadline), now)
+            samples += found
+            faults += wrong
+        for subject in self._roll.gone(now):
+            self._meaning.forget(subject)
+            self._missing.found(name(subject))
+        return Batch(tuple(samples), self._missing.all(), tuple(faults))
+
+    def close(self) -> None:
+        for one in self._exporters:
+            one.fetcher.close()
+
+    def _look(self, one: _Exporter, page: Page | None, now: float) -> tuple[list[Sample], list[Fault]]:
+        what = f"exporter {one.fetcher.name}"
+        if page is None or page.failure:
+            why = page.failure if page else f"no answer in {self._patience:g} s"
+            self._missing.lose(what, why, now if one.changed is None else one.changed)
+            return [], []
+        if page.text != one.text:
+            one.text, one.changed = page.text, page.at
+        elif (
+            one.changed is not None
+            and page.at - one.changed >= _FROZEN * self._interval
+            and _ENERGY.search(page.text)
+        ):
+            # Energy grows as long as a GPU has power: the exporter answers, but no longer measures.
+            self._missing.lose(what, "it repeats the same values", one.changed)
+            return [], []
+        elif page.at - one.told < self._interval:
+            return [], []
+        one.told = page.at
+        return self._read(one, page, what)
+
+    def _read(self, one: _Exporter, page: Page, what: str) -> tuple[list[Sample], list[Fault]]:
+        found = [
+            value for row in rows(page.text, FIELDS) if (value := self._value(one, row, page.at)) is not None
+        ]
+        fresh = [value for value in found if value.at > self._roll.last(value.subject)]
+        samples, faults = self._meaning.read(fresh)
+        for value in found:
+            moved = self._roll.see(value.subject, one.fetcher.name, value.at)
+            if moved is not None:
+                self._missing.found(name(moved))
+        self._count(one, {value.subject for value in found}, page.at)
+        if found:
+            self._missing.found(what)
+        else:
+            self._missing.lose(what, "its page has no GPU on it", page.at)
+        return samples, faults
+
+    def _count(self, one: _Exporter, present: set[Subject], at: float) -> None:
+        """Who of this exporter is there, and who is not any more."""
+        for subject in missing_of(self._roll.of(one.fetcher.name), present):
+            self._missing.lose(name(subject), "it is no longer on its exporter's page", at)
+        for subject in present:
+            last = self._roll.last(subject)
+            if at - last < _FROZEN * self._interval:
+                self._missing.found(name(subject))
+            else:
+                self._missing.lose(name(subject), "its exporter tells old values only", last)
+
+    def _host(self, one: _Exporter, said: str) -> NodeId:
+        """The name that the page gives its machine, unless another exporter's machine has it already."""
+        place = urlsplit(one.fetcher.name)
+        host = NodeId(said or place.hostname or "")
+        owner = self._hosts.setdefault(host, one.fetcher.name)
+        return host if owner == one.fetcher.name else NodeId(f"{host}@{place.netloc}")
+
+    def _value(self, one: _Exporter, row: Row, at: float) -> Value | None:
+        labels = row.labels
+        node = one.node or self._host(one, labels.get("Hostname") or labels.get("hostname") or "")
+        gpu = device(labels, node)
+        if gpu is None:
+            return None
+        pod = labels.get("pod") or labels.get("pod_name") or ""
+        space = labels.get("namespace") or labels.get("pod_namespace") or ""
+        return Value(
+            subject=place(row.name, node, gpu, labels.get("GPU_I_ID", "")),
+            at=at if row.at is None else row.at,
+            field=row.name,
+            value=row.value,
+            holder=f"{space}/{pod}" if pod else "",
+        )

@@ -1,0 +1,83 @@
+"""Whose series a series of Prometheus is: which target it was scraped from, on which machine, of which GPU.
+
+Where a target's own labels (its pod, its namespace) clash with the exporter's, the exporter's are renamed to
+`exported_*`. Where the exporter says nothing, the target's stand there alone: the exporter's own pod is then
+not the GPU's. `up`, which carries a target's labels and no others, tells them apart. Pure.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from grus.model.identifiers import NodeId
+from grus.telemetry.dcgm_fields import Value, device, place
+
+Labels = Mapping[str, str]
+
+_NODE = ("node", "kubernetes_node", "nodename", "Hostname", "hostname")
+"""Labels that name a machine, the surest first: a `Hostname` may be that of the exporter's pod."""
+
+
+class Target(NamedTuple):
+    """What Prometheus scrapes; its two labels of that name are never the exporter's."""
+
+    job: str
+    instance: str
+
+
+class Series(NamedTuple):
+    labels: Labels
+    points: tuple[tuple[float, float], ...]
+    """(moment, value), ascending; at least one."""
+
+
+def target_of(labels: Labels) -> Target:
+    return Target(labels.get("job", ""), labels.get("instance", ""))
+
+
+def said(labels: Labels, name: str, own: Labels) -> str:
+    """What the exporter itself said under this name; `own` are the target's labels."""
+    exported = labels.get(f"exported_{name}", "")
+    if exported:
+        return exported
+    value = labels.get(name, "")
+    return "" if value == own.get(name) else value
+
+
+def hosts(found: Iterable[Series], own: Mapping[Target, Labels], label: str = "") -> dict[Target, NodeId]:
+    """The machine of each target. Two targets that give one name to different GPUs are two machines."""
+    names: dict[Target, str] = {}
+    gpus: dict[Target, set[str]] = {}
+    for one in found:
+        target = target_of(one.labels)
+        names[target] = names.get(target) or _name(one.labels, own.get(target, {}), label)
+        gpu = one.labels.get("UUID") or f"{target}/{one.labels.get('gpu')}"
+        gpus.setdefault(target, set()).add(gpu)
+    found_hosts = {}
+    for target, host in names.items():
+        others = [other for other in names if other != target and names[other] == host]
+        shared = host and all(gpus[target] & gpus[other] for other in others)
+        found_hosts[target] = NodeId(host if shared else f"{host}@{target.instance}".lstrip("@"))
+    return found_hosts
+
+
+def _name(labels: Labels, own: Labels, label: str) -> str:
+    """As the labels say it. A machine's name may well be a target's label."""
+    for name in (label, *_NODE) if label else _NODE:
+        value = said(labels, name, own) or labels.get(name, "")
+        if value:
+            return value
+    return ""
+
+
+def values(series: Series, node: NodeId, own: Labels) -> Iterator[Value]:
+    """All that a series says of its GPU; nothing if it names none."""
+    labels = series.labels
+    gpu = device(labels, node)
+    if gpu is None:
+        return
+    pod, space = said(labels, "pod", own), said(labels, "namespace", own)
+    field = labels["__name__"]
+    subject = place(field, node, gpu, labels.get("GPU_I_ID", ""))
+    holder = f"{space}/{pod}" if pod else ""
+    for at, value in series.points:
+        yield Value(subject, at, field, value, holder)
