@@ -194,6 +194,8 @@ _FIELDS = [
     bad("too many retries", "run: a\nretries: 101\n", ("retries", "from 0 to 100", 2)),
     bad("octal", "run: a\nretries: 010\n", ("retries", "whole number", 2)),
     bad("yes is not true", "run: a\nsnapshot: yes\n", ("snapshot", "true or false", 2)),
+    bad("data without a word", "run: a\ndata: []\n", ("data", "must not be empty", 2)),
+    bad("data called otherwise", "run: a\ndataset: x\n", ("dataset", "data", 2)),
     bad("time of day as a length", "run: a\nmax_runtime: 12:30\n", ("max_runtime", "length of time", 2)),
     bad("no time at all", "run: a\nmax_runtime: 0\n", ("max_runtime", "from 1s", 2)),
     bad(

@@ -133,6 +133,14 @@ def test_priority_follows_the_type_unless_it_is_given() -> None:
     assert spec(priority=7).priority == 7
 
 
+def test_data_is_a_path_from_the_workdir_if_it_has_a_slash_and_else_a_name() -> None:
+    given = ("sets/one", "./two", "/three", "imagenet", "s3://bucket/x")
+    found = spec(run="a", workdir="/code", data=given).data
+    assert found == ("/code/sets/one", "/code/two", "/three", "imagenet", "s3://bucket/x")
+    assert spec(run="a", data="imagenet").data == ("imagenet",)
+    assert spec(run="a").data == ()
+
+
 def test_a_dev_job_may_be_elastic() -> None:
     assert spec(type="dev", resources={"gpu": "1..2"}).request.elastic is not None
 

@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from grus.controlplane.learning import Learning, fingerprint
+from grus.controlplane.learning import Learning
+from grus.controlplane.profiles import Profiles
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.jobs import Job, Launch, Phase, Seat
 from grus.model.resources import GPU, Range
 from grus.scheduling.outlook import Outlook
+from grus.store.memory import MemoryStore
 from tests.controlplane.plane import ADMIN, Plane
 from tests.scheduling.builders import a_job
 
@@ -87,12 +89,20 @@ def test_the_next_job_of_a_fingerprint_is_known_from_the_start() -> None:
     found = learning.greet(a_job("job", gpus="1..8"))
     assert found is not None
     assert found.sizes == tuple(range(1, 9))
-    assert learning.greet(a_job("other", gpus="1..8")) is None
+    other = a_job("other", gpus="1..8")
+    assert learning.greet(replace(other, spec=replace(other.spec, run=("false",)))) is None
 
 
-def test_a_fingerprint_is_the_program_and_not_the_size() -> None:
-    assert fingerprint(a_job("a", gpus="1..8").spec) == fingerprint(a_job("a", gpus="2..4").spec)
-    assert fingerprint(a_job("a").spec) != fingerprint(replace(a_job("a").spec, run=("false",)))
+def test_a_server_that_starts_anew_knows_what_jobs_have_shown() -> None:
+    """Also those that still run: nothing is lost but what was never written."""
+    store = MemoryStore()
+    profiles = Profiles(store)
+    Pupil(Learning(profiles), "job").run(1).run(2).run(4)
+    profiles.write()
+    found = Learning(Profiles(store)).greet(a_job("job", gpus="1..8"))
+    assert found is not None
+    truth = [(0.2 + 0.8) / (0.2 + 0.8 / size) for size in found.sizes]
+    assert found.speeds == pytest.approx(truth, rel=0.1)
 
 
 @pytest.mark.parametrize(

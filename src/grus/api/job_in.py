@@ -24,6 +24,7 @@ _LATER = "is not available yet: use train or dev"
 _TYPES = f.choice(("train", "dev"), {"sweep": f"sweep {_LATER}", "serve": f"serve {_LATER}"})
 _LAUNCH = f.optional(f.choice(("once", "per-gpu", "per-node")))
 _RESIZE = f.choice(("auto", "live", "restart"))
+_DATA = f.optional(f.one_or_more(f.text(f.LONGEST_PATH)))
 _SIZES = f.items(f.whole(1, 16_384), least=1, most=256)
 
 
@@ -156,6 +157,7 @@ class JobIn(Strict):
         **dict.fromkeys(("pod_template", "template", "podtemplate"), "pod"),
         **dict.fromkeys(("volumes", "tolerations"), "write pod: {spec: {…}}"),
         "kind": "type",
+        **dict.fromkeys(("dataset", "datasets", "inputs"), "data"),
     }
 
     type: Annotated[str, f.judged(_TYPES)] = "train"
@@ -183,6 +185,8 @@ class JobIn(Strict):
     env: f.Variables = Field(default_factory=dict)
     workdir: f.Path = ""
     snapshot: f.Flag = False
+    data: Annotated[str | tuple[str, ...] | None, f.judged(_DATA)] = None
+    """What it works on: paths (with a slash) or names. New data under the same code is retraining."""
     image: _Image = None
     """The container image of its pods; only on Kubernetes."""
     pod: _Pod = Field(default_factory=dict)

@@ -72,6 +72,7 @@ def to_spec(job: JobIn, *, after: Mapping[str, JobId] = _NO_AFTER) -> Spec:
         env=tuple(sorted(job.env.items())),
         workdir=os.path.normpath(job.workdir) if job.workdir else "",
         snapshot=job.snapshot,
+        data=_data(job),
         node_selector=tuple(sorted(job.node_selector.items())),
         affinity=_affinity(job),
         image=job.image or "",
@@ -186,6 +187,19 @@ def _checkpoint(job: JobIn) -> Checkpoint:
         path = os.path.normpath(os.path.join(job.workdir, path))
     every = None if asked.every is None else parse_seconds(asked.every)
     return Checkpoint(path=path, grace=parse_seconds(asked.grace), every=every)
+
+
+def _data(job: JobIn) -> tuple[str, ...]:
+    """Paths as they are from the workdir; names as they are."""
+    given = (job.data,) if isinstance(job.data, str) else tuple(job.data or ())
+    if not job.workdir or is_bundle(job.workdir):
+        return given
+    return tuple(os.path.normpath(os.path.join(job.workdir, one)) if is_path(one) else one for one in given)
+
+
+def is_path(data: str) -> bool:
+    """Whether data is a place on this machine; anything else is a name (`imagenet-2012`, `s3://…`)."""
+    return "/" in data and "://" not in data
 
 
 def _idle(job: JobIn) -> Idle | None:

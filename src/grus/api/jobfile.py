@@ -17,7 +17,9 @@ from grus.model.errors import BadInput, Mistake
 
 _EMPTY = "is empty: it should say at least what to run, such as run: python train.py"
 _NOT_A_JOB = "must be a mapping (key: value), such as run: python train.py"
-_TEXTS = frozenset({"name", "queue", "run", "setup", "after", "env", "workdir", "image", "node_selector"})
+_TEXTS = frozenset(
+    {"name", "queue", "run", "setup", "after", "env", "workdir", "data", "image", "node_selector"}
+)
 
 
 def parse_job_file(text: str | bytes, *, folder: str) -> list[JobIn]:

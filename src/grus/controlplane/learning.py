@@ -5,23 +5,23 @@
 
 Two reports at one size give the seconds of a step there; where there is a team, the size is the team's. A
 model fitted to the sizes that were run predicts the others; what jobs of the same fingerprint did before
-counts too, until the job has its own measurements. So it is with what a change of size costs: `stall`, a
-figure that jobs report, and the time that new workers were seen to need until they joined.
+counts too, until the job has its own measurements (`profiles` keeps it). So it is with what a change of size
+costs: `stall`, a figure that jobs report, and the time that new workers were seen to need until they joined.
 Reports are a job's word: they only ever change how GPUs flow between elastic jobs, never a right to them.
 Everything is a function of what was heard; the clock is passed in.
 """
 
-import hashlib
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from grus.api import reports
 from grus.api.reports import Report
+from grus.controlplane.profiles import Profiles
 from grus.controlplane.teams import team
 from grus.model.identifiers import DeviceId, JobId
 from grus.model.jobs import Job, Phase, Seat, Spec, resizes_live
+from grus.model.profiles import Speed
 from grus.model.resources import GPU
 from grus.scheduling.allocation import within_reach
 from grus.scheduling.outlook import FIRST_SIZE, NEWS, Outlook
@@ -40,7 +40,7 @@ LONGEST = 3600.0
 """Seconds; a job that says that it stood still for longer is not believed."""
 SMOOTHING = 0.3
 """Weight of the newest measurement at a size against those before."""
-MOST_FINGERPRINTS = 1000
+MOST_MODELS = 1000
 
 
 class Cost(NamedTuple):
@@ -79,8 +79,8 @@ class _Pupil:
     told: Outlook | None = None
     cost: Cost = NOTHING_SEEN
 
-    def note(self, kind: str, sample: Sample) -> None:
-        """Take in a measurement."""
+    def note(self, kind: str, sample: Sample) -> bool:
+        """Take in a measurement; whether it is news."""
         key = (sample.nodes, sample.gpus)
         seen = self.seen.setdefault(kind, {})
         before = seen.get(key)
@@ -90,19 +90,18 @@ class _Pupil:
         seen[key] = sample
         known = self.profiles.get(kind, Profile())
         told = {(one.nodes, one.gpus): one for one in known.samples}
-        if key not in told or abs(told[key].step / sample.step - 1) > NEWS:
-            self.profiles[kind] = Profile(seen.values())
+        if key in told and abs(told[key].step / sample.step - 1) <= NEWS:
+            return False
+        self.profiles[kind] = Profile(seen.values())
+        return True
 
 
 class Learning:
-    """All jobs that report, and what their fingerprints have shown. Belongs to the loop's thread."""
+    """All jobs that report. Belongs to the loop's thread; what it teaches outlasts it in `profiles`."""
 
-    def __init__(self) -> None:
+    def __init__(self, profiles: Profiles | None = None) -> None:
         self._pupils: dict[JobId, _Pupil] = {}
-        self._history: OrderedDict[str, dict[str, Profile]] = OrderedDict()
-        """By fingerprint, then by type of GPU."""
-        self._costs: dict[str, Cost] = {}
-        """By fingerprint; of those that have a history."""
+        self._profiles = profiles or Profiles()
         self._models: dict[tuple[Sample, ...], StepModel] = {}
         self.per_node = 1
         """GPUs of the largest node."""
@@ -119,7 +118,8 @@ class Learning:
             return None
         pupil = self._pupils.setdefault(job.id, _Pupil())
         pupil.cost = Cost(_seconds(figures.get("stall")), _seconds(job.boot)).over(pupil.cost)
-        self._measure(pupil, job, step, said, figures)
+        if self._measure(pupil, job, step, said, figures):
+            self._teach(pupil, job, now)
         found = self._outlook(pupil, job, figures, now)
         if found is None or not found.is_news_to(pupil.told):
             return None
@@ -128,7 +128,7 @@ class Learning:
 
     def greet(self, job: Job) -> Outlook | None:
         """What is expected of a job that has just come, from others of its fingerprint."""
-        if not teaches(job.spec) or fingerprint(job.spec) not in self._history:
+        if not teaches(job.spec) or not self._before(job)[0]:
             return None
         pupil = self._pupils.setdefault(job.id, _Pupil())
         pupil.told = self._outlook(pupil, job, {}, job.submitted_at)
@@ -137,36 +137,44 @@ class Learning:
     def ended(self, job: Job) -> None:
         """Keep what a job has shown for the next of its fingerprint."""
         pupil = self._pupils.pop(job.id, None)
-        if pupil is None or not pupil.profiles:
-            return
-        name = fingerprint(job.spec)
-        known = self._history.setdefault(name, {})
-        self._history.move_to_end(name)
-        for kind, profile in pupil.profiles.items():
-            known.setdefault(kind, Profile()).merge(profile)
-        self._costs[name] = pupil.cost.over(self._costs.get(name, NOTHING_SEEN))
-        while len(self._history) > MOST_FINGERPRINTS:
-            forgotten, _ = self._history.popitem(last=False)
-            self._costs.pop(forgotten, None)
+        if pupil is not None and pupil.profiles:
+            self._teach(pupil, job, job.ended_at or 0.0)
+
+    def _teach(self, pupil: _Pupil, job: Job, now: float) -> None:
+        speeds = [
+            Speed(type=kind, nodes=one.nodes, gpus=one.gpus, local=one.local, step=one.step)
+            for kind, profile in pupil.profiles.items()
+            for one in profile.samples
+        ]
+        self._profiles.taught(job, speeds, pupil.cost.stall, pupil.cost.boot, now)
+
+    def _before(self, job: Job) -> tuple[dict[str, Profile], Cost]:
+        """What jobs of its fingerprint have shown: speeds by type of GPU, and what changes cost."""
+        known = self._profiles.of(job)
+        return (
+            ({}, NOTHING_SEEN) if known is None else (_by_type(known.speeds), Cost(known.stall, known.boot))
+        )
 
     def _measure(
         self, pupil: _Pupil, job: Job, step: float, said: Report, figures: Mapping[str, float]
-    ) -> None:
+    ) -> bool:
+        """Read a speed out of two reports, if they tell one; whether it is news."""
         look, at = pupil.look, said.at or 0.0
         life = (job.attempt, job.team or job.generation, said.word.team)
         # Until all have changed over, and those who leave are gone, steps of two sizes would be mixed.
         settled = said.word.team == job.team and (job.team or not any(seat.leaving for seat in job.seats))
         if look is None or look.life != life or step < look.step or not settled:
             pupil.look = _Look(life, step, at)
-            return
+            return False
         if at - look.at < SHORTEST_LOOK or step - look.step < FEWEST_STEPS:
-            return
+            return False
         gpus = size_of(job)
         nodes = len({seat.node for seat in at_work(job)})
         seconds = (at - look.at) / (step - look.step)
         pupil.look = _Look(life, step, at)
-        if (kind := self._kind(job)) is not None:
-            pupil.note(kind, Sample(nodes, gpus, _batch(figures) / gpus, seconds, 0.0))
+        kind = self._kind(job)
+        sample = Sample(nodes, gpus, _batch(figures) / gpus, seconds, 0.0)
+        return kind is not None and pupil.note(kind, sample)
 
     def _kind(self, job: Job) -> str | None:
         """The type of GPU that it runs on; None for a mixture, which says nothing of either."""
@@ -174,7 +182,8 @@ class Learning:
         return next(iter(kinds)) if len(kinds) == 1 else None
 
     def _outlook(self, pupil: _Pupil, job: Job, figures: Mapping[str, float], now: float) -> Outlook | None:
-        known = self._known(pupil, job)
+        before, costs = self._before(job)
+        known = _known(pupil, before)
         if not known:
             return None
         own = self._kind(job) if job.staying else None
@@ -186,7 +195,7 @@ class Learning:
         batch = _batch(figures)
         alone, *rest = self._seconds(known[kind], [each, *reach], batch)
         steps = _steps_left(figures)
-        cost = pupil.cost.over(self._costs.get(fingerprint(job.spec), NOTHING_SEEN))
+        cost = pupil.cost.over(costs)
         boot = BOOT if cost.boot is None else cost.boot
         stall = STALL if cost.stall is None else cost.stall
         return Outlook(
@@ -197,14 +206,6 @@ class Learning:
             boot=boot,
             types=self._types(known, [each], batch),
         )
-
-    def _known(self, pupil: _Pupil, job: Job) -> dict[str, Profile]:
-        """Its own measurements by type, and those of its fingerprint where it has none."""
-        before = self._history.get(fingerprint(job.spec), {})
-        return {
-            kind: pooled(pupil.profiles.get(kind, Profile()), before, kind)
-            for kind in sorted({*pupil.profiles, *before})
-        }
 
     def _types(
         self, known: Mapping[str, Profile], gpus: list[int], batch: float
@@ -218,12 +219,27 @@ class Learning:
         """Predicted seconds of a step of the same batch on so many GPUs, packed densely."""
         model = self._models.get(profile.samples)
         if model is None:
-            if len(self._models) >= MOST_FINGERPRINTS:
+            if len(self._models) >= MOST_MODELS:
                 self._models.clear()
             model = self._models[profile.samples] = fit(profile.samples)
         nodes = [nodes for nodes, _ in dense_shapes(gpus, max(1, self.per_node))]
         _, seconds = model.times(nodes, gpus, [batch / one for one in gpus])
         return [float(one) for one in seconds]
+
+
+def _known(pupil: _Pupil, before: Mapping[str, Profile]) -> dict[str, Profile]:
+    """Its own measurements by type, and those of its fingerprint where it has none."""
+    return {
+        kind: pooled(pupil.profiles.get(kind, Profile()), before, kind)
+        for kind in sorted({*pupil.profiles, *before})
+    }
+
+
+def _by_type(speeds: Iterable[Speed]) -> dict[str, Profile]:
+    found: dict[str, list[Sample]] = {}
+    for one in speeds:
+        found.setdefault(one.type, []).append(Sample(one.nodes, one.gpus, one.local, one.step, 0.0))
+    return {kind: Profile(samples) for kind, samples in found.items()}
 
 
 def teaches(spec: Spec) -> bool:
@@ -247,12 +263,6 @@ def size_of(job: Job) -> int:
 
 def _seconds(said: float | None) -> float | None:
     return said if said is not None and 0 <= said <= LONGEST else None
-
-
-def fingerprint(spec: Spec) -> str:
-    """Jobs that share it do the same kind of work: same program, roles and name."""
-    told = (spec.name, spec.run, spec.setup, [(role.name, role.run) for role in spec.request.roles])
-    return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
 
 
 def _batch(figures: Mapping[str, float]) -> float:

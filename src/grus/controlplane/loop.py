@@ -23,6 +23,7 @@ from grus.controlplane.lifecycle import Change
 from grus.controlplane.observe import Heard, Mailbox
 from grus.controlplane.picture import Picture
 from grus.controlplane.pool import with_cordons
+from grus.controlplane.profiles import Profiles
 from grus.controlplane.settings import Settings
 from grus.model.errors import Fenced, GrusError, NotFound
 from grus.model.identifiers import JobId
@@ -78,6 +79,7 @@ class ControlLoop:
         decide: Decide = cycle.decide,
         snapshot: Snapshot | None = None,
         tags: Tags = lambda _: {},
+        profiles: Profiles | None = None,
         on_stopped: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._store = store
@@ -89,7 +91,7 @@ class ControlLoop:
         self._on_stopped = on_stopped
         self._mailbox = Mailbox()
         self._lock = threading.RLock()
-        self._picture = Picture(store, settings, snapshot)
+        self._picture = Picture(store, settings, snapshot, profiles)
         self._audit = Audit(store, self._picture)
         self._hand = Hand(engine)
         self._retry: set[JobId] = set()

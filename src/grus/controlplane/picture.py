@@ -13,6 +13,7 @@ from grus.controlplane.dependencies import Dependencies
 from grus.controlplane.launching import Surroundings
 from grus.controlplane.learning import Learning
 from grus.controlplane.lifecycle import Limits, ending
+from grus.controlplane.profiles import Profiles
 from grus.controlplane.settings import Settings
 from grus.controlplane.timers import Timers
 from grus.model.cluster import Node
@@ -35,7 +36,13 @@ ORDER = {WorkerState.STARTING: 0, WorkerState.RUNNING: 1, WorkerState.ENDED: 2}
 class Picture:
     """All facts that a pass works on."""
 
-    def __init__(self, store: Store, settings: Settings, snapshot: Snapshot | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        snapshot: Snapshot | None = None,
+        profiles: Profiles | None = None,
+    ) -> None:
         self._settings = settings
         self._ended: dict[JobId, int] = {}
         self.snapshot = snapshot if snapshot is not None else Snapshot()
@@ -54,7 +61,7 @@ class Picture:
         """Jobs of whose predecessors one has ended."""
         self.undecided = True
         """Something happened since the last decision that could change it."""
-        self._learning = Learning()
+        self._learning = Learning(profiles)
         self._device_memory: dict[DeviceId, int] = {}
         self._users: dict[UserName, User] = {}
 

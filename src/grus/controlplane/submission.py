@@ -9,6 +9,7 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+from grus.api.job_spec import is_path
 from grus.api.wire import is_bundle, with_launch
 from grus.controlplane import access, code_snapshot
 from grus.controlplane.picture import Picture
@@ -139,7 +140,8 @@ class Submission:
             return replace(spec, snapshot=False)
         workdir = os.path.abspath(spec.workdir or ".")
         path = spec.checkpoint.path and os.path.join(workdir, spec.checkpoint.path)
-        return replace(spec, workdir=workdir, checkpoint=replace(spec.checkpoint, path=path))
+        data = tuple(os.path.join(workdir, one) if is_path(one) else one for one in spec.data)
+        return replace(spec, workdir=workdir, checkpoint=replace(spec.checkpoint, path=path), data=data)
 
     def _launch(self, spec: Spec) -> Launch:
         """One process if one node can have it all, else a worker a GPU; a range always has a worker a GPU."""

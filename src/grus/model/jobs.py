@@ -168,6 +168,8 @@ class Spec:
     env: tuple[tuple[str, str], ...] = ()
     workdir: str = ""
     snapshot: bool = False
+    data: tuple[str, ...] = ()
+    """What it works on: paths, or names. Only looked at, to tell the same work on new data from a repeat."""
     node_selector: tuple[tuple[str, str], ...] = ()
     affinity: Affinity = Affinity()
     image: str = ""

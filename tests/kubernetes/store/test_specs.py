@@ -43,6 +43,7 @@ JOBS: list[dict[str, Any]] = [
         "env": {"A": "1", "B": ""},
         "workdir": "/data/code",
         "snapshot": True,
+        "data": ["sets/one", "imagenet", "s3://bucket/x"],
         "node_selector": {"zone": "a"},
         "affinity": {"prefer": {"disk": "fast"}, "avoid_nodes": ["n9"]},
     },

@@ -38,6 +38,7 @@ def _rest(spec: Spec) -> Object:
         "env": dict(spec.env),
         "workdir": spec.workdir,
         "snapshot": spec.snapshot,
+        "data": list(spec.data),
         "node_selector": dict(spec.node_selector),
         "affinity": _affinity(spec.affinity),
         **_pods(spec),

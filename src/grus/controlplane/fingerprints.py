@@ -1,0 +1,166 @@
+"""By what jobs are recognised as the same work again: code, command, image and user.
+
+    program       command, setup, images and user: known as soon as the job is
+    code          what is in the workdir: read from the disk, and so never by a thread in a hurry
+    fingerprint   both
+
+Code is the source files of the workdir and whatever file the command names, by content. Results that a job
+leaves beside its source do not count, nor do hidden folders and installed packages. Data is looked at from
+outside only: names, sizes and times. Both stop at a bound, so that a folder of a million files costs no more
+than one of some thousands; the same folder gives the same digest all the same.
+"""
+
+import hashlib
+import os
+import shlex
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from grus.api.job_spec import is_bundle, is_path
+from grus.model.identifiers import UserName
+from grus.model.jobs import Spec
+
+SOURCE = frozenset(
+    {
+        *(".py", ".pyx", ".pyi", ".sh", ".bash", ".jl", ".r", ".lua", ".go", ".rs", ".java", ".scala"),
+        *(".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp"),
+    }
+)
+"""Endings of files that people write and jobs do not."""
+SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "build", "dist"})
+MOST_SOURCES = 2000
+MOST_SOURCE_BYTES = 16 << 20
+"""Of all files together; beyond that a file counts with its name and size."""
+MOST_SEEN = 20_000
+"""Entries of folders that are looked at, for source or for data."""
+LENGTH = 16
+"""Letters of a digest: enough for a pool's lifetime of different jobs, and short enough to be typed."""
+
+
+def program(spec: Spec, user: UserName) -> str:
+    """The same for jobs that do the same for the same user, whatever their code, size and name."""
+    roles = [(role.name, role.run, role.image) for role in spec.request.roles]
+    return _short((user, spec.image, spec.run, spec.setup, roles))
+
+
+def fingerprint(program: str, code: str) -> str:
+    return _short((program, code))
+
+
+def command_words(spec: Spec) -> str:
+    """The command as people wrote it."""
+    commands = [spec.run, *(role.run for role in spec.request.roles)]
+    first = next((argv for argv in commands if argv), ())
+    return first[2] if first[:2] == ("/bin/sh", "-c") and len(first) == 3 else shlex.join(first)
+
+
+def code_digest(spec: Spec, *, containers: bool) -> str:
+    """Of the code that the job would run if it started now. Reads the disk; never raises for what is there.
+
+    Where workers are containers, code is in the image or in a bundle that is named by its content.
+    """
+    if containers or is_bundle(spec.workdir):
+        return _short(spec.workdir)
+    root = Path(spec.workdir)
+    names = sorted({*_sources(root), *_named(spec)})
+    digest = hashlib.sha256()
+    left = MOST_SOURCE_BYTES
+    for name in names[:MOST_SOURCES]:
+        content = _content(root / name, left)
+        if content is not None:
+            left -= len(content)
+            digest.update(f"{name}\0{len(content)}\0".encode(errors="surrogateescape"))
+            digest.update(content)
+    return digest.hexdigest()[:LENGTH]
+
+
+def data_digest(data: Iterable[str], *, containers: bool) -> str:
+    """Of what a job says that it works on, as it is now; empty for a job that says nothing."""
+    given = sorted(set(data))
+    if not given:
+        return ""
+    return _short([(name, () if containers or not is_path(name) else _outside(Path(name))) for name in given])
+
+
+def _short(told: object) -> str:
+    return hashlib.sha256(repr(told).encode(errors="surrogatepass")).hexdigest()[:LENGTH]
+
+
+def _sources(root: Path) -> Iterator[str]:
+    """Source files below a folder, relative to it."""
+    for folder, name in _walk(root):
+        if os.path.splitext(name)[1].lower() in SOURCE:
+            yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def _named(spec: Spec) -> Iterator[str]:
+    """Words of the command that may be files of the workdir: a configuration, for one."""
+    for argv in (spec.run, *(role.run for role in spec.request.roles), spec.setup):
+        for part in argv:
+            for word in _words(part):
+                path = word.partition("=")[2] or word
+                if path and not os.path.isabs(path) and ".." not in path.split("/"):
+                    yield os.path.normpath(path)
+
+
+def _words(part: str) -> list[str]:
+    """Of an argument that may be a whole command line."""
+    try:
+        return shlex.split(part)
+    except ValueError:
+        return part.split()
+
+
+def _walk(root: Path) -> Iterator[tuple[str, str]]:
+    """Folder and name of each file below, in an order of its own content; up to the bound."""
+    seen = 0
+    for folder, folders, files in os.walk(root, followlinks=False):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in SKIPPED)
+        for name in sorted(files):
+            seen += 1
+            if seen > MOST_SEEN:
+                return
+            yield folder, name
+        seen += len(folders)
+        if seen > MOST_SEEN:
+            return
+
+
+def _content(path: Path, most: int) -> bytes | None:
+    """Of a regular file; its size where it is too long, None where it is none or may not be read."""
+    try:
+        # Never waits for the other end of a pipe, and never follows a link to a place outside.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        if status.st_size > most:
+            return f"{status.st_size} bytes".encode()
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(most)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _outside(path: Path) -> tuple[object, ...]:
+    """Names, sizes and times of what is there."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    if not stat.S_ISDIR(status.st_mode):
+        return (status.st_size, status.st_mtime_ns)
+    found: list[object] = []
+    for folder, name in _walk(path):
+        try:
+            one = os.stat(os.path.join(folder, name), follow_symlinks=False)
+        except OSError:
+            continue
+        found.append((os.path.relpath(os.path.join(folder, name), path), one.st_size, one.st_mtime_ns))
+    return tuple(found)
