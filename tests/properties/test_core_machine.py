@@ -2,7 +2,8 @@
 
 Every step of every history checks what `tests.scheduling.invariants` says: no over-allocation, gangs whole,
 limits and reserved kept, never-preempted work inside quota, one decision per job, the snapshot left as it
-was, the same bytes in any order, no swapping, and nobody inside quota left waiting.
+was, the same bytes in any order, no swapping, and nobody inside quota left waiting. Jobs may be recognised:
+then those who have to make room may finish their epochs first, for a bounded time.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from grus.model.identifiers import JobId
 from grus.model.jobs import Desired, Job, Phase
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU
+from grus.model.tags import Kind, Tag
 from grus.scheduling.fitting import never_fits
 from tests.properties.core_strategies import jobs, pools, size_of, trees
 from tests.properties.profiles import profile
@@ -86,6 +88,27 @@ class CoreMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def save(self, data: st.DataObject) -> None:
         self.world.saved(self.one_of(data, self.steady()).id)
+
+    @precondition(lambda self: self.steady())
+    @rule(
+        data=st.data(),
+        period=st.sampled_from([None, 8.0, 30.0, 70.0, 500.0]),
+        since=st.floats(0.0, 1.0),
+        hung=st.sampled_from([False, False, False, True]),
+    )
+    def recognise(self, data: st.DataObject, period: float | None, since: float, hung: bool) -> None:
+        """Somebody recognises the rhythm of a job, or that it hangs, or does not vouch for it any more."""
+        now = self.world.now
+        tag = Tag(
+            kind=Kind.TRAINING,
+            at=now,
+            expires=now + 1e6,
+            period=period,
+            boundary=None if period is None else now - since * period,
+            hung_since=now if hung else None,
+        )
+        nobody = period is None and not hung
+        self.world.note(self.one_of(data, self.steady()).id, None if nobody else tag)
 
     @precondition(lambda self: self.alive())
     @rule(data=st.data())

@@ -20,6 +20,7 @@ from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decision, Decisions, Pause, Requeue, Resize, Start
 from grus.scheduling.outlook import Outlook
 from grus.scheduling.policies import GRUS, Policy
+from grus.scheduling.rhythm import LONGEST_WAIT
 from grus.scheduling.snapshot import Snapshot
 from tests.scheduling import invariants, reference
 from tests.scheduling.builders import a_job, a_pool, a_queue, lose, with_device
@@ -175,7 +176,11 @@ class World:
     def settle(self) -> "World":
         """Carry out what is decided until nothing more happens; the time moves only by what effects take."""
         for _ in range(40 + 12 * len(self.jobs)):
-            if self.step().actions:
+            decided = self.step()
+            if decided.actions:
+                continue
+            if decided.put_off and self.wake_at is not None:
+                self._move_to(min([self.wake_at, *(due for due, *_ in self._timers)]))
                 continue
             if not self._timers:
                 self._rest()
@@ -211,6 +216,7 @@ class World:
         wrong = invariants.of_step(before, decisions, self.facts())
         assert not wrong, "\n".join([*wrong, f"now {self.now}", self._told()])
         self._bounded(len(decisions.actions))
+        self._waits_not_too_long(decisions)
         return decisions
 
     def anew(self) -> Snapshot:
@@ -359,6 +365,14 @@ class World:
         self._actions_since_event += actions
         most = 20 + 8 * len(self.jobs)
         assert self._actions_since_event <= most, f"too many decisions without an event: {self._told()}"
+
+    def _waits_not_too_long(self, decisions: Decisions) -> None:
+        """Nobody is let finish an epoch for one that has waited longer than the bound."""
+        if decisions.put_off:
+            since = max(self.jobs[JobId(name)].submitted_at for name in self.waiting())
+            assert self.now <= since + LONGEST_WAIT, f"{decisions.put_off} put off: {self._told()}"
+            assert self.wake_at is not None
+            assert self.wake_at <= since + LONGEST_WAIT, f"{decisions.put_off} put off: {self._told()}"
 
     def _rest(self) -> None:
         """At rest: the allocation must be a new one since the last event, and nobody inside quota waits."""

@@ -7,7 +7,7 @@ from grus.controlplane.loop import ControlLoop, Decide
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase, Seat
 from grus.scheduling import cycle
-from grus.scheduling.decisions import Decision, Pause, Resize, Start
+from grus.scheduling.decisions import Decision, Decisions, Pause, Resize, Start
 from grus.scheduling.explain import explain
 from grus.scheduling.snapshot import Snapshot
 
@@ -33,7 +33,12 @@ class Plan:
     foreseen: Expectation | None = None
 
 
-def plan(loop: ControlLoop, job: Job, blocked: str, now: float, decide: Decide = cycle.decide) -> Plan:
+def _at_once(snapshot: Snapshot, now: float) -> Decisions:
+    """What is decided when nobody is let finish an epoch: who will have to give way in the end."""
+    return cycle.decide(snapshot, now, patient=False)
+
+
+def plan(loop: ControlLoop, job: Job, blocked: str, now: float, decide: Decide = _at_once) -> Plan:
     """Decide with the job and without it; the difference is what it changes."""
     with loop.snapshot() as snapshot:
         without = {_key(action) for action in decide(snapshot, now).actions}

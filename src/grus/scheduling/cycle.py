@@ -22,6 +22,7 @@ from grus.scheduling.ordering import Group, Key, RequestClass, Turn, giving_key
 from grus.scheduling.preemption import make_room
 from grus.scheduling.quota import UNLIMITED, QueueNode
 from grus.scheduling.reservation import Reservation, due_at, passes
+from grus.scheduling.rhythm import wait_until
 from grus.scheduling.rights import MINIMUM_RUN, PATIENCE, Asking, Piece, inside, may_take
 from grus.scheduling.shapes import Shape
 from grus.scheduling.snapshot import Entry, Settled, Snapshot
@@ -32,12 +33,13 @@ from grus.scheduling.types import preferred_shapes
 from grus.scheduling.victims import finds_victim, shrink_step
 
 
-def decide(snapshot: Snapshot, now: float) -> Decisions:
-    """What to do next. The snapshot is left as it was."""
+def decide(snapshot: Snapshot, now: float, *, patient: bool = True) -> Decisions:
+    """What to do next. The snapshot is left as it was. Without `patient` nobody waits for others' epochs to
+    end: to see what will come of it."""
     snapshot.advance(now)
     if snapshot.still_settled(now) and snapshot.settled is not None:
         return Decisions(wake_at=snapshot.settled.wake_at)
-    cycle = Cycle(snapshot, now)
+    cycle = Cycle(snapshot, now, patient=patient)
     requeued = cycle.requeue_broken()  # 1. health: unhealthy devices take no work
     cycle.obey_sizes()
     cycle.share()
@@ -83,8 +85,9 @@ class Victim(NamedTuple):
 class Cycle:
     """What one decision has tried so far."""
 
-    def __init__(self, snapshot: Snapshot, now: float) -> None:
+    def __init__(self, snapshot: Snapshot, now: float, *, patient: bool = True) -> None:
         snapshot.advance(now)
+        self._patient = patient
         self.snapshot = snapshot
         self.now = now
         self.pool = snapshot.pool
@@ -103,6 +106,8 @@ class Cycle:
         self.blocked: dict[Group, str] = {}
         """One reason for each group of equal requests that was tried in vain."""
         self.victims: dict[Entry, Victim] = {}
+        self.put_off: dict[Entry, float] = {}
+        """Victims that are let finish their epochs first, and until when."""
         self.backfills: dict[Entry, float] = {}
         self.reservation: Reservation | None = None
         self._no_place: dict[Shape, tuple[int, str]] = {}
@@ -463,6 +468,17 @@ class Cycle:
         """Decide again then."""
         if self.wake_at is None or at < self.wake_at:
             self.wake_at = at
+
+    def wait_until(self, asking: Asking) -> float:
+        """How long a request lets others finish their epochs before they have to make room."""
+        return wait_until(asking, self.now) if self._patient else self.now
+
+    def put_off_victims(self, taken: list[Piece], until: float) -> None:
+        """Let these go on until then. Only if all of them give up everything, and to nobody else: what they
+        leave would lie idle, or another would wait for it in vain."""
+        if until > self.now and not any(p.entry.places or p.entry in self.victims for p in taken):
+            self.put_off |= {piece.entry: until for piece in taken}
+            self.wake(until)
 
     def note_victims(self, preemptor: Entry, taken: Iterable[Piece], moved: bool = False) -> None:
         self.newcomers.append(preemptor)

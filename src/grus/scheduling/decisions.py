@@ -56,6 +56,8 @@ class Decisions:
     actions: tuple[Decision, ...] = ()
     wake_at: float | None = None
     """Decide again then, even if nothing happens: a guard, a back-off or a reservation runs out."""
+    put_off: tuple[JobId, ...] = ()
+    """Jobs that will have to make room, but are let finish their epochs first; in order of their ids."""
 
 
 def new_seats(job: Job, wanted: tuple[Seat, ...], generation: int) -> tuple[Seat, ...]:

@@ -20,7 +20,7 @@ def difference(cycle: "Cycle", requeued: "list[Entry]") -> Decisions:
     taking: list[Decision] = []
     gone = set(requeued)
     for entry, before in cycle.transaction.touched.items():
-        if entry in gone:
+        if entry in gone or entry in cycle.put_off:
             continue
         decision = _change(cycle, entry, before)
         if isinstance(decision, Pause) or (
@@ -29,7 +29,8 @@ def difference(cycle: "Cycle", requeued: "list[Entry]") -> Decisions:
             giving.append(decision)
         elif decision is not None:
             taking.append(decision)
-    return Decisions(tuple(giving + taking), cycle.wake_at)
+    put_off = tuple(sorted(entry.id for entry in cycle.put_off))
+    return Decisions(tuple(giving + taking), cycle.wake_at, put_off)
 
 
 def _change(cycle: "Cycle", entry: "Entry", before: Before) -> Decision | None:
@@ -43,7 +44,7 @@ def _change(cycle: "Cycle", entry: "Entry", before: Before) -> Decision | None:
     preemptor = None if victim is None else victim.preemptor.id
     kept = [place for place in before.places if place in set(settled)]
     if not kept:
-        return Pause(entry.id, paused_reason(entry, victim), preemptor)
+        return Pause(entry.id, paused_reason(entry, victim, cycle.now), preemptor)
     added = [place for place in settled if place not in set(before.places)]
     if len(kept) == len(before.places) and not added:
         return None

@@ -71,9 +71,10 @@ def explain(snapshot: Snapshot, job: JobId, now: float) -> Explanation:
     planned = bool(entry.places)
     code = "" if planned else _code(cycle, entry)
     leaving = sorted({other.id for other in cycle.victims} | set(snapshot.going))
+    put_off = {other.id: at - now for other, at in cycle.put_off.items()}
     cycle.close()
     if planned:
-        return _leaving_first(snapshot, entry, leaving)
+        return _leaving_first(snapshot, entry, leaving, put_off)
     sentence = _sentence(snapshot, entry, code)
     fix = _cheapest(snapshot, entry, now)
     return Explanation(code, sentence, _holders(snapshot, entry, code), _say(snapshot, entry, fix), fix)
@@ -110,11 +111,16 @@ def _not_in_line(entry: Entry, now: float) -> Explanation:
     return Explanation(job.phase.value, job.reason or f"it is {job.phase.value}")
 
 
-def _leaving_first(snapshot: Snapshot, entry: Entry, leaving: list[JobId]) -> Explanation:
+def _leaving_first(
+    snapshot: Snapshot, entry: Entry, leaving: list[JobId], put_off: dict[JobId, float]
+) -> Explanation:
     held = tuple((job, snapshot.entries[job].job.held) for job in leaving if job in snapshot.entries)
     names = ", ".join(snapshot.entries[job].job.spec.name for job, _ in held) or "its seats"
     need = gpus(entry.shape.minimum)
     sentence = f"its {need} GPUs are chosen; it starts when {names} has left them"
+    for job, wait in sorted(put_off.items()):
+        name = snapshot.entries[job].job.spec.name
+        sentence += f"; {name} is let finish its epoch first, for another {wait:.0f} s"
     return Explanation("waiting for others to leave", sentence, held)
 
 
@@ -275,7 +281,7 @@ def _played_starts(snapshot: Snapshot, job: Job, now: float) -> bool:
     last_starts = [(node, node.last_start) for node in snapshot.tree.by_name.values()]
     started = False
     for _ in range(ROUNDS):
-        actions = decide(snapshot, now).actions
+        actions = decide(snapshot, now, patient=False).actions
         started = any(isinstance(action, Start) and action.job == job.id for action in actions)
         if started or not actions:
             break

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from grus.model.resources import GPU
 from grus.scheduling.gang import PLANNED, Place
 from grus.scheduling.quota import QueueNode
+from grus.scheduling.rhythm import moment
 from grus.scheduling.rights import Asking, Piece, has_own, inside, victims_of
 from grus.scheduling.snapshot import Entry
 from grus.scheduling.topology import SOON, NodeState
@@ -141,6 +142,8 @@ def _take_and_seat(cycle: "Cycle", asking: Asking, pieces: Iterator[Piece]) -> b
         if found is not None:
             found = _return_unneeded(cycle, asking, taken, found, mark)
             transaction.seat(asking.entry, tuple(found), now=False)
+            at = moment(asking.amount, taken, cycle.now, cycle.wait_until(asking))
+            cycle.put_off_victims(taken, at)
             cycle.note_victims(asking.entry, taken)
             return True
     transaction.undo(start)

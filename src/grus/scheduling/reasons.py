@@ -4,7 +4,11 @@ from typing import TYPE_CHECKING
 
 from grus.model.queues import gpus
 from grus.model.resources import GPU
+from grus.scheduling.rhythm import hung, phase
 from grus.scheduling.topology import SOON
+
+NEAR = 1.0
+"""Seconds after the beginning of an epoch in which nothing of it is lost worth mentioning."""
 
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Victim
@@ -25,8 +29,23 @@ def started_reason(entry: "Entry") -> str:
     return f"{where}: over quota on idle GPUs ({queue.name} now holds {gpus(held)}, quota {gpus(quota)})"
 
 
-def paused_reason(entry: "Entry", victim: "Victim | None") -> str:
-    """For whom it has to go."""
+def paused_reason(entry: "Entry", victim: "Victim | None", now: float) -> str:
+    """For whom it has to go, and what it loses as far as its rhythm is known."""
+    return _for_whom(entry, victim) + _by_rhythm(entry, now)
+
+
+def _by_rhythm(entry: "Entry", now: float) -> str:
+    if hung(entry.tag, now):
+        return "; it had hung and loses nothing"
+    found = phase(entry.tag, now)
+    if found is None:
+        return ""
+    if found.since <= NEAR:
+        return f"; it goes at the end of an epoch (one every {found.period:.0f} s)"
+    return f"; it is {found.since:.0f} s into an epoch of {found.period:.0f} s"
+
+
+def _for_whom(entry: "Entry", victim: "Victim | None") -> str:
     if victim is None:
         return "paused to make room"
     by = victim.preemptor

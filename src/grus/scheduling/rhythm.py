@@ -1,11 +1,28 @@
-"""What a decision makes of a job's tag: when its next period begins, and what a change of the tag matters.
+"""What a decision makes of a job's tag: what it would lose by being paused, and when it loses least.
 
-A tag reaches the snapshot only when it differs by something that a decision looks at (`is_news`), and says
-nothing once it has expired. Pure functions of values.
+A training that saves at the end of each epoch loses what it did since the last one began. So among equals the
+one nearest to a boundary gives way, and if its boundary is ahead and near it is let get there: it computes
+meanwhile, only the one that it makes room for waits, and never longer than `LONGEST_WAIT` from when that one
+began to. A tag reaches the snapshot only when it differs by something that a decision looks at (`is_news`).
+Pure functions of values.
 """
 
-from grus.model.tags import Tag
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
+from grus.model.tags import Kind, Tag
+
+if TYPE_CHECKING:
+    from grus.scheduling.rights import Asking, Piece
+    from grus.scheduling.snapshot import Entry
+
+LONGEST_WAIT = 60.0
+"""Seconds from when a request began to wait in which it lets others finish their epochs; of the order of the
+grace that a pause takes anyway, and of the minimum run time."""
+SHORTEST = 5.0
+"""Seconds: shorter periods are left to the pause itself, in which a worker finishes its step."""
+AT_IT = 0.5
+"""Seconds before a boundary that count as being at it: waking up takes its time."""
 PERIOD_NEWS = 0.1
 """Part of a period by which its length, or the moment of its next beginning, must differ to be told again."""
 MEMORY_NEWS = 0.05
@@ -14,6 +31,84 @@ USE_NEWS = 0.1
 """By how much utilisation (0 to 1) must differ."""
 LASTING = 1e12
 """`expires` of a tag in the snapshot: whoever told it takes it back, since time alone tells nobody."""
+
+
+class Phase(NamedTuple):
+    """Where in its period a job is, in seconds."""
+
+    since: float
+    """Since its period began: what it would lose if it saves at each boundary."""
+    ahead: float
+    """Until the next one begins."""
+
+    @property
+    def period(self) -> float:
+        return self.since + self.ahead
+
+    def lost(self, wait: float) -> float:
+        """What it would lose if it were paused after so many seconds."""
+        return self.since + wait if wait < self.ahead else (wait - self.ahead) % self.period
+
+
+def phase(tag: Tag | None, now: float) -> Phase | None:
+    """Where a training is in its epoch; None where that is not known, or epochs are too short to matter."""
+    if tag is None or tag.kind not in (Kind.TRAINING, Kind.RETRAINING) or hung(tag, now) or not tag.live(now):
+        return None
+    if tag.period is None or tag.boundary is None or tag.period < SHORTEST:
+        return None
+    since = (now - tag.boundary) % tag.period
+    return Phase(0.0, tag.period) if tag.period - since < AT_IT else Phase(since, tag.period - since)
+
+
+def hung(tag: Tag | None, now: float) -> bool:
+    """Whether it makes no progress though it holds its GPUs."""
+    return tag is not None and tag.hung_since is not None and tag.live(now)
+
+
+def safe_since(entry: "Entry", now: float, until: float) -> float:
+    """Up to which moment a job's work is safe if it gives way at its best moment between now and `until`; the
+    seconds that the other would wait for that moment count like lost ones."""
+    if hung(entry.tag, now):
+        return now
+    found = phase(entry.tag, now)
+    if found is None or not saves(entry):
+        return entry.saved_at
+    wait = found.ahead if now + found.ahead <= until else found.since
+    return max(entry.saved_at, now - min(found.since, wait))
+
+
+def saves(entry: "Entry") -> bool:
+    """Whether the job is known to save its work: else an epoch that has ended is no less lost than others."""
+    return bool(entry.job.spec.checkpoint.path) or entry.job.saved_at is not None
+
+
+def wait_until(asking: "Asking", now: float) -> float:
+    """How long a request lets others finish their epochs. Growth does not, nor does what is never preempted:
+    there somebody waits in person."""
+    if not asking.minimum or asking.entry.never:
+        return now
+    job = asking.entry.job
+    return max(now, max(job.submitted_at, job.ended_at or 0.0) + LONGEST_WAIT)
+
+
+def moment(amount: int, taken: "Iterable[Piece]", now: float, until: float) -> float:
+    """When all of these should give way to one that asks for that much: the GPU-seconds that they lose and
+    that it waits together are least. The later moments are beginnings of epochs, so time alone never puts it
+    off: what was best stays so until it comes."""
+    held: dict[Entry, int] = {}
+    for piece in taken:
+        held[piece.entry] = held.get(piece.entry, 0) + piece.amount
+    known = [(gpus, found) for entry, gpus in held.items() if (found := phase(entry.tag, now)) is not None]
+    waiting = amount + sum(held.values()) - sum(gpus for gpus, _ in known)
+
+    def cost(wait: float) -> tuple[float, float]:
+        return waiting * wait + sum(gpus * found.lost(wait) for gpus, found in known), wait
+
+    waits = [found.ahead for _, found in known if now + found.ahead <= until]
+    return now + min([0.0, *waits], key=cost)
+
+
+# ------------------------------------------------------------------------------------------------- news
 
 
 def is_news(told: Tag | None, tag: Tag | None, now: float) -> bool:

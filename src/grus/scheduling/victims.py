@@ -1,7 +1,8 @@
 """What can be taken, piece by piece, in the order in which it is taken.
 
 Generators yield against the tentative state: every piece taken changes who may be asked next. Inside a victim
-queue surplus of elastic jobs goes first, then the lowest priority, then the least lost work.
+queue surplus of elastic jobs goes first, then the lowest priority, then the least lost work: by the last
+checkpoint, and by the rhythm of its epochs where that was recognised.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from grus.scheduling.gang import Place
 from grus.scheduling.quota import UNLIMITED, QueueNode
+from grus.scheduling.rhythm import safe_since
 from grus.scheduling.rights import Asking, Piece, fair_bound, inside, may_reclaim, parting, victims_of
 from grus.scheduling.snapshot import Entry
 from grus.scheduling.topology import SOON
@@ -53,13 +55,16 @@ def shrink_step(entry: Entry) -> tuple[Place, ...]:
     return tuple(mine[lower:])
 
 
-def minima_pieces(entries: Iterable[Entry], nodes: int) -> Iterator[Piece]:
-    """Whole jobs: lowest priority, then least lost work, then the youngest; never-preempted ones never."""
-    order = sorted(
-        (entry for entry in entries if not entry.never and entry.running),
-        key=lambda entry: (entry.priority, -entry.saved_at, -entry.age[0], entry.id),
-    )
-    for entry in order:
+def minima_pieces(entries: Iterable[Entry], nodes: int, now: float, until: float) -> Iterator[Piece]:
+    """Whole jobs: lowest priority, then least lost work, then the youngest; never-preempted ones never.
+    `until`: how long they may be let finish their epochs."""
+
+    def order(entry: Entry) -> tuple[int, float, float, str]:
+        safe = entry.saved_at if entry.tag is None else safe_since(entry, now, until)
+        return (entry.priority, -safe, -entry.age[0], entry.id)
+
+    takeable = sorted((entry for entry in entries if not entry.never and entry.running), key=order)
+    for entry in takeable:
         if entry.running and any(place.node.bit & nodes for place in entry.places):
             yield Piece(entry, entry.places, False)
 
@@ -159,7 +164,7 @@ def _branch_pieces(cycle: "Cycle", asking: Asking, leaves: list[QueueNode], node
     if not (asking.owed and inside(mine, asking, cycle.pool)):
         most = fair_bound(mine, theirs, asking.amount)
         minima = [entry for entry in minima if entry.held <= most]
-    for piece in minima_pieces(minima, nodes):
+    for piece in minima_pieces(minima, nodes, cycle.now, cycle.wait_until(asking)):
         if may_reclaim(cycle, asking, piece):
             yield piece
 
@@ -182,7 +187,8 @@ def own_pieces(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
     entitled = asking.entitled or asking.entry.never
     # What is inside quota, here or in a branch above, would come back at once: left alone if over quota.
     running = queue.running.values() if entitled else cached_over_minima(queue)
-    for piece in minima_pieces([entry for entry in running if entry.priority < priority], nodes):
+    lower = [entry for entry in running if entry.priority < priority]
+    for piece in minima_pieces(lower, nodes, cycle.now, cycle.wait_until(asking)):
         if entitled or (all(node.over() for node in queue.path[1:]) and not cycle.guarded(piece.entry)):
             yield piece
 
@@ -190,7 +196,7 @@ def own_pieces(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
 def late_backfills(cycle: "Cycle", nodes: int) -> Iterator[Piece]:
     """Jobs that were let past a reservation which is due now."""
     late = [e for e in cycle.snapshot.backfilled.values() if (e.backfill_until or 0.0) <= cycle.now]
-    yield from minima_pieces(late, nodes)
+    yield from minima_pieces(late, nodes, cycle.now, cycle.now)
 
 
 def reclaim_then_own(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
