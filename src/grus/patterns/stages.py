@@ -1,0 +1,91 @@
+"""Where in its life a training is: start-up, training, evaluation, or standing still to save.
+
+Inside a period stages are told only where they last: the tag of a training whose epochs take a few seconds
+says training all the time.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grus.model.tags import Stage
+from grus.patterns.activity import QUIET
+
+Floats = NDArray[np.float64]
+
+SHORTEST_PERIOD = 30.0
+"""Seconds; stages within shorter periods are not told apart."""
+LOW = 0.5
+"""Part of its usual activity below which a training stands still, or nearly."""
+WRITING = 1e6
+"""Bytes a second to disk that may be a checkpoint."""
+APART = 4.0
+"""How far two levels of activity must lie apart, in sizes of their own noise."""
+RARE = (0.05, 0.4)
+"""Part of the time that evaluation takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What a training does right now, and what is usual for it."""
+
+    begun: bool
+    """It has done steps, or shows a rhythm."""
+    period: float | None = None
+    now: float = 0.0
+    """Activity of the last seconds."""
+    usual: float = 0.0
+    """Activity while it is busy."""
+    levels: tuple[float, float] | None = None
+    """Of training and of what else it regularly does, if there are two."""
+    writes: float | None = None
+    """Bytes a second to disk in the last seconds; None where that is not measured."""
+    steps_rest: bool = False
+    """It reports steps, and has not advanced for longer than usual (though not for so long that it hangs)."""
+
+
+def stage(scene: Scene) -> Stage:
+    if not scene.begun:
+        return Stage.START_UP
+    if scene.period is not None and scene.period < SHORTEST_PERIOD:
+        return Stage.TRAINING
+    if scene.writes is not None and scene.writes >= WRITING and scene.now < LOW * scene.usual:
+        return Stage.CHECKPOINT
+    if scene.steps_rest and scene.now > QUIET:
+        return Stage.EVALUATION
+    if scene.levels is not None and scene.now > QUIET:
+        training, other = scene.levels
+        if abs(scene.now - other) < abs(scene.now - training):
+            return Stage.EVALUATION
+    return Stage.TRAINING
+
+
+def usual(values: Floats) -> float:
+    """Activity while it is busy: the median of what is not quiet; 0 if it never was."""
+    busy = values[values > QUIET]
+    return float(np.median(busy)) if len(busy) else 0.0
+
+
+def levels(values: Floats) -> tuple[float, float] | None:
+    """The two levels between which busy activity goes to and fro, the more frequent one first."""
+    busy = np.sort(values[values > QUIET])
+    if len(busy) < 20:
+        return None
+    cut = _cut(busy)
+    low, high = busy[:cut], busy[cut:]
+    rare = min(len(low), len(high)) / len(busy)
+    noise = max(float(low.std()), float(high.std()), QUIET)
+    if not RARE[0] <= rare <= RARE[1] or float(high.mean() - low.mean()) < APART * noise:
+        return None
+    first, second = float(low.mean()), float(high.mean())
+    return (first, second) if len(low) > len(high) else (second, first)
+
+
+def _cut(ordered: Floats) -> int:
+    """Where to part sorted values so that both sides are as much alike in themselves as can be (Otsu)."""
+    count = len(ordered)
+    sums = np.cumsum(ordered)
+    left = np.arange(1, count)
+    apart = sums[:-1] / left - (sums[-1] - sums[:-1]) / (count - left)
+    return 1 + int(np.argmax(apart**2 * left * (count - left)))
