@@ -73,9 +73,7 @@ def at_work(utilisations: Sequence[float]) -> int:
 
 
 def _sentence(fewer: Use, more: Use, speedup: float | None, efficiency: float | None) -> str:
-    use = (
-        f"each GPU is {more.utilisation:.0%} busy with {more.gpus}, {fewer.utilisation:.0%} with {fewer.gpus}"
-    )
+    use = f"a GPU is {more.utilisation:.0%} busy with {more.gpus}, {fewer.utilisation:.0%} with {fewer.gpus}"
     if speedup is None or efficiency is None:
         idle = fewer.utilisation - more.utilisation > MUCH
         return f"{use}: more GPUs wait more" if idle else f"{use}: about as busy"

@@ -1,0 +1,171 @@
+"""Hangs: a job that holds its GPUs, has not ended, and does not get on.
+
+Told by evidence only, and against what is usual for the very job:
+
+- it reported steps, and they have stopped: sooner where its activity is gone as well, or has become flat (a
+  spin, a collective call that waits for a lost peer: utilisation high, power low), later where it looks busy
+  as ever (it may evaluate);
+- it never reported, but had a rhythm, and that has given way to quiet or to flat activity for several
+  periods.
+
+A job that never reported and never had a rhythm is idle or unknown, not hung. Whoever writes to disk saves.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+FEWEST = 3
+"""Advances of a job's steps before their pace is known."""
+KEPT = 20
+"""Advances whose pace is remembered."""
+SOON = (30.0, 4.0)
+"""Seconds, and times the longest pause between two advances, where telemetry says the same."""
+LATE = (60.0, 8.0)
+"""The same where it says nothing."""
+LONGEST = 7200.0
+PERIODS = 4.0
+"""Periods without a rhythm that are evidence by themselves."""
+FLAT = 0.33
+"""Part of its usual spread that flat activity has at most, …"""
+LEAST_SPREAD = 0.05
+"""… if that spread was more than this: what was always flat tells nothing by being so."""
+POWER = 0.75
+"""Part of its usual power that is low."""
+SPANS = (20, 30, 45, 60, 90, 120, 180, 240, 360, 480)
+"""Bins over which flatness is looked for."""
+
+
+class Steps:
+    """How the steps of one job advance, as it reports them. Bounded: `KEPT` numbers."""
+
+    def __init__(self) -> None:
+        self.step: float | None = None
+        self.advanced_at: float | None = None
+        """When it was last seen to get on; its first report counts."""
+        self._pauses: deque[float] = deque(maxlen=KEPT)
+
+    def hear(self, step: float, at: float) -> bool:
+        """Take a report; whether it tells of an advance. A step below the last one is a new beginning."""
+        if self.step == step or (self.advanced_at is not None and at <= self.advanced_at):
+            return False
+        # The first advance may have had to wait for compilation and data: it says nothing of the pace.
+        if self.advanced_at is not None and self.step is not None and step > self.step > 0:
+            self._pauses.append(at - self.advanced_at)
+        self.step, self.advanced_at = step, at
+        return True
+
+    @property
+    def known(self) -> bool:
+        """Whether its pace is."""
+        return len(self._pauses) >= FEWEST
+
+    @property
+    def longest_pause(self) -> float:
+        """Seconds between two advances."""
+        return max(self._pauses, default=0.0)
+
+    def still_for(self, now: float) -> float:
+        """Seconds without an advance; 0 before the first report."""
+        return 0.0 if self.advanced_at is None else max(0.0, now - self.advanced_at)
+
+    def advances(self, now: float) -> bool:
+        """Whether it gets on, by its own word: not too long ago for its pace."""
+        if self.advanced_at is None or self.step is None or self.step <= 0:
+            return False
+        return self.still_for(now) <= _patience(LATE, self.longest_pause)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What telemetry says of a job's progress."""
+
+    quiet_for: float = 0.0
+    """Seconds in which nothing happens on any of its GPUs."""
+    flat_for: float = 0.0
+    """Seconds in which activity is flat, unlike before."""
+    power_low: bool | None = None
+    """Whether it takes much less power than before; None where that is not measured."""
+    period: float | None = None
+    """Seconds of the rhythm that it has, or had last; or that earlier runs of it had."""
+    beating: bool = False
+    """Whether that rhythm is there now."""
+    writing: bool = False
+    """It writes to disk: it saves."""
+    interactive: bool = False
+    """Somebody works in it by hand: that nothing happens is no hang."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    since: float
+    confidence: float
+    sentence: str
+
+
+def hang(steps: Steps, seen: Evidence, now: float) -> Hang | None:
+    """Whether it hangs, since when and by which evidence."""
+    if seen.writing:
+        return None
+    if steps.known or (steps.advanced_at is not None and seen.period is not None):
+        return _by_steps(steps, seen, now)
+    if seen.period is None or seen.interactive:
+        return None
+    odd, how = _odd(seen)
+    if odd < _patience((SOON[0], PERIODS), seen.period):
+        return None
+    return Hang(now - odd, 0.7, f"its rhythm has given way to {how} activity")
+
+
+def _by_steps(steps: Steps, seen: Evidence, now: float) -> Hang | None:
+    still = steps.still_for(now)
+    pause = max(steps.longest_pause, seen.period or 0.0)
+    odd, how = _odd(seen)
+    since = now - still
+    if min(still, odd) >= _patience(SOON, pause):
+        return Hang(since, 0.95, f"no step any more, and {how} activity")
+    if still >= _patience(LATE, pause) and not seen.beating:
+        return Hang(since, 0.8, "no step any more, though it looks busy")
+    return None
+
+
+def _odd(seen: Evidence) -> tuple[float, str]:
+    """For how long activity has been unlike that of a job that gets on, and in which way."""
+    if seen.quiet_for > 0:
+        return seen.quiet_for, "no"
+    if seen.flat_for > 0 and seen.power_low is not False:
+        return seen.flat_for, "flat"
+    return 0.0, ""
+
+
+def _patience(rule: tuple[float, float], pause: float) -> float:
+    least, times = rule
+    return min(max(least, times * pause), LONGEST)
+
+
+def flat_for(values: Floats, width: float = 1.0) -> float:
+    """Seconds at the end in which activity hardly moves although it did before; 0 if it moves.
+
+    What came before must last at least as long as what is looked at.
+    """
+    known = values[np.isfinite(values)]
+    found = 0.0
+    for span in SPANS:
+        if len(known) < 2 * span:
+            break
+        usual = float(known[:-span].std())
+        if usual > LEAST_SPREAD and float(known[-span:].std()) <= FLAT * usual:
+            found = span * width
+    return found
+
+
+def power_low(values: Floats, span: int) -> bool | None:
+    """Whether the last `span` bins take much less power than those before; None if there are too few."""
+    known = values[np.isfinite(values)]
+    if len(known) < 2 * span:
+        return None
+    return float(known[-span:].mean()) < POWER * float(np.median(known[:-span]))
