@@ -47,10 +47,13 @@ class Steps:
         self.step: float | None = None
         self.advanced_at: float | None = None
         """When it was last seen to get on; its first report counts."""
+        self.done = False
+        """It has said itself that this was the last step."""
         self._pauses: deque[float] = deque(maxlen=KEPT)
 
-    def hear(self, step: float, at: float) -> bool:
+    def hear(self, step: float, at: float, total: float | None = None) -> bool:
         """Take a report; whether it tells of an advance. A step below the last one is a new beginning."""
+        self.done = total is not None and step >= total
         if self.step == step or (self.advanced_at is not None and at <= self.advanced_at):
             return False
         # The first advance may have had to wait for compilation and data: it says nothing of the pace.
@@ -84,6 +87,8 @@ class Steps:
 class Evidence:
     """What telemetry says of a job's progress."""
 
+    measured: bool = True
+    """Whether there is any; without it, steps alone speak."""
     quiet_for: float = 0.0
     """Seconds in which nothing happens on any of its GPUs."""
     flat_for: float = 0.0
@@ -109,7 +114,7 @@ class Hang:
 
 def hang(steps: Steps, seen: Evidence, now: float) -> Hang | None:
     """Whether it hangs, since when and by which evidence."""
-    if seen.writing:
+    if seen.writing or steps.done:
         return None
     if steps.known or (steps.advanced_at is not None and seen.period is not None):
         return _by_steps(steps, seen, now)
@@ -129,7 +134,8 @@ def _by_steps(steps: Steps, seen: Evidence, now: float) -> Hang | None:
     if min(still, odd) >= _patience(SOON, pause):
         return Hang(since, 0.95, f"no step any more, and {how} activity")
     if still >= _patience(LATE, pause) and not seen.beating:
-        return Hang(since, 0.8, "no step any more, though it looks busy")
+        busy = ", though it looks busy" if seen.measured else ""
+        return Hang(since, 0.8, f"no step any more{busy}")
     return None
 
 

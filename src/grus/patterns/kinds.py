@@ -5,6 +5,7 @@ requests do not); what earlier runs of the same fingerprint were; how bursts and
 whether memory stays taken between them. Where these say nothing, the answer is unknown and not a guess.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,8 +31,8 @@ SERVING_AFTER = 90.0
 """Seconds of work before it can be called inference."""
 SERVING_MOST = 0.7
 """Mean utilisation; whoever serves requests has room left for the next ones."""
-UNEVEN = 0.2
-"""Spread against mean of activity that follows requests."""
+UNEVEN = 0.25
+"""Against the mean, how much activity that follows requests jumps from one second to the next."""
 RESIDENT = 0.9
 """Part of its peak memory that a server keeps all the time."""
 
@@ -50,7 +51,7 @@ class Traits:
     mean: float = 0.0
     """Activity over the window, 0 to 1."""
     uneven: float = 0.0
-    """Its spread against its mean."""
+    """How much it jumps from one value to the next, against its mean."""
     resident: float | None = None
     """Least against most memory over the window; None where memory is not measured, or was never taken."""
     rhythm: Rhythm | None = None
@@ -82,7 +83,7 @@ def traits(
         usual_pause=activity.usual_pause,
         longest_pause=activity.longest_pause,
         mean=mean,
-        uneven=float(known.std()) / mean if mean > 0 else 0.0,
+        uneven=_jumps(known) / mean if mean > 0 else 0.0,
         resident=None if memory is None else _resident(memory),
         rhythm=rhythm,
         measure=measure,
@@ -148,6 +149,11 @@ def _beat(look: Traits, lead: str) -> str:
     if look.rhythm is None or look.rhythm.confidence < SURE:
         return ""
     return f"{lead}a rhythm" + (f" in its {look.measure}" if look.measure else "")
+
+
+def _jumps(known: Floats) -> float:
+    """Size of the part of it that has no memory: for pure noise its spread, for a drift much less."""
+    return float(np.diff(known).std()) / math.sqrt(2) if len(known) > 2 else 0.0
 
 
 def _resident(memory: Floats) -> float | None:

@@ -3,84 +3,190 @@
 Holds what it needs of each subject and job and forgets what is silent; no clock, no I/O, no thread of its
 own. One thread at a time may call it; what it returns is never changed afterwards, so that other threads may
 read it.
+
+A job's GPUs and workers are looked at together: their tags are the job's, with figures of their own, and a
+GPU on which nothing happens is idle though its job is not. GPUs of nobody known, or of several jobs, are
+judged by themselves; one that nobody uses has no tag.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from grus.model.identifiers import DeviceId, JobId, WorkerId
-from grus.model.jobs import JobType
-from grus.model.tags import Kind, Tag
+from grus.model.tags import Kind, Stage, Tag
+from grus.patterns.kinds import idle_after, judge
+from grus.telemetry.dossier import Dossier, Known, plain
 from grus.telemetry.samples import Batch, Subject
+from grus.telemetry.settling import Settled
+from grus.telemetry.tracks import Track, View
 
-EXPIRY = 30.0
-"""Seconds after the last sample for which a tag is vouched for."""
+__all__ = ["EXPIRY", "Known", "Profiler"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What is known of a job besides its telemetry."""
-
-    type: JobType = JobType.TRAIN
-    devices: frozenset[DeviceId] = frozenset()
-    """The GPUs that it holds now: their power and activity count for it."""
-    started_at: float | None = None
-    kind: Kind | None = None
-    """What earlier runs of its fingerprint were; None if there were none."""
-    period: float | None = None
-    """Seconds of their rhythm."""
-    new_data: bool = False
-    """Whether it runs on data that its fingerprint was not seen with."""
+EXPIRY = 600.0
+"""Seconds for which a tag is vouched for after it was told or renewed; it is renewed at half of that."""
+FORGOTTEN = 600.0
+"""Seconds of silence after which nothing is kept of a subject."""
 
 
 class Profiler:
-    """All that is watched. Costs some tens of kilobytes a subject (see `grus.patterns.periods.Beat`)."""
+    """All that is watched. Costs about 100 kB and a millisecond a second for each subject; see `Track`."""
 
     def __init__(self, expiry: float = EXPIRY) -> None:
         self._expiry = expiry
-        self._seen: dict[Subject, tuple[float, float]] = {}
-        """When each was first and last heard of."""
-        self._jobs: dict[JobId, Known] = {}
+        self._tracks: dict[Subject, Track] = {}
+        self._jobs: dict[JobId, Dossier] = {}
+        self._told: dict[Subject | JobId, Settled] = {}
+        self._known: set[JobId] = set()
+        """Jobs that somebody has told of; others are known by their samples alone."""
+        self._looked: tuple[float, Mapping[Subject, Tag], Mapping[JobId, Tag]] | None = None
+
+    # ------------------------------------------------------------------------------------ what is told
 
     def take(self, batch: Batch) -> None:
         """Take in samples. Those older than what was taken before are dropped."""
+        self._looked = None
         for sample in batch.samples:
-            first, last = self._seen.get(sample.subject, (sample.at, sample.at))
-            self._seen[sample.subject] = (first, max(last, sample.at))
+            subject = sample.subject
+            if subject.device is None and subject.worker is None:
+                continue  # whole machines, queues: nobody's work
+            track = self._tracks.get(subject)
+            if track is None or (track.holder and sample.holder and track.holder != sample.holder):
+                # Whoever comes next to a GPU begins anew.
+                track = self._tracks[subject] = Track()
+                self._told.pop(subject, None)
+            track.take(sample)
 
     def hear(
         self, job: JobId, figures: Mapping[str, float], at: float, worker: WorkerId | None = None
     ) -> None:
         """Take in what a worker has reported; `at` is the report's own moment, not that of its reading.
 
-        The same report may be told again and again. `step` and, if there is one, `step_seconds` (what this
-        rank itself needed for a step, without waiting for the others) are used.
+        The same report may be told again and again. `step`, `total` and, if there is one, `step_seconds`
+        (what this rank itself needed for a step, without waiting for the others) are used.
         """
+        self._looked = None
+        self._known.add(job)
+        self._jobs.setdefault(job, Dossier()).hear(worker, figures, at)
 
     def known(self, job: JobId, facts: Known) -> None:
         """Tell what is known of a job that holds GPUs; again whenever it changes. Cheap if it did not."""
-        self._jobs[job] = facts
+        self._known.add(job)
+        dossier = self._jobs.setdefault(job, Dossier())
+        gained = facts.devices - dossier.facts.devices
+        if facts != dossier.facts:
+            dossier.facts = facts
+            self._looked = None
+        if gained:
+            self._drop(subject for subject in self._tracks if subject.device in gained)
 
     def forget(self, job: JobId) -> None:
         """The job holds nothing any more: its tags, its workers' and those it gave its GPUs vanish."""
-        self._jobs.pop(job, None)
-        self._seen = {subject: seen for subject, seen in self._seen.items() if subject.job != job}
+        self._looked = None
+        self._known.discard(job)
+        dossier = self._jobs.pop(job, None)
+        self._told.pop(job, None)
+        devices = dossier.facts.devices if dossier is not None else frozenset()
+        self._drop(one for one in self._tracks if one.job == job or one.device in devices)
+
+    def _drop(self, subjects: Iterable[Subject]) -> None:
+        for subject in list(subjects):
+            del self._tracks[subject]
+            self._told.pop(subject, None)
+
+    # ------------------------------------------------------------------------------- what is recognised
 
     def tags(self, now: float) -> Mapping[Subject, Tag]:
-        """Of workers and GPUs that somebody uses. An unchanged tag is equal to the one before but `expires`.
+        """Of workers and GPUs that somebody uses. What has not changed is equal to what was told before.
 
-        Subjects that have been silent for longer than the expiry have none.
+        (Only `expires` is renewed now and then.) Subjects that have fallen silent have none.
         """
-        return {
-            subject: Tag(kind=Kind.UNKNOWN, at=first, expires=last + self._expiry, note="not looked at yet")
-            for subject, (first, last) in self._seen.items()
-            if now < last + self._expiry
-        }
+        return self._look(now)[0]
 
     def jobs(self, now: float) -> Mapping[JobId, Tag]:
-        """Of jobs, out of those of their workers and GPUs and of their own reports."""
-        found = {}
-        for subject, tag in self.tags(now).items():
-            if subject.job is not None:
-                found[subject.job] = tag
+        """Of jobs, out of what their workers and GPUs show and of their own reports."""
+        return self._look(now)[1]
+
+    def _look(self, now: float) -> tuple[Mapping[Subject, Tag], Mapping[JobId, Tag]]:
+        if self._looked is not None and self._looked[0] == now:
+            return self._looked[1:]
+        self._tidy(now)
+        holders = self._holders()
+        views = {one: track.view(now) for one, track in self._tracks.items() if now < track.silent_after}
+        own: dict[JobId, list[View]] = {}
+        for subject, view in views.items():
+            if len(jobs := _jobs_of(subject, holders)) == 1:
+                own.setdefault(jobs[0], []).append(view)
+        of_jobs = {
+            job: self._settle(job, dossier.tag(own.get(job, ()), now), now)
+            for job, dossier in self._jobs.items()
+        }
+        told: dict[Subject, Tag] = {}
+        for subject, view in views.items():
+            tag = self._of_subject(subject, view, _jobs_of(subject, holders), of_jobs, now)
+            if tag is not None:
+                told[subject] = tag
+            else:
+                self._told.pop(subject, None)
+        self._looked = (now, told, of_jobs)
+        return told, of_jobs
+
+    def _of_subject(
+        self, subject: Subject, view: View, jobs: list[JobId], of_jobs: Mapping[JobId, Tag], now: float
+    ) -> Tag | None:
+        """Its part in its job's tag, or one of its own where it has not one job; None if nobody uses it."""
+        if len(jobs) == 1:
+            slow = self._jobs[jobs[0]].stragglers.get(subject.worker)
+            note = (
+                f"a straggler: its steps took {slow:.1f} times the others' time" if slow is not None else ""
+            )
+            return self._settle(subject, _share(of_jobs[jobs[0]], view, note, now), now, firm=True)
+        if not jobs and not self._used(subject, view):
+            return None
+        return self._settle(subject, plain(judge(view.traits), view, now), now)
+
+    def _tidy(self, now: float) -> None:
+        """Let go of what is silent, and of jobs that nobody has told of and that show nothing any more."""
+        for subject, track in list(self._tracks.items()):
+            if now >= track.silent_after:
+                self._told.pop(subject, None)
+                if subject.job in self._jobs and subject.worker is not None:
+                    self._jobs[subject.job].leave(subject.worker)
+            if now >= track.at + FORGOTTEN:
+                del self._tracks[subject]
+        seen = {subject.job for subject in self._tracks if subject.job is not None}
+        for job in [job for job in self._jobs if job not in self._known and job not in seen]:
+            self.forget(job)
+        for job in seen - self._jobs.keys():
+            self._jobs[job] = Dossier()
+
+    def _holders(self) -> dict[DeviceId, list[JobId]]:
+        found: dict[DeviceId, list[JobId]] = {}
+        for job, dossier in self._jobs.items():
+            for device in dossier.facts.devices:
+                found.setdefault(device, []).append(job)
         return found
+
+    def _used(self, subject: Subject, view: View) -> bool:
+        """Whether somebody is on a GPU that no known job holds."""
+        if self._tracks[subject].holder:
+            return True
+        return view.traits.at_work_for > 0 and view.traits.quiet_for < idle_after(view.traits)
+
+    def _settle(self, key: Subject | JobId, tag: Tag, now: float, *, firm: bool = False) -> Tag:
+        return self._told.setdefault(key, Settled(self._expiry)).offer(tag, now, firm=firm)
+
+
+def _jobs_of(subject: Subject, holders: Mapping[DeviceId, list[JobId]]) -> list[JobId]:
+    if subject.job is not None:
+        return [subject.job]
+    return holders.get(subject.device, []) if subject.device is not None else []
+
+
+def _share(job: Tag, view: View, note: str, now: float) -> Tag:
+    """A subject's part in its job: the job's tag with its own figures; idle where nothing happens on it."""
+    tag = replace(job, utilisation=view.utilisation, peak_memory=view.peak_memory, note=note)
+    quiet = view.traits.quiet_for
+    if job.kind is Kind.IDLE or job.hung_since is not None or quiet < idle_after(view.traits):
+        return tag
+    idle = replace(tag, kind=Kind.IDLE, at=now - quiet, confidence=0.9)
+    return replace(idle, stage=Stage.UNKNOWN, period=None, boundary=None)

@@ -1,0 +1,232 @@
+"""One job as the profiler knows it: what it was told, what it reported, and the tag that follows from it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from grus.model.identifiers import DeviceId, WorkerId
+from grus.model.jobs import JobType
+from grus.model.tags import Kind, Stage, Tag
+from grus.patterns import hangs, stages
+from grus.patterns.hangs import Evidence, Hang, Steps
+from grus.patterns.kinds import Judgement, Traits, judge
+from grus.patterns.periods import Rhythm
+from grus.patterns.stages import Scene
+from grus.patterns.stragglers import Race
+from grus.telemetry.tracks import View
+
+TRAINING = {Kind.TRAINING, Kind.RETRAINING}
+START = 120.0
+"""Seconds of work without a step or a rhythm after which a job has started up all the same."""
+RESTING = (5.0, 3.0)
+"""Seconds, and times the longest pause between two advances, after which steps rest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of a job besides its telemetry."""
+
+    type: JobType = JobType.TRAIN
+    devices: frozenset[DeviceId] = frozenset()
+    """The GPUs that it holds now: their power and activity count for it."""
+    started_at: float | None = None
+    kind: Kind | None = None
+    """What earlier runs of its fingerprint were; None if there were none."""
+    period: float | None = None
+    """Seconds of their rhythm."""
+    new_data: bool = False
+    """Whether it runs on data that its fingerprint was not seen with."""
+
+
+class Dossier:
+    """One job. Bounded: some numbers for each worker that reports."""
+
+    def __init__(self, facts: Known | None = None) -> None:
+        self.facts = facts or Known()
+        self._steps: dict[WorkerId | None, Steps] = {}
+        self._race: Race[WorkerId | None] = Race()
+        self._slow: dict[WorkerId | None, float] = {}
+        """Stragglers, with how slow they were when that was first seen."""
+        self._hang: Hang | None = None
+        self._begun = False
+
+    def hear(self, worker: WorkerId | None, figures: Mapping[str, float], at: float) -> None:
+        """Take in a report."""
+        step = figures.get("step")
+        if step is None:
+            return
+        steps = self._steps.setdefault(worker, Steps())
+        before = (steps.step, steps.advanced_at)
+        if not steps.hear(step, at, figures.get("total")):
+            return
+        seconds = figures.get("step_seconds")
+        if seconds is None and before[0] is not None and before[1] is not None and step > before[0] > 0:
+            seconds = (at - before[1]) / (step - before[0])
+        if seconds is not None and seconds > 0:
+            self._race.lap(worker, seconds)
+            self._slow = {one: self._slow.get(one, times) for one, times in self._race.stragglers.items()}
+
+    def leave(self, worker: WorkerId) -> None:
+        """The worker is gone."""
+        self._steps.pop(worker, None)
+        self._race.leave(worker)
+        self._slow.pop(worker, None)
+
+    @property
+    def stragglers(self) -> Mapping[WorkerId | None, float]:
+        return self._slow
+
+    @property
+    def steps(self) -> Steps:
+        """Those of the worker that got on last; if even that one stands still, all do."""
+        return max(self._steps.values(), key=lambda one: one.advanced_at or 0.0, default=Steps())
+
+    def tag(self, views: Sequence[View], now: float) -> Tag:
+        """What is recognised now, out of what its GPUs and workers look like."""
+        together = merged(views)
+        steps, look = self.steps, together.traits
+        self._hang = self._hanging(together, now)
+        stepping = steps.advances(now) or (self._hang is not None and steps.advanced_at is not None)
+        found = judge(
+            look,
+            type=self.facts.type,
+            stepping=stepping,
+            before=self._before(),
+            new_data=self.facts.new_data,
+        )
+        if not views and not stepping:
+            found = Judgement(Kind.UNKNOWN, 0.0, "no telemetry of it")
+        self._begun |= (steps.step or 0) > 0 and stepping
+        self._begun |= look.rhythm is not None or look.at_work_for > START
+        return replace(
+            plain(found, together, now),
+            confidence=found.confidence if self._hang is None else self._hang.confidence,
+            stage=self._stage(found, together, now),
+            hung_since=None if self._hang is None else self._hang.since,
+            note=self._note(found),
+        )
+
+    def _before(self) -> Kind | None:
+        """What it was before: a hung job without steps is still what its rhythm had shown."""
+        if self._hang is not None and self.facts.kind not in TRAINING:
+            return Kind.TRAINING
+        return self.facts.kind
+
+    def _hanging(self, view: View, now: float) -> Hang | None:
+        steps, look = self.steps, view.traits
+        had = look.rhythm or view.had
+        seen = Evidence(
+            measured=view is not NOTHING,
+            quiet_for=look.quiet_for,
+            flat_for=view.flat_for,
+            power_low=view.power_low,
+            period=had.period if had is not None else self.facts.period,
+            beating=look.rhythm is not None and not view.flat_for,
+            writing=(view.writes or 0.0) >= stages.WRITING,
+            interactive=self.facts.type is JobType.DEV,
+        )
+        found = hangs.hang(steps, seen, now)
+        if found is not None:
+            # The first word on when it began is the best one: the windows forget what was before.
+            return replace(found, since=min(found.since, self._hang.since)) if self._hang else found
+        return self._hang if self._hang is not None and self._still_hangs(self._hang, view) else None
+
+    def _still_hangs(self, hang: Hang, view: View) -> bool:
+        """Whether nothing speaks against a hang that was told before, though the evidence may have faded."""
+        advanced = self.steps.advanced_at
+        if self.steps.done or (advanced is not None and advanced > hang.since):
+            return False
+        if advanced is not None:
+            return True
+        return view.traits.quiet_for > 0 or view.flat_for > 0
+
+    def _stage(self, found: Judgement, view: View, now: float) -> Stage:
+        if found.kind not in TRAINING:
+            young = found.kind is Kind.UNKNOWN and not self._begun
+            return Stage.START_UP if young else Stage.UNKNOWN
+        if self._hang is not None:
+            return Stage.UNKNOWN
+        steps = self.steps
+        patience = max(RESTING[0], RESTING[1] * steps.longest_pause)
+        return stages.stage(
+            Scene(
+                begun=self._begun,
+                period=None if view.traits.rhythm is None else view.traits.rhythm.period,
+                now=view.now,
+                usual=view.usual,
+                levels=view.levels,
+                writes=view.writes,
+                steps_rest=steps.known and steps.still_for(now) > patience,
+            )
+        )
+
+    def _note(self, found: Judgement) -> str:
+        said = [found.sentence if self._hang is None else f"hangs: {self._hang.sentence}"]
+        said += [
+            f"worker {worker} is a straggler: its steps took {times:.1f} times the others' time"
+            for worker, times in sorted(self._slow.items(), key=lambda item: str(item[0]))
+        ]
+        return "; ".join(said)
+
+
+def plain(found: Judgement, view: View, now: float) -> Tag:
+    """The tag of what is judged by its telemetry alone."""
+    rhythm = view.traits.rhythm
+    return Tag(
+        kind=found.kind,
+        at=now - view.traits.quiet_for if found.kind is Kind.IDLE else now,
+        expires=now,
+        confidence=found.confidence,
+        period=None if rhythm is None else rhythm.period,
+        boundary=None if rhythm is None else rhythm.boundary,
+        utilisation=view.utilisation,
+        peak_memory=view.peak_memory,
+        note=found.sentence,
+    )
+
+
+NOTHING = View(
+    traits=Traits(),
+    utilisation=None,
+    peak_memory=None,
+    flat_for=0.0,
+    power_low=None,
+    had=None,
+    now=0.0,
+    usual=0.0,
+    levels=None,
+    writes=None,
+)
+
+
+def merged(views: Sequence[View]) -> View:
+    """A job's subjects as one: quiet only if all are; its rhythm is the clearest one."""
+    if not views:
+        return NOTHING
+    lead = max(views, key=_clarity)
+    look = replace(
+        lead.traits,
+        quiet_for=min(one.traits.quiet_for for one in views),
+        at_work_for=max(one.traits.at_work_for for one in views),
+    )
+    powers = [one.power_low for one in views if one.power_low is not None]
+    used = [one.utilisation for one in views if one.utilisation is not None]
+    written = [one.writes for one in views if one.writes is not None]
+    return replace(
+        lead,
+        traits=look,
+        utilisation=sum(used) / len(used) if used else None,
+        peak_memory=max((one.peak_memory or 0 for one in views), default=0) or None,
+        flat_for=min(one.flat_for for one in views),
+        power_low=any(powers) if powers else None,
+        had=lead.had or _clearest([one.had for one in views]),
+        writes=sum(written) if written else None,
+    )
+
+
+def _clarity(view: View) -> tuple[float, float]:
+    beat = view.traits.rhythm
+    return (beat.confidence if beat is not None else 0.0, view.traits.mean)
+
+
+def _clearest(rhythms: Sequence[Rhythm | None]) -> Rhythm | None:
+    return max((one for one in rhythms if one is not None), key=lambda one: one.confidence, default=None)
