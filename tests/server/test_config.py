@@ -7,6 +7,7 @@ import pytest
 from grus.model.errors import BadInput
 from grus.sdk.places import Places, places
 from grus.server.config import load
+from grus.telemetry.recorder import Keep
 
 
 @pytest.fixture
@@ -42,6 +43,20 @@ def test_every_mistake_of_the_file_is_told_at_once(at: Places) -> None:
         load(at)
     found = ["queues.a.quota", "retention.jobs", "server.port", "server.prot"]
     assert sorted(fields(caught)) == [f"{at.config_file}: {name}" for name in found]
+
+
+def test_how_often_is_measured_and_how_long_it_is_kept_can_be_set(at: Places) -> None:
+    assert (load(at).hz, load(at).keep) == (1.0, Keep())
+    at.config_file.write_text('[telemetry]\nhz = 10\nsize = "2GB"\nminutes = "30d"\nten_minutes = "2y"\n')
+    with pytest.raises(BadInput) as caught:
+        load(at)
+    assert fields(caught) == [f"{at.config_file}: telemetry.ten_minutes"]
+    at.config_file.write_text('[telemetry]\nhz = 10\nsize = "2GB"\nminutes = "30d"\n')
+    assert load(at).keep == Keep(size=2_000_000_000, minutes=30 * 86_400)
+    at.config_file.write_text('[telemetry]\nhz = 20\nsize = "1MB"\n')
+    with pytest.raises(BadInput) as caught:
+        load(at)
+    assert fields(caught) == [f"{at.config_file}: telemetry.{name}" for name in ("hz", "size")]
 
 
 def test_a_file_that_is_no_toml_is_told_with_its_path(at: Places) -> None:

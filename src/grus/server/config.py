@@ -7,8 +7,10 @@
     policy = "grus"
     record = "decisions.jsonl"
 
-    [telemetry]
+    [telemetry]                  # also `seconds`, `minutes` and `ten_minutes`, as `fine`
     hz = 1
+    size = "1GB"
+    fine = "1h"
 
 Every mistake of the file is told at once, with its place. `[client]` is read by the SDK.
 """
@@ -16,20 +18,23 @@ Every mistake of the file is told at once, with its place. `[client]` is read by
 import ipaddress
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
 from grus.api.rules import Strict, read
-from grus.api.units import parse_seconds
+from grus.api.units import parse_bytes, parse_seconds
 from grus.api.wire import QueueIn
 from grus.model.errors import BadInput, Mistake
 from grus.scheduling.policies import GRUS, POLICIES
 from grus.sdk.places import Places
+from grus.telemetry.recorder import Keep
 
 DEFAULT_PORT = 7600
+SMALLEST = 10_000_000
+"""Bytes of the telemetry's file: below, its tiers would not hold one block each."""
 AUTO_POOL = "auto"
 """NVML if there are GPUs, else a small virtual pool."""
 
@@ -38,6 +43,15 @@ def _span(value: str | int | float) -> float:
     return parse_seconds(value)
 
 
+def _size(value: str | int) -> int:
+    size = parse_bytes(value)
+    if size < SMALLEST:
+        raise ValueError("must be at least 10 MB")
+    return size
+
+
+Size = Annotated[str | int, AfterValidator(_size)]
+"""Bytes, as people write them."""
 Span = Annotated[str | int | float, AfterValidator(_span)]
 """A length of time, as people write it; read as seconds."""
 
@@ -78,6 +92,11 @@ class TelemetryIn(Strict):
     """`[telemetry]`"""
 
     hz: Annotated[float, Field(ge=0.1, le=10)] = 1.0
+    size: Size | None = None
+    fine: Span | None = None
+    seconds: Span | None = None
+    minutes: Span | None = None
+    ten_minutes: Span | None = None
 
 
 class ConfigIn(Strict):
@@ -113,6 +132,8 @@ class ServerSettings:
     """Seconds after a job's end."""
     hz: float = 1.0
     """Samples a second of what workers and GPUs do."""
+    keep: Keep = field(default_factory=Keep)
+    """How long, and in how many bytes, they are kept."""
     record: Path | None = None
     """Where what the scheduler is told and what it decides is written down; for `grus simulate --replay`."""
 
@@ -167,9 +188,15 @@ def _settings(at: Places, config: ConfigIn, given: Mapping[str, Any]) -> ServerS
         "events_kept": config.retention.events,
         "jobs_kept": config.retention.jobs,
         "hz": config.telemetry.hz,
+        "keep": _keep(config.telemetry),
     }
     found.update({name: value for name, value in given.items() if value is not None})
     return ServerSettings(places=at, **found)
+
+
+def _keep(told: TelemetryIn) -> Keep:
+    given = told.model_dump(exclude_none=True, exclude={"hz"})
+    return Keep(**{"tens" if name == "ten_minutes" else name: value for name, value in given.items()})
 
 
 def _path(text: str, at: Places) -> Path | None:

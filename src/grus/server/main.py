@@ -156,7 +156,7 @@ def _watch(
     settings: ServerSettings, engine: LocalEngine, loop: ControlLoop, source: DeviceSource, stack: ExitStack
 ) -> Watching:
     """Telemetry: what is measured, recorded and recognised of workers and GPUs."""
-    recorder = Recorder(settings.places.state / "telemetry.db")
+    recorder = Recorder(settings.places.state / "telemetry.db", hz=settings.hz, keep=settings.keep)
     stack.callback(recorder.close)
     own = OwnSamples(
         engine,

@@ -11,5 +11,6 @@ in GPUs; the pool with `capacity` too.
 
 from grus.telemetry.recorder.recorder import Recorder
 from grus.telemetry.recorder.series import POOL, Series, of_queue, queue_of
+from grus.telemetry.recorder.tiers import Keep
 
-__all__ = ["POOL", "Recorder", "Series", "of_queue", "queue_of"]
+__all__ = ["POOL", "Keep", "Recorder", "Series", "of_queue", "queue_of"]

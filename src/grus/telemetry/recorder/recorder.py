@@ -1,56 +1,291 @@
-"""The recorder itself; see the package for what it is asked."""
+"""The recorder itself; see the package for what it is asked.
 
+    sample ─→ open block (in memory) ─┬→ journal (on disk every few seconds)
+                                      └→ when it is full: sealed, and folded into the coarser tiers
+
+What is on disk is always the sealed blocks and a journal of everything since; a recorder that is killed has
+lost what the last seconds brought. Sealing, folding and letting go are one transaction.
+"""
+
+import logging
 import math
 import threading
-from collections import deque
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 
+from grus.model.errors import BadInput, Mistake
+from grus.telemetry.recorder import blocks, sealing, tiers
+from grus.telemetry.recorder.blocks import HIGHEST, Damaged, Entry
+from grus.telemetry.recorder.file import Gone, RecorderFile, Unwritable
+from grus.telemetry.recorder.names import Name, Names
+from grus.telemetry.recorder.sealing import Block
 from grus.telemetry.recorder.series import Series
+from grus.telemetry.recorder.tiers import Keep, Tier
 from grus.telemetry.samples import Measure, Sample, Subject
 
-KEPT = 86_400
+log = logging.getLogger(__name__)
+
+FLUSH = 3_000
+"""Milliseconds after which what is new is in the journal."""
+LATE = 120_000
+"""Milliseconds by which a sample may be late; and by which its clock may be ahead."""
+MOST_POINTS = 200_000
+"""Of one answer."""
+MOST_SUBJECTS = 100_000
+MOST_WAITING = 200_000
+"""Values that wait for the journal while the disk refuses them."""
+PAUSE = 30_000
+"""Milliseconds until a disk that refused is asked again."""
+MOST_OPEN = 6
+"""Blocks of a subject that are kept in memory while the disk refuses them."""
+TIDY = 86_400_000
+"""Milliseconds between two looks for subjects of which nothing is left."""
 
 
 class Recorder:
-    """For any thread."""
+    """For any thread. `hz`: how often samples come at most."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._kept: dict[tuple[Subject, Measure], deque[tuple[float, float]]] = {}
+    def __init__(
+        self,
+        path: Path,
+        *,
+        hz: float = 1.0,
+        keep: Keep | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.keep = keep or Keep()
+        self.base: Tier = tiers.base(hz)
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._open: dict[Subject, dict[int, Block]] = {}
+        """What is not sealed, by the number of its span."""
+        self._waiting: list[Entry] = []
+        self._flushed = self._tidied = self._now()
+        self._closed = False
+        self.trouble = ""
+        """What keeps it from writing, or what was lost; for people."""
+        try:
+            self._file = RecorderFile(path)
+        except Unwritable as error:
+            self._file = RecorderFile(None)
+            self._tell(f"{error}; telemetry is kept in memory only")
+        self.trouble = self.trouble or self._file.put_aside
+        self._lasting = self.trouble
+        """What stays true though the disk takes what it is given."""
+        self._names = Names(self._file)
+        self._sealed = self._file.sealed
+        self._replay()
+
+    def _replay(self) -> None:
+        by_id = {name.id: subject for subject, name in self._names.subjects.items()}
+        for data in self._file.journal():
+            try:
+                found = blocks.entries(data)
+            except Damaged as error:
+                self._tell(f"a part of the journal of telemetry cannot be read: {error}")
+                continue
+            for entry in found:
+                if entry.subject in by_id and entry.at >= self._sealed:
+                    self._place(by_id[entry.subject], entry.at, entry.code, entry.value)
+
+    # ---------------------------------------------------------------------------------------- adding
 
     def add(self, samples: Iterable[Sample]) -> None:
-        """Take them in; those of the last minutes may come late and in any order."""
+        """Take them in; those of the last two minutes may come late and in any order, older ones are dropped.
+
+        Never raises for what is wrong with the file: `trouble` says it, and recording goes on.
+        """
         with self._lock:
+            if self._closed:
+                return
+            now = self._now()
             for sample in samples:
-                for measure, value in sample.values.items():
-                    series = self._kept.setdefault((sample.subject, measure), deque(maxlen=KEPT))
-                    series.append((sample.at, value))
+                at = int(sample.at * 1000)
+                if self._sealed <= at <= now + LATE:
+                    self._take(sample, at)
+            if now - self._flushed >= FLUSH or now < self._flushed - PAUSE:
+                self._flushed = now
+                self._write(now)
+
+    def _take(self, sample: Sample, at: int) -> None:
+        subject = sample.subject
+        name = self._names.subjects.get(subject)
+        if name is None:
+            if len(self._names.subjects) >= MOST_SUBJECTS:
+                self._tell(f"more than {MOST_SUBJECTS} subjects of telemetry; new ones are not recorded")
+                return
+            name = self._names.name(subject)
+        for measure, value in sample.values.items():
+            code = self._names.codes.get(measure) or self._names.code(measure)
+            self._place(subject, at, code, value)
+            self._waiting.append(Entry(name.id, code, at, value))
+
+    def _place(self, subject: Subject, at: int, code: int, value: float) -> None:
+        number, rest = divmod(at, self.base.span)
+        mine = self._open.get(subject)
+        if mine is None:
+            mine = self._open[subject] = {}
+        block = mine.get(number)
+        if block is None:
+            block = mine[number] = {}
+        row = block.get(code)
+        if row is None:
+            row = block[code] = np.full(self.base.slots, np.nan, dtype=np.float32)
+            self._names.has(subject, code)
+        row[rest // self.base.step] = value
+
+    # --------------------------------------------------------------------------------------- writing
+
+    def _write(self, now: int) -> None:
+        """Bring the file up to date; whatever happens, what is in memory stays bounded."""
+        until = (now - LATE) // self.base.span * self.base.span
+        try:
+            self._file.guarded(lambda: self._write_all(until, now))
+        except Unwritable as error:
+            self._tell(f"telemetry cannot be written: {error}")
+            self._flushed += PAUSE
+            del self._waiting[:-MOST_WAITING]
+            self._drop_open(until - MOST_OPEN * self.base.span)
+        except Gone as error:
+            self._learn_loss(error)
+            self._waiting.clear()
+        else:
+            self._names.written()
+            self._waiting.clear()
+            self.trouble = self._lasting
+            self._sealed = max(self._sealed, until)
+            self._drop_open(self._sealed)
+
+    def _write_all(self, until: int, now: int) -> None:
+        with self._file.transaction():
+            self._names.write(self._file)
+            if self._waiting:
+                newest = max(entry.at for entry in self._waiting)
+                self._file.write_journal(newest, blocks.journalled(self._waiting))
+            if until > self._sealed:
+                self._seal(until)
+                self._file.prune(now, self.keep)
+            if now - self._tidied >= TIDY:
+                self._tidied = now
+                self._names.forget(set(self._file.drop_subjects()), set(self._open))
+                self._names.write_all_again()
+
+    def _seal(self, until: int) -> None:
+        for subject, mine in self._open.items():
+            for number in sorted(mine):
+                if (number + 1) * self.base.span <= until:
+                    id_ = self._names.subjects[subject].id
+                    sealing.seal(self._file, self.base, id_, number, mine[number])
+        self._file.seal(until)
+
+    def _drop_open(self, until: int) -> None:
+        """Let go of open blocks before that."""
+        oldest = until // self.base.span
+        for subject in [subject for subject, mine in self._open.items() if min(mine) < oldest]:
+            left = {number: block for number, block in self._open[subject].items() if number >= oldest}
+            if left:
+                self._open[subject] = left
+            else:
+                del self._open[subject]
+
+    # --------------------------------------------------------------------------------------- reading
 
     def read(
-        self, subject: Subject, measure: Measure, since: float, until: float, step: float = 1.0
+        self,
+        subject: Subject,
+        measure: Measure,
+        since: float,
+        until: float,
+        step: float | None = None,
+        *,
+        highest: bool = False,
     ) -> Series:
-        """Means of each `step` seconds from `since` (rounded down to the grid of the step) to `until`."""
-        start = math.floor(since / step) * step
-        count = max(0, math.ceil((until - start) / step))
+        """Means (or maxima) of each `step` seconds from `since`, rounded down to the step's grid, to `until`.
+
+        Without a step: as finely as it is still known. Where the tier that a step is read from no longer
+        reaches, there is NaN: ask for a larger step. Raises BadInput for more points than anybody can use.
+        """
+        finest = self.base.step / 1000
+        if step is None:
+            step = tiers.reaching(self._clock() - since, self.keep, self.base).step / 1000
+        every = round(max(step, finest) * 1000)
+        start = int(since * 1000) // every * every
+        count = max(0, math.ceil((until * 1000 - start) / every))
+        if count > MOST_POINTS:
+            rule = f"would give {count} points, more than {MOST_POINTS}; ask for a larger one"
+            raise BadInput([Mistake("step", rule, f"{step:g}")])
+        tier = tiers.fitting(every / 1000, self.base)
         with self._lock:
-            found = [one for one in self._kept.get((subject, measure), ()) if start <= one[0] < until]
-        places = np.array([int((at - start) / step) for at, _ in found], dtype=np.int64)
-        numbers = np.bincount(places, minlength=count)
-        sums = np.bincount(places, weights=[value for _, value in found], minlength=count)
-        with np.errstate(invalid="ignore"):
-            return Series(start, step, sums / numbers)
+            found = self._found(subject, measure, tier, start, start + every * count, highest)
+        values = tiers.spread(found, start, every, count, highest=highest)
+        return Series(start / 1000, every / 1000, values)
+
+    def _found(
+        self, subject: Subject, measure: Measure, tier: Tier, start: int, until: int, highest: bool
+    ) -> list[tiers.Placed]:
+        """Blocks with what is asked: the sealed ones of the tier, and what is still open."""
+        name, code = self._names.subjects.get(subject), self._names.codes.get(measure)
+        if name is None or code is None or self._closed:
+            return []
+        found = [
+            (number * self.base.span, self.base, block[code])
+            for number, block in self._open.get(subject, {}).items()
+            if code in block
+        ]
+        try:
+            sealed = self._file.guarded(lambda: self._sealed_blocks(name, tier, start, until))
+        except Unwritable as error:
+            self._tell(f"recorded telemetry cannot be read: {error}")
+            return found
+        except Gone as error:
+            self._learn_loss(error)
+            return found
+        wanted = code + HIGHEST if highest and tier is not self.base else code
+        return found + [(first, tier, block[wanted]) for first, block in sealed if wanted in block]
+
+    def _sealed_blocks(self, name: Name, tier: Tier, start: int, until: int) -> list[tuple[int, Block]]:
+        numbers = self._file.spans(tier, start // tier.span, -(-until // tier.span))
+        return [
+            (number * tier.span, sealing.read(self._file.block(tier, number, name.id), tier))
+            for number in numbers
+        ]
 
     def subjects(self) -> frozenset[Subject]:
+        """Whose series there are."""
         with self._lock:
-            return frozenset(subject for subject, _ in self._kept)
+            return frozenset(self._names.subjects)
 
     def measures(self, subject: Subject) -> frozenset[Measure]:
+        """What was ever measured of it."""
         with self._lock:
-            return frozenset(measure for one, measure in self._kept if one == subject)
+            return self._names.measures(subject)
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        with self._lock:
+            return self._file.size
 
     def close(self) -> None:
         """Write down what is not yet. Idempotent."""
+        with self._lock:
+            if not self._closed:
+                self._write(self._now())
+                self._closed = True
+                self._file.close()
+
+    def _now(self) -> int:
+        return int(self._clock() * 1000)
+
+    def _learn_loss(self, loss: Gone) -> None:
+        self._tell(str(loss))
+        self._lasting = self.trouble
+        self._names.write_all_again()
+
+    def _tell(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            log.warning("%s", trouble)
+        self.trouble = trouble
