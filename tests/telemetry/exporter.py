@@ -41,6 +41,8 @@ class Gpu:
     profile: str = ""
     pod: str | None = ""
     """`namespace/pod`; empty for nobody, None where the exporter knows nothing of pods."""
+    stamp: float | None = None
+    """When its values were true, if the exporter says it."""
 
 
 @dataclass
@@ -62,7 +64,7 @@ class Exporter:
             if told:
                 kind, text = HELP[name]
                 lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
-                lines += [f"{name}{{{self._labels(gpu)}}} {_written(gpu.fields[short])}" for gpu in told]
+                lines += [f"{name}{{{self._labels(gpu)}}} {_written(gpu, short)}" for gpu in told]
         return "\n".join(lines) + "\n"
 
     def _labels(self, gpu: Gpu) -> str:
@@ -81,8 +83,10 @@ class Exporter:
         return ",".join(f'{name}="{value}"' for name, value in labels.items())
 
 
-def _written(value: float) -> str:
-    return str(value) if float(value).is_integer() else f"{value:.6f}"
+def _written(gpu: Gpu, short: str) -> str:
+    value = gpu.fields[short]
+    text = str(value) if float(value).is_integer() else f"{value:.6f}"
+    return text if gpu.stamp is None else f"{text} {round(gpu.stamp * 1000)}"
 
 
 class _Server(ThreadingHTTPServer):
@@ -111,22 +115,40 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing."""
 
 
+class Port:
+    """A place on loopback where an exporter is served, now this one and then another."""
+
+    def __init__(self, server: _Server) -> None:
+        self._server = server
+        self.place = f"127.0.0.1:{server.server_address[1]}"
+
+    def serve(self, exporter: Exporter) -> None:
+        exporter.url = f"http://{self.place}/metrics"
+        self._server.exporter = exporter
+
+
 @contextmanager
-def served(exporter: Exporter, port: int = 0) -> Iterator[Exporter]:
-    """Over HTTP on loopback, at `exporter.url`, until the end."""
-    server = _Server(("127.0.0.1", port), _Handler)
-    server.exporter = exporter
-    exporter.url = f"http://127.0.0.1:{server.server_address[1]}/metrics"
+def a_port() -> Iterator[Port]:
+    server = _Server(("127.0.0.1", 0), _Handler)
+    server.exporter = Exporter(None)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
-        yield exporter
+        yield Port(server)
     finally:
-        if exporter.released is not None:
-            exporter.released.set()
+        if server.exporter.released is not None:
+            server.exporter.released.set()
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@contextmanager
+def served(exporter: Exporter) -> Iterator[Exporter]:
+    """Over HTTP on loopback, at `exporter.url`, until the end."""
+    with a_port() as port:
+        port.serve(exporter)
+        yield exporter
 
 
 def a_gpu(number: int, uuid: str, fields: Mapping[str, float], pod: str | None = "") -> Gpu:

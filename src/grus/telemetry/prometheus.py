@@ -44,6 +44,8 @@ class _Known:
     jobs: set[str] = field(default_factory=set)
     """Names of the scrape jobs that GPUs were ever found in."""
     nodes: dict[Target, NodeId] = field(default_factory=dict)
+    late: dict[Subject, float] = field(default_factory=dict)
+    """Seconds between a GPU's newest sample, when it came, and the last scrape: not 0 if it is stamped."""
     own: dict[Target, Labels] = field(default_factory=dict)
     """Labels of the targets themselves."""
 
@@ -151,19 +153,21 @@ class PrometheusSource:
             told = values(one, known.nodes[target], known.own.get(target, {}))
             new += [(target, value) for value in told if value.at > self._roll.last(value.subject)]
         samples, faults = self._meaning.read(value for _, value in new)
-        self._enrol(new)
+        self._enrol(new, up)
         self._judge(up, now)
         for subject in self._roll.gone(now):
             self._meaning.forget(subject)
+            known.late.pop(subject, None)
             self._missing.found(name(subject))
         return Batch(tuple(samples), self._missing.all(), tuple(faults))
 
-    def _enrol(self, new: Sequence[tuple[Target, Value]]) -> None:
+    def _enrol(self, new: Sequence[tuple[Target, Value]], up: Mapping[Target, Scrapes]) -> None:
         """Note who was heard of when, and how long after the time before."""
         for at, subject, target in _in_time(new):
             before = self._roll.last(subject)
             if math.isfinite(before) and before < at:
                 self._known.gaps.append(at - before)
+            self._known.late[subject] = max(0.0, up[target][-1][0] - at) if target in up else 0.0
             moved = self._roll.see(subject, str(target), at)
             if moved is not None:
                 self._missing.found(name(moved))
@@ -187,7 +191,7 @@ class PrometheusSource:
                 self._missing.found(machine)
 
     def _judge_target(self, machine: str, known: Sequence[Subject], scrapes: Scrapes, now: float) -> None:
-        last = max(self._roll.last(subject) for subject in known)
+        last = max(self._heard(subject) for subject in known)
         if scrapes and scrapes[-1][1] == 0:
             self._missing.lose(machine, "its exporter does not answer Prometheus", last)
         elif now - last > _SILENT * max(self._interval, self.shortest):
@@ -203,10 +207,14 @@ class PrometheusSource:
 
     def _vanished(self, subject: Subject, scrapes: Scrapes, newest: float) -> bool:
         """Whether its machine was scraped twice without it: one scrape may not be written in full yet."""
-        last = self._roll.last(subject)
+        last = self._heard(subject)
         if scrapes:
             return sum(at > last for at, _ in scrapes) >= 2
         return newest - last > 1.5 * self.shortest
+
+    def _heard(self, subject: Subject) -> float:
+        """The moment of the scrape that last brought something new of it."""
+        return self._roll.last(subject) + self._known.late[subject]
 
 
 def _in_time(new: Sequence[tuple[Target, Value]]) -> list[tuple[float, Subject, Target]]:
