@@ -36,7 +36,7 @@ from grus.api.wire import (
 from grus.model.cluster import Device, Health, Node
 from grus.model.errors import BadInput
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, WorkerId
-from grus.model.jobs import Desired, Exit, ExitCause, Job, PauseCause, Phase, Seat
+from grus.model.jobs import Desired, Exit, ExitCause, Idle, Job, PauseCause, Phase, Seat
 from grus.model.ports import AccessRole, Event, Token, Usage, User, WorkerState, WorkerStatus
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU, Range
@@ -128,6 +128,7 @@ def test_queues_survive_being_read_and_shown() -> None:
         "limit": 8,
         "parent": "lab",
         "max_runtime": "3d",
+        "idle": {"below": "5%", "for": "45m", "action": "pause"},
     }
     queue = to_queue("vision", read(QueueIn, wanted, whole="queue"))
     assert queue == Queue(
@@ -138,6 +139,7 @@ def test_queues_survive_being_read_and_shown() -> None:
         weight=2.0,
         limit=8 * GPU,
         max_runtime=259_200.0,
+        idle=Idle(below=0.05, seconds=2700.0, action="pause"),
     )
     assert to_queue("vision", queue_in(queue)) == queue
     out = queue_out(queue)
@@ -147,6 +149,7 @@ def test_queues_survive_being_read_and_shown() -> None:
         8,
         "3d",
     )
+    assert out.idle == wanted["idle"]
 
 
 def test_a_queue_is_shown_with_its_state() -> None:

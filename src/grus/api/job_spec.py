@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from grus.api import pods
 from grus.api.fields import NAME
-from grus.api.job_in import JobIn, ResourcesIn
+from grus.api.job_in import IdleIn, JobIn, ResourcesIn
 from grus.api.units import GpuAsk, parse_bytes, parse_gpu, parse_percent, parse_range, parse_seconds
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import ID_ALPHABET, JobId, QueueName
@@ -65,7 +65,7 @@ def to_spec(job: JobIn, *, after: Mapping[str, JobId] = _NO_AFTER) -> Spec:
         setup=(job.setup,) if isinstance(job.setup, str) else tuple(job.setup or ()),
         priority=_priority(job.priority, kind),
         checkpoint=_checkpoint(job),
-        idle=_idle(job),
+        idle=idle_of(job.idle),
         max_runtime=None if job.max_runtime is None else parse_seconds(job.max_runtime),
         retries=job.retries,
         after=stages,
@@ -202,8 +202,8 @@ def is_path(data: str) -> bool:
     return "/" in data and "://" not in data
 
 
-def _idle(job: JobIn) -> Idle | None:
-    asked = job.idle
+def idle_of(asked: IdleIn | None) -> Idle | None:
+    """What is asked for idle GPUs, of a job or of a queue."""
     if asked is None:
         return None
     return Idle(below=parse_percent(asked.below), seconds=parse_seconds(asked.for_), action=asked.action)

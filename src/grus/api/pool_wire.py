@@ -6,13 +6,22 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field
 
 from grus.api import fields as f
-from grus.api.job_in import DAY
+from grus.api.job_in import DAY, IdleIn
 from grus.api.job_out import HolderOut, Out
+from grus.api.job_spec import idle_of
 from grus.api.rules import Broken, Sound, Strict, failure
-from grus.api.units import MOST_GPUS, gpu_number, parse_range, parse_seconds, render_seconds
+from grus.api.units import (
+    MOST_GPUS,
+    gpu_number,
+    parse_range,
+    parse_seconds,
+    render_percent,
+    render_seconds,
+)
 from grus.model.cluster import Device, Node
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import DeviceId, JobId, QueueName, UserName
+from grus.model.jobs import Idle
 from grus.model.queues import ANY, Queue, Quota
 from grus.model.resources import GPU, Range
 
@@ -72,6 +81,8 @@ class QueueIn(Strict):
         str | int | float | None,
         f.judged(f.optional(f.seconds(1, 366 * DAY))),
     ] = None
+    idle: IdleIn | None = None
+    """What becomes of its jobs whose GPUs idle, besides what they ask for themselves."""
     oversubscribe: f.Flag = False
 
     def across(self, sound: Sound) -> list[Broken]:
@@ -107,6 +118,7 @@ def to_queue(name: str, queue: QueueIn) -> Queue:
         members=tuple(UserName(member) for member in queue.members),
         max_priority=queue.max_priority,
         max_runtime=None if queue.max_runtime is None else parse_seconds(queue.max_runtime),
+        idle=idle_of(queue.idle),
         oversubscribe=queue.oversubscribe,
     )
 
@@ -128,6 +140,7 @@ class QueueOut(Out):
     members: tuple[str, ...] = ()
     max_priority: int = f.MOST_PRIORITY
     max_runtime: str | None = None
+    idle: dict[str, str] | None = None
     oversubscribe: bool = False
     held: float | int = 0
     borrowed: float | int = 0
@@ -160,6 +173,7 @@ def queue_out(queue: Queue, state: "QueueState | None" = None) -> QueueOut:
         members=queue.members,
         max_priority=queue.max_priority,
         max_runtime=None if queue.max_runtime is None else render_seconds(queue.max_runtime),
+        idle=None if queue.idle is None else _idle(queue.idle),
         oversubscribe=queue.oversubscribe,
         **figures,
     )
@@ -178,8 +192,18 @@ def queue_in(queue: Queue) -> QueueIn:
         members=queue.members,
         max_priority=queue.max_priority,
         max_runtime=queue.max_runtime,
+        idle=None if queue.idle is None else IdleIn.model_validate(_idle(queue.idle)),
         oversubscribe=queue.oversubscribe,
     )
+
+
+def _idle(idle: Idle) -> dict[str, str]:
+    """As it could be written."""
+    return {
+        "below": render_percent(idle.below),
+        "for": render_seconds(idle.seconds),
+        "action": idle.action,
+    }
 
 
 class GpuOut(Out):

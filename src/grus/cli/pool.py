@@ -43,6 +43,7 @@ RULES = (
     "members",
     "max_priority",
     "max_runtime",
+    "idle",
     "oversubscribe",
 )
 """What `queue set` leaves as it is unless told otherwise (and the quota)."""
@@ -86,6 +87,7 @@ def list_queues(output: Output = Format.TABLE) -> None:
     epilog=examples(
         "grus queue set vision --quota 4 --reserved 2 --weight 2 --limit 8 --parent research",
         "grus queue set vision --quota A100=4,any=8",
+        "grus queue set vision --idle below=10%,for=30m,action=pause",
     ),
 )
 def set_queue(
@@ -99,6 +101,12 @@ def set_queue(
     max_priority: Annotated[int | None, typer.Option(help="Highest priority that jobs may ask for.")] = None,
     max_runtime: Annotated[
         str | None, typer.Option(help="Longest run of a job, such as 3d; none removes it.")
+    ] = None,
+    idle: Annotated[
+        str | None,
+        typer.Option(
+            help="For jobs whose GPUs idle, such as below=10%,for=30m,action=pause; none removes it."
+        ),
     ] = None,
     oversubscribe: Annotated[bool | None, typer.Option(help="Allow quotas above what is there.")] = None,
     output: Output = Format.TABLE,
@@ -115,6 +123,7 @@ def set_queue(
         "members": member,
         "max_priority": max_priority,
         "max_runtime": max_runtime,
+        "idle": None if idle is None else _pairs("idle", idle),
         "oversubscribe": oversubscribe,
     }
     changed = {key: value for key, value in given.items() if value is not None}
@@ -144,6 +153,16 @@ def _quota(text: str) -> object:
     return {kind.strip(): _number_or_none("quota", amount) for kind, amount in pairs}
 
 
+def _pairs(field: str, text: str) -> object:
+    """`below=10%,for=30m`, or none."""
+    if text == "none":
+        return text
+    pairs = [part.split("=", 1) for part in text.split(",")]
+    if any(len(pair) != 2 for pair in pairs):
+        raise BadInput([Mistake(field, "is written as below=10%,for=30m,action=pause", text)])
+    return {key.strip(): value.strip() for key, value in pairs}
+
+
 def _number_or_none(field: str, text: str) -> float | str:
     if text == "none" and field == "limit":
         return "none"
@@ -157,7 +176,8 @@ def _queue_words(made: "QueueOut") -> str:
     limit = "" if made.limit is None else f", at most {number(made.limit)}"
     above = f", under {made.parent}" if made.parent else ""
     figures = f"quota {number(made.quota)}, reserved {number(made.reserved)}, weight {number(made.weight)}"
-    return f"{made.name}: {figures}{limit}{above}"
+    idle = f"; idle: {', '.join(f'{k} {v}' for k, v in made.idle.items())}" if made.idle else ""
+    return f"{made.name}: {figures}{limit}{above}{idle}"
 
 
 @queue.command("delete", epilog=examples("grus queue delete vision"))

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from grus.controlplane import ends, lifecycle, progress, record, rulings, teams
 from grus.controlplane.audit import Audit
 from grus.controlplane.effects import Effect, Forget, Hand, Launch, wanted
+from grus.controlplane.idleness import Idleness
 from grus.controlplane.launching import Surroundings, members
 from grus.controlplane.lifecycle import Change
 from grus.controlplane.observe import Heard, Mailbox
@@ -88,6 +89,9 @@ class ControlLoop:
         self._clock = clock
         self._make_decisions = decide
         self._tags = tags
+        self._recognised: Mapping[JobId, Tag] | None = None
+        """What was recognised of jobs, until it has been looked at."""
+        self._idleness = Idleness()
         self._on_stopped = on_stopped
         self._mailbox = Mailbox()
         self._lock = threading.RLock()
@@ -136,6 +140,10 @@ class ControlLoop:
         for stop_listening in self._listening:
             stop_listening()
         self._listening = []
+
+    def use_tags(self, tags: Tags) -> None:
+        """Ask these from now on: who recognises jobs needs the loop to know which there are."""
+        self._tags = tags
 
     def wake(self) -> None:
         """Ask for a pass now."""
@@ -216,6 +224,9 @@ class ControlLoop:
         again = self._record(observed, now)
         self._record(reported, now)
         with self._lock:
+            noticed = self._notice(now)
+        self._record(noticed, now)
+        with self._lock:
             decided = self._decide(now)  # 3. what to do next
         self._record(decided, now)  # 4. on record first,
         self._apply(now)  # 5. and only then outside
@@ -247,7 +258,8 @@ class ControlLoop:
         timers = self._picture.timers
         if key == NODES:
             self._refresh()
-            self._picture.recognise(self._tags(now), now)
+            self._recognised = self._tags(now)
+            self._picture.recognise(self._recognised, now)
             self._reports_due = True
             for id_ in self._picture.holding:
                 job = self._picture.snapshot.job(id_)
@@ -327,6 +339,15 @@ class ControlLoop:
                 said = self._with_report(job, now)
                 changes += [Change(said, None)] if said is not job else []
         return changes
+
+    def _notice(self, now: float) -> list[Change]:
+        """What has to be said or done about jobs that idle or hang, as often as the nodes are looked at."""
+        if self._recognised is None:
+            return []
+        tags, self._recognised = self._recognised, None
+        known = [self._picture.snapshot.job(id_) for id_ in sorted(self._picture.holding)]
+        jobs = [job for job in known if job is not None]
+        return self._idleness.look(jobs, tags, self._picture.idle_policies, now)
 
     def _with_report(self, job: Job, now: float) -> Job:
         """The job with the last report of its first worker, from which its speed is learned too."""

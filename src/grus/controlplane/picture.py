@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from grus.controlplane import access, pool, teams
 from grus.controlplane.dependencies import Dependencies
+from grus.controlplane.idleness import Policy, policies
 from grus.controlplane.launching import Surroundings
 from grus.controlplane.learning import Learning
 from grus.controlplane.lifecycle import Limits, ending
@@ -177,6 +178,9 @@ class Picture:
             max_runtime=pool.max_runtime(job, self.by_name),
             words_late=LATE_FROM_AFAR if self._settings.containers else 0.0,
         )
+
+    def idle_policies(self, job: Job) -> tuple[Policy, ...]:
+        return policies(job, self.by_name)
 
     def surroundings(self, job: Job) -> Surroundings:
         unix_user = self._unix_user(job.user)

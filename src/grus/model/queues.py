@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from grus.model.errors import Mistake
 from grus.model.identifiers import QueueName, UserName
+from grus.model.jobs import Idle
 from grus.model.resources import GPU
 
 ANY = "any"
@@ -55,6 +56,8 @@ class Queue:
     """Who may submit here; empty for everybody with the role of member."""
     max_priority: int = 125
     max_runtime: float | None = None
+    idle: Idle | None = None
+    """What becomes of its jobs whose GPUs idle, besides what they ask for themselves."""
     oversubscribe: bool = False
     """Its quota may exceed what is there; the promise of a start inside quota is void then."""
 

@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from grus.api.units import gpu_number
+from grus.api.units import gpu_number, render_percent
 from grus.api.wire import QueueIn, read, to_queue
 from grus.kubernetes.api import Api, Object
 from grus.kubernetes.kinds import GPU_QUEUES
@@ -12,6 +12,7 @@ from grus.kubernetes.reflector import Reflector
 from grus.kubernetes.refusals import Conflicts, Exists, Invalid, Missing
 from grus.model.errors import BadInput, Mistake, NotFound, StoreFailed
 from grus.model.identifiers import QueueName
+from grus.model.jobs import Idle
 from grus.model.queues import ANY, Queue
 from grus.store import codec
 
@@ -33,9 +34,14 @@ def form(queue: Queue) -> Object:
         "members": list(queue.members) or None,
         "max_priority": queue.max_priority,
         "max_runtime": queue.max_runtime,
+        "idle": None if queue.idle is None else _idle(queue.idle),
         "oversubscribe": queue.oversubscribe or None,
     }
     return {name: value for name, value in wanted.items() if value is not None}
+
+
+def _idle(one: Idle) -> Object:
+    return {"below": render_percent(one.below), "for": one.seconds, "action": one.action}
 
 
 def queue_of(item: Object) -> Queue:

@@ -1,0 +1,167 @@
+"""Jobs whose GPUs idle, and jobs that hang. Pure: job + tag + policy + now → new job and event, or None.
+
+Idle is a job of which nothing happens on its GPUs for as long as its policy says: not one between two epochs,
+that starts, evaluates or saves (its tag tells), and not one that hangs. Whoever will be paused is warned
+first. A job that hangs is told so and never ended: only its owner knows what its processes still hold. On
+what nobody vouches for nothing is done.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from grus.api.units import render_percent, render_seconds
+from grus.controlplane.lifecycle import Change, change, ending
+from grus.model.identifiers import JobId, QueueName
+from grus.model.jobs import Desired, Idle, Job, PauseCause, Phase
+from grus.model.queues import Queue, gpus
+from grus.model.resources import GPU
+from grus.model.tags import Kind, Stage, Tag
+
+WARNING = 300.0
+"""Seconds from the warning to the pause; half of the policy's time where that is shorter."""
+HANGS = "hangs: "
+"""So begins the reason of a job that was told to hang."""
+BUSY = frozenset({Stage.START_UP, Stage.EVALUATION, Stage.CHECKPOINT})
+"""Stages in which a job may use no GPU and is not idle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What shall be done about idle GPUs, and who says so."""
+
+    idle: Idle
+    queue: QueueName | None = None
+    """The queue whose policy it is; None for the job's own."""
+
+    @property
+    def name(self) -> str:
+        return "its idle policy" if self.queue is None else f"the idle policy of queue {self.queue}"
+
+
+@dataclass(frozen=True, slots=True)
+class Spell:
+    """A time in which a job's GPUs idle, as one policy sees it."""
+
+    since: float
+    told_at: float | None = None
+    """When its owner was warned, or notified."""
+
+
+def policies(job: Job, queues: Mapping[QueueName, Queue]) -> tuple[Policy, ...]:
+    """All that apply: the job's own, its queue's, those of the queues above. Whichever is due first acts."""
+    found = [] if job.spec.idle is None else [Policy(job.spec.idle)]
+    queue = queues.get(job.spec.queue)
+    while queue is not None:
+        found += [] if queue.idle is None else [Policy(queue.idle, queue.name)]
+        queue = queues.get(queue.parent) if queue.parent is not None else None
+    return tuple(found)
+
+
+def idles(tag: Tag, below: float) -> bool:
+    """Whether nothing happens on the GPUs: less than `below` of them is used, and not for a good reason."""
+    if tag.hung_since is not None or tag.stage in BUSY or tag.kind in (Kind.TRAINING, Kind.RETRAINING):
+        return False
+    if tag.utilisation is None:
+        return tag.kind is Kind.IDLE
+    return tag.utilisation < below
+
+
+def spell(known: Spell | None, tag: Tag | None, idle: Idle, now: float) -> Spell | None:
+    """The spell as it goes on, begins, or ends."""
+    if tag is None or not tag.live(now) or not idles(tag, idle.below):
+        return None
+    return known or Spell(min(tag.at, now) if tag.kind is Kind.IDLE else now)
+
+
+def act(job: Job, policy: Policy, now_idle: Spell, tag: Tag, now: float) -> Change | None:
+    """Warn, notify or pause; None while it is not time, or all has been said."""
+    idle = policy.idle
+    due = now_idle.since + idle.seconds
+    pauses = idle.action == "pause"
+    lead = min(WARNING, idle.seconds / 2) if pauses else 0.0
+    if now_idle.told_at is None:
+        return _tell(job, policy, now_idle, tag, now, lead) if now >= due - lead else None
+    if not pauses or now < max(due, now_idle.told_at + lead):
+        return None
+    text = f"paused by {policy.name}: {_use(job, tag)} for {render_seconds(round(now - now_idle.since))}"
+    paused = replace(job, desired=Desired.PAUSE, paused_by=PauseCause.IDLE, phase=Phase.PAUSING)
+    return change(paused, "pausing", now, f"{text}; it is saving its work", reason=text)
+
+
+def _tell(job: Job, policy: Policy, since: Spell, tag: Tag, now: float, lead: float) -> Change:
+    text = f"idle: {_use(job, tag)} for {render_seconds(round(now - since.since))}; "
+    if lead:
+        text += f"{policy.name} pauses it in {render_seconds(round(lead))} unless it uses them"
+    else:
+        text += f"`grus pause {job.id}` gives them back until `grus resume`, `grus stop {job.id}` for good"
+    return change(job, "idle", now, text, reason=job.reason)
+
+
+def _use(job: Job, tag: Tag) -> str:
+    used = "nothing" if not tag.utilisation else render_percent(round(tag.utilisation, 3))
+    return f"{used} of its {gpus(job.held)} GPU{'' if job.held <= GPU else 's'} used"
+
+
+def hang(job: Job, tag: Tag | None, now: float) -> Change | None:
+    """Tell once that it hangs, and once that it does no more."""
+    if tag is None or not tag.live(now):
+        return None
+    told = job.reason.startswith(HANGS)
+    if tag.hung_since is not None and not told:
+        note = f" ({tag.note})" if tag.note else ""
+        text = f"{HANGS}no progress for {render_seconds(round(now - tag.hung_since))}{note}"
+        advice = f"it is not ended: see `grus logs {job.id}`, and `grus stop {job.id}` if it is lost"
+        return change(job, "hung", now, f"{text}; {advice}", reason=text)
+    if tag.hung_since is None and told:
+        return change(job, "recovered", now, "it makes progress again")
+    return None
+
+
+Spells = dict[tuple[JobId, QueueName | None], Spell]
+
+
+class Idleness:
+    """What is remembered between two looks: who idles, and who was told so. Lives as long as the loop."""
+
+    def __init__(self) -> None:
+        self._spells: Spells = {}
+
+    def look(
+        self,
+        jobs: Iterable[Job],
+        tags: Mapping[JobId, Tag],
+        policies: Callable[[Job], tuple[Policy, ...]],
+        now: float,
+    ) -> list[Change]:
+        """What has to be said or done, at most one change of each job."""
+        before, self._spells = self._spells, {}
+        changes = []
+        for job in jobs:
+            if job.phase is not Phase.RUNNING or job.desired is not Desired.RUN or ending(job):
+                continue
+            found = self._of_job(job, tags.get(job.id), policies(job), before, now)
+            changes += [] if found is None else [found]
+        return changes
+
+    def _of_job(
+        self, job: Job, tag: Tag | None, policies: tuple[Policy, ...], before: Spells, now: float
+    ) -> Change | None:
+        found = hang(job, tag, now)
+        for policy in policies:
+            key = (job.id, policy.queue)
+            idle = spell(before.get(key), tag, policy.idle, now)
+            if idle is None or tag is None:
+                found = found or _again_busy(job, tag, before.get(key), now)
+                continue
+            said = act(job, policy, idle, tag, now) if found is None else None  # one at a time
+            if said is not None and idle.told_at is None:
+                idle = replace(idle, told_at=now)
+            self._spells[key] = idle
+            found = found or said
+        return found
+
+
+def _again_busy(job: Job, tag: Tag | None, before: Spell | None, now: float) -> Change | None:
+    if tag is None or before is None or before.told_at is None:
+        return None
+    return change(job, "busy", now, "it uses its GPUs again", reason=job.reason)
