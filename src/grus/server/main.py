@@ -167,6 +167,7 @@ def _watch(
     )
     watching = Watching(engine, loop, recorder, [own])
     stack.callback(watching.close)
+    loop.use_tags(watching.jobs)
     watching.start()
     return watching
 
