@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grus.controlplane.own_samples import OwnSamples
-from grus.controlplane.watching import Recognised, Watching, holding
+from grus.controlplane.watching import Recognised, Watching, holding, pause
 from grus.model.identifiers import NodeId, QueueName, WorkerId
 from grus.model.jobs import Launch
 from grus.model.ports import Usage
@@ -157,3 +157,12 @@ def test_what_a_source_has_lost_is_told_and_closing_ends_all_threads(tmp_path: P
     assert [one.what for one in watching.lost] == ["gpu-1"]
     assert source.closed
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(("now", "every", "rest", "seconds"), [(10.0, 1.0, 0.0, 0.5), (10.6, 1.0, 0.0, 0.9)])
+def test_rounds_fall_into_the_middle_of_a_step(now: float, every: float, rest: float, seconds: float) -> None:
+    assert pause(now, every, rest) == pytest.approx(seconds)
+
+
+def test_a_round_that_took_long_is_followed_by_a_rest() -> None:
+    assert pause(10.0, 1.0, 2.2) == pytest.approx(2.5)

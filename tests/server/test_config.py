@@ -59,6 +59,17 @@ def test_how_often_is_measured_and_how_long_it_is_kept_can_be_set(at: Places) ->
     assert fields(caught) == [f"{at.config_file}: telemetry.{name}" for name in ("hz", "size")]
 
 
+def test_exporters_are_named_with_or_without_their_nodes(at: Places) -> None:
+    at.config_file.write_text('[telemetry]\ndcgm = ["http://a:9400/metrics"]\nprometheus = "prom:9090"\n')
+    with pytest.raises(BadInput, match="must be an address") as caught:
+        load(at)
+    assert fields(caught) == [f"{at.config_file}: telemetry.prometheus"]
+    at.config_file.write_text('[telemetry]\ndcgm = ["http://a:9400/metrics"]\nnode_label = "host"\n')
+    assert load(at).dcgm == (("http://a:9400/metrics", ""),)
+    at.config_file.write_text('[telemetry.dcgm]\n"http://a:9400/metrics" = "node-a"\n')
+    assert load(at).dcgm == (("http://a:9400/metrics", "node-a"),)
+
+
 def test_a_file_that_is_no_toml_is_told_with_its_path(at: Places) -> None:
     at.config_file.write_text("[server")
     with pytest.raises(BadInput, match=r"config\.toml"):

@@ -14,6 +14,7 @@ from grus.model.identifiers import DeviceId, JobId, WorkerId
 from grus.model.jobs import Job
 from grus.model.ports import Engine, Usage
 from grus.model.resources import GPU
+from grus.telemetry.rates import rates
 from grus.telemetry.samples import Batch, Measure, Sample, Subject
 
 REST = 10.0
@@ -38,6 +39,19 @@ class Bound(NamedTuple):
     @property
     def subject(self) -> Subject:
         return Subject(self.member.node, job=self.job, worker=self.member.id)
+
+
+class Work(NamedTuple):
+    """What a worker was seen to do."""
+
+    who: Bound
+    use: Usage
+    rates: Mapping[Measure, float]
+
+    @property
+    def cores(self) -> float | None:
+        """In use since the look before; None at the first one."""
+        return self.rates.get(Measure.CPU)
 
 
 def bound(jobs: Iterable[Job]) -> dict[WorkerId, Bound]:
@@ -75,10 +89,13 @@ class OwnSamples:
         known = bound(self._jobs())
         usage = self._engine.usage()
         self.usage = usage
-        rates = {one.worker: rate(self._before.get(one.worker), one) for one in usage}
+        own = [
+            Work(known[one.worker], one, rates(self._before.get(one.worker), one))
+            for one in usage
+            if one.worker in known
+        ]
         self._before = {one.worker: one for one in usage}
-        own = [(known[one.worker], one, rates[one.worker]) for one in usage if one.worker in known]
-        samples = [of_worker(who, use, cores, self._pretended) for who, use, cores in own]
+        samples = [of_worker(work, self._pretended) for work in own]
         if self._pretended:
             samples += self._of_devices(known, own, now)
         return Batch(tuple(samples))
@@ -86,9 +103,7 @@ class OwnSamples:
     def close(self) -> None:
         """Nothing to end."""
 
-    def _of_devices(
-        self, known: Mapping[WorkerId, Bound], own: Sequence[tuple[Bound, Usage, float | None]], now: float
-    ) -> list[Sample]:
+    def _of_devices(self, known: Mapping[WorkerId, Bound], own: Sequence[Work], now: float) -> list[Sample]:
         held = {device for one in known.values() for device in one.devices}
         busy = on_devices(own)
         found = []
@@ -107,37 +122,27 @@ class OwnSamples:
         return found
 
 
-def rate(before: Usage | None, now: Usage) -> float | None:
-    """Cores in use since the last look; None at the first one, or if no time has passed."""
-    if before is None or now.at <= before.at:
-        return None
-    return max(0.0, now.cpu_seconds - before.cpu_seconds) / (now.at - before.at)
-
-
-def of_worker(who: Bound, use: Usage, cores: float | None, pretended: bool) -> Sample:
-    values = {Measure.HOST_MEMORY: float(use.memory)}
-    if cores is not None:
-        values[Measure.CPU] = cores
-    busy = use.gpu_utilisation
+def of_worker(work: Work, pretended: bool) -> Sample:
+    values = dict(work.rates)
+    busy = work.use.gpu_utilisation
     if pretended:  # over the same time as the cores, whoever else asked the engine meanwhile
-        busy = None if cores is None or not who.held else min(1.0, cores / who.held)
+        busy = min(1.0, work.cores / work.who.held) if work.cores is not None and work.who.held else None
     if busy is not None:
         values[Measure.UTILISATION] = busy
-    if use.gpu_memory is not None:
-        values[Measure.MEMORY] = float(use.gpu_memory)
-    return Sample(who.subject, use.at, values)
+    if work.use.gpu_memory is not None:
+        values[Measure.MEMORY] = float(work.use.gpu_memory)
+    return Sample(work.who.subject, work.use.at, values)
 
 
-def on_devices(
-    own: Iterable[tuple[Bound, Usage, float | None]],
-) -> dict[DeviceId, dict[Measure, float]]:
+def on_devices(own: Iterable[Work]) -> dict[DeviceId, dict[Measure, float]]:
     """What the workers do on each pretended GPU that they hold; each divides itself evenly among its own."""
     found: dict[DeviceId, dict[Measure, float]] = {}
-    for who, use, cores in own:
-        for device in who.devices:
+    for work in own:
+        devices = work.who.devices
+        for device in devices:
             values = found.setdefault(device, {Measure.MEMORY: 0.0})
-            values[Measure.MEMORY] += (use.gpu_memory or 0) / len(who.devices)
-            if cores is not None:
-                part = values.get(Measure.UTILISATION, 0.0) + cores / len(who.devices)
+            values[Measure.MEMORY] += (work.use.gpu_memory or 0) / len(devices)
+            if work.cores is not None:
+                part = values.get(Measure.UTILISATION, 0.0) + work.cores / len(devices)
                 values[Measure.UTILISATION] = min(1.0, part)
     return found

@@ -25,7 +25,7 @@ from grus.model.tags import Tag
 from grus.scheduling.quota import queue_states
 from grus.telemetry.profiler import Known, Profiler
 from grus.telemetry.recorder import POOL, Recorder, of_queue
-from grus.telemetry.samples import Batch, Lost, Measure, Sample, Source, Subject
+from grus.telemetry.samples import Batch, Fault, Lost, Measure, Sample, Source, Subject
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +33,10 @@ COUNT = 60.0
 """Seconds between two counts of what is held and wanted."""
 TELL = 1.0
 """Seconds between two looks at jobs, their reports, and what was recognised."""
+SLOWEST = 5.0
+"""Seconds between two questions to a source at most, so that what is new is not old when it is heard."""
+REST = 4.0
+"""Times the CPU time of a round that its thread rests afterwards: telemetry never takes the machine."""
 STALE = 3.0
 """After so many times its source's interval (and never sooner than a few seconds) a sample is old."""
 SHORTEST_STALE = 15.0
@@ -87,6 +91,7 @@ class Watching:
         self._newest: dict[Subject, tuple[Sample, float]] = {}
         """With the moment after which it is old."""
         self._lost: dict[int, tuple[Lost, ...]] = {}
+        self._faults: dict[Subject, Fault] = {}
         self._recognised = Recognised()
         self._listeners: list[Callable[[Recognised, float], None]] = []
         self._closing = threading.Event()
@@ -96,7 +101,8 @@ class Watching:
 
     def start(self) -> None:
         for number, source in enumerate(self._sources):
-            self._begin(f"telemetry-{number}", source.shortest, partial(self._ask, number))
+            every = min(source.shortest, SLOWEST)
+            self._begin(f"telemetry-{number}", every, partial(self._ask, number))
         self._begin("recognising", TELL, self.look)
         self._begin("counting", COUNT, self.count)
 
@@ -120,15 +126,14 @@ class Watching:
 
     def _run(self, every: float, work: Callable[[float], None]) -> None:
         while True:
-            now = self._clock()
+            now, began = self._clock(), time.thread_time()
             try:
                 work(now)
             except Exception:
                 # The edge of a thread: what cannot be measured now may be measured the next time.
                 log.exception("%s failed; it is tried again", threading.current_thread().name)
-            # In the middle of each step of the recorder's grid, so that a little delay changes no step.
-            after = self._clock()
-            if self._closing.wait(every - (after + every / 2) % every):
+            rest = REST * (time.thread_time() - began)
+            if self._closing.wait(pause(self._clock(), every, rest)):
                 return
 
     # --------------------------------------------------------------------------------------- working
@@ -138,6 +143,9 @@ class Watching:
         batch = source.sample(now)
         self.take(batch, source.shortest)
         self._lost = {**self._lost, number: batch.lost}
+        for fault in batch.faults:
+            log.warning("%s of %s tells error %d", fault.subject.device, fault.subject.node, fault.code)
+        self._faults = {**self._faults, **{fault.subject: fault for fault in batch.faults}}
 
     def take(self, batch: Batch, every: float = 1.0) -> None:
         """Take in what a source, which has something new `every` so many seconds, has told."""
@@ -215,9 +223,20 @@ class Watching:
             return {subject: sample for subject, (sample, old) in self._newest.items() if now < old}
 
     @property
+    def faults(self) -> Mapping[Subject, Fault]:
+        """The last error that each GPU has told since the server began."""
+        return self._faults
+
+    @property
     def lost(self) -> tuple[Lost, ...]:
         """What was measured and is not any more."""
         return tuple(one for lost in self._lost.values() for one in lost)
+
+
+def pause(now: float, every: float, rest: float = 0.0) -> float:
+    """Seconds, no fewer than `rest`, until the middle of a step of the recorder's grid: a little delay more
+    or less changes no step."""
+    return rest + every - (now + rest + every / 2) % every
 
 
 def _live(tags: Mapping[Key, Tag], now: float) -> dict[Key, Tag]:

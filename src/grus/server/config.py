@@ -11,6 +11,7 @@
     hz = 1
     size = "1GB"
     fine = "1h"
+    dcgm = ["http://node1:9400/metrics"]        # or prometheus = "http://prometheus:9090"
 
 Every mistake of the file is told at once, with its place. `[client]` is read by the SDK.
 """
@@ -21,6 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
@@ -41,6 +43,16 @@ AUTO_POOL = "auto"
 
 def _span(value: str | int | float) -> float:
     return parse_seconds(value)
+
+
+def _url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be an address, such as http://node1:9400/metrics")
+    return text
+
+
+Url = Annotated[str, AfterValidator(_url)]
 
 
 def _size(value: str | int) -> int:
@@ -97,6 +109,10 @@ class TelemetryIn(Strict):
     seconds: Span | None = None
     minutes: Span | None = None
     ten_minutes: Span | None = None
+    dcgm: tuple[Url, ...] | dict[Url, str] = ()
+    prometheus: Url | None = None
+    prometheus_select: str = ""
+    node_label: str = ""
 
 
 class ConfigIn(Strict):
@@ -134,6 +150,12 @@ class ServerSettings:
     """Samples a second of what workers and GPUs do."""
     keep: Keep = field(default_factory=Keep)
     """How long, and in how many bytes, they are kept."""
+    dcgm: tuple[tuple[str, str], ...] = ()
+    """Pages of DCGM exporters, each with its node ("" for the one that the page names)."""
+    prometheus: str = ""
+    """Address of one that scrapes such exporters."""
+    prometheus_select: str = ""
+    node_label: str = ""
     record: Path | None = None
     """Where what the scheduler is told and what it decides is written down; for `grus simulate --replay`."""
 
@@ -189,14 +211,23 @@ def _settings(at: Places, config: ConfigIn, given: Mapping[str, Any]) -> ServerS
         "jobs_kept": config.retention.jobs,
         "hz": config.telemetry.hz,
         "keep": _keep(config.telemetry),
+        "dcgm": _exporters(config.telemetry.dcgm),
+        "prometheus": config.telemetry.prometheus or "",
+        "prometheus_select": config.telemetry.prometheus_select,
+        "node_label": config.telemetry.node_label,
     }
     found.update({name: value for name, value in given.items() if value is not None})
     return ServerSettings(places=at, **found)
 
 
 def _keep(told: TelemetryIn) -> Keep:
-    given = told.model_dump(exclude_none=True, exclude={"hz"})
+    kept = {"size", "fine", "seconds", "minutes", "ten_minutes"}
+    given = told.model_dump(exclude_none=True, include=kept)
     return Keep(**{"tens" if name == "ten_minutes" else name: value for name, value in given.items()})
+
+
+def _exporters(told: tuple[str, ...] | dict[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(told.items()) if isinstance(told, dict) else tuple((url, "") for url in told)
 
 
 def _path(text: str, at: Places) -> Path | None:

@@ -17,11 +17,9 @@ from pathlib import Path
 from grus.api.wire import to_queue
 from grus.controlplane.forecasting import Forecaster
 from grus.controlplane.loop import ControlLoop
-from grus.controlplane.own_samples import OwnSamples
 from grus.controlplane.retention import Retention
 from grus.controlplane.services import Services
 from grus.controlplane.settings import Settings
-from grus.controlplane.watching import Watching, holding
 from grus.engines.local.engine import LocalEngine
 from grus.model.errors import BadInput, Mistake
 from grus.model.ports import Store, User
@@ -37,9 +35,9 @@ from grus.server.figures import Figures
 from grus.server.first_start import ensure_admin
 from grus.server.lock import StateLock
 from grus.server.logs import log_to
+from grus.server.telemetry import watch
 from grus.simulation.recording import MOST_BYTES, Recording
 from grus.store.sqlite import SqliteStore
-from grus.telemetry.recorder import Recorder
 from grus.telemetry.source import DeviceSource
 
 log = logging.getLogger(__name__)
@@ -140,7 +138,9 @@ def _start_loop(
     )
     stack.callback(loop.close)
     loop.start()
-    watching = _watch(settings, engine, loop, source, stack)
+    watching = watch(settings, engine, loop, source, stack)
+    loop.use_tags(watching.jobs)
+    watching.start()
     forecaster = Forecaster(store, loop)
     stack.callback(forecaster.close)
     forecaster.start()
@@ -150,26 +150,6 @@ def _start_loop(
     stack.callback(retention.close)
     retention.start()
     return loop, services
-
-
-def _watch(
-    settings: ServerSettings, engine: LocalEngine, loop: ControlLoop, source: DeviceSource, stack: ExitStack
-) -> Watching:
-    """Telemetry: what is measured, recorded and recognised of workers and GPUs."""
-    recorder = Recorder(settings.places.state / "telemetry.db", hz=settings.hz, keep=settings.keep)
-    stack.callback(recorder.close)
-    own = OwnSamples(
-        engine,
-        lambda: holding(loop),
-        nodes=lambda: loop.picture.nodes,
-        pretended=source.virtual,
-        shortest=1 / settings.hz,
-    )
-    watching = Watching(engine, loop, recorder, [own])
-    stack.callback(watching.close)
-    loop.use_tags(watching.jobs)
-    watching.start()
-    return watching
 
 
 def _recording(path: Path | None, stack: ExitStack) -> Recording | None:

@@ -1,0 +1,57 @@
+"""What a server measures, chosen by its settings: its own workers, and GPUs by whoever knows them best."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from grus.controlplane.loop import ControlLoop
+from grus.controlplane.own_samples import OwnSamples
+from grus.controlplane.watching import Facts, Watching, facts, holding
+from grus.model.identifiers import NodeId
+from grus.model.ports import Engine
+from grus.server.config import ServerSettings
+from grus.telemetry.dcgm import DcgmSource
+from grus.telemetry.nvml_samples import NvmlSamples
+from grus.telemetry.prometheus import PrometheusSource
+from grus.telemetry.recorder import Recorder
+from grus.telemetry.samples import Source
+from grus.telemetry.source import DeviceSource
+
+
+def watch(
+    settings: ServerSettings,
+    engine: Engine,
+    loop: ControlLoop,
+    pool: DeviceSource,
+    stack: ExitStack,
+    *,
+    facts: Facts = facts,
+) -> Watching:
+    """Ready to start; the stack closes it."""
+    recorder = Recorder(settings.places.state / "telemetry.db", hz=settings.hz, keep=settings.keep)
+    stack.callback(recorder.close)
+    own = OwnSamples(
+        engine,
+        lambda: holding(loop),
+        nodes=lambda: loop.picture.nodes,
+        pretended=pool.virtual,
+        shortest=1 / settings.hz,
+    )
+    watching = Watching(engine, loop, recorder, [own, *of_gpus(settings, pool)], facts=facts)
+    stack.callback(watching.close)
+    return watching
+
+
+def of_gpus(settings: ServerSettings, pool: DeviceSource) -> Sequence[Source]:
+    """Exporters or a Prometheus where there are any, else the driver itself; pretended GPUs are our own."""
+    found: list[Source] = []
+    if settings.dcgm:
+        found.append(DcgmSource({url: NodeId(node) if node else None for url, node in settings.dcgm}))
+    if settings.prometheus:
+        found.append(
+            PrometheusSource(
+                settings.prometheus, select=settings.prometheus_select, node_label=settings.node_label
+            )
+        )
+    if not found and not pool.virtual:
+        found += [NvmlSamples(node.id, interval=1 / settings.hz) for node in pool.nodes(())]
+    return found
