@@ -1,12 +1,17 @@
 """One job as the profiler knows it: what it was told, what it reported, and the tag that follows from it."""
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from grus.model.identifiers import DeviceId, WorkerId
 from grus.model.jobs import JobType
 from grus.model.tags import Kind, Stage, Tag
 from grus.patterns import hangs, stages
+from grus.patterns.changes import level_since
 from grus.patterns.hangs import Evidence, Hang, Steps
 from grus.patterns.kinds import Judgement, Traits, judge
 from grus.patterns.periods import Rhythm
@@ -14,6 +19,12 @@ from grus.patterns.stages import Scene
 from grus.patterns.stragglers import Race
 from grus.telemetry.tracks import View
 
+Floats = NDArray[np.float64]
+
+LAPS = 60
+"""Steps (or reports of steps) over which the pace is watched."""
+SLOWED = 1.3
+"""Times as long that is worth a word."""
 TRAINING = {Kind.TRAINING, Kind.RETRAINING}
 START = 120.0
 """Seconds of work without a step or a rhythm after which a job has started up all the same."""
@@ -46,8 +57,16 @@ class Dossier:
         self._race: Race[WorkerId | None] = Race()
         self._slow: dict[WorkerId | None, float] = {}
         """Stragglers, with how slow they were when that was first seen."""
+        self._pace: deque[float] = deque(maxlen=LAPS)
+        """Last seconds per step of the worker that reports first."""
         self._hang: Hang | None = None
         self._begun = False
+
+    def learn(self, facts: Known) -> None:
+        """Take in what is known of it. On other GPUs it has another pace."""
+        if facts.devices != self.facts.devices:
+            self._pace.clear()
+        self.facts = facts
 
     def hear(self, worker: WorkerId | None, figures: Mapping[str, float], at: float) -> None:
         """Take in a report."""
@@ -62,6 +81,8 @@ class Dossier:
         if seconds is None and before[0] is not None and before[1] is not None and step > before[0] > 0:
             seconds = (at - before[1]) / (step - before[0])
         if seconds is not None and seconds > 0:
+            if worker == next(iter(self._steps)):
+                self._pace.append(seconds)
             self._race.lap(worker, seconds)
             self._slow = {one: self._slow.get(one, times) for one, times in self._race.stragglers.items()}
 
@@ -99,6 +120,7 @@ class Dossier:
         self._begun |= look.rhythm is not None or look.at_work_for > START
         return replace(
             plain(found, together, now),
+            peak_memory=peak_memory(views, len(self.facts.devices)),
             confidence=found.confidence if self._hang is None else self._hang.confidence,
             stage=self._stage(found, together, now),
             hung_since=None if self._hang is None else self._hang.since,
@@ -165,7 +187,18 @@ class Dossier:
             f"worker {worker} is a straggler: its steps took {times:.1f} times the others' time"
             for worker, times in sorted(self._slow.items(), key=lambda item: str(item[0]))
         ]
+        if (slower := slowed(np.array(self._pace))) is not None:
+            said.append(f"its steps take {slower:.1f} times as long as before")
         return "; ".join(said)
+
+
+def slowed(pace: Floats) -> float | None:
+    """How many times as long the last steps took as those before, if that is much and lasts; else None."""
+    since = level_since(pace)
+    if not since:
+        return None
+    times = float(np.median(pace[since:]) / np.median(pace[:since]))
+    return times if times >= SLOWED else None
 
 
 def plain(found: Judgement, view: View, now: float) -> Tag:
@@ -185,6 +218,7 @@ def plain(found: Judgement, view: View, now: float) -> Tag:
 
 
 NOTHING = View(
+    device=False,
     traits=Traits(),
     utilisation=None,
     peak_memory=None,
@@ -196,6 +230,16 @@ NOTHING = View(
     levels=None,
     writes=None,
 )
+
+
+def peak_memory(views: Sequence[View], devices: int) -> int | None:
+    """Most bytes on one GPU.
+
+    A worker's own count where each has one GPU, for on a GPU there may be others'; else those of the GPUs.
+    """
+    workers = [one.peak_memory for one in views if not one.device and one.peak_memory is not None]
+    gpus = [one.peak_memory for one in views if one.device and one.peak_memory is not None]
+    return max(workers if len(workers) >= devices else gpus or workers, default=None)
 
 
 def merged(views: Sequence[View]) -> View:
@@ -215,7 +259,6 @@ def merged(views: Sequence[View]) -> View:
         lead,
         traits=look,
         utilisation=sum(used) / len(used) if used else None,
-        peak_memory=max((one.peak_memory or 0 for one in views), default=0) or None,
         flat_for=min(one.flat_for for one in views),
         power_low=any(powers) if powers else None,
         had=lead.had or _clearest([one.had for one in views]),

@@ -52,7 +52,7 @@ class Profiler:
             track = self._tracks.get(subject)
             if track is None or (track.holder and sample.holder and track.holder != sample.holder):
                 # Whoever comes next to a GPU begins anew.
-                track = self._tracks[subject] = Track()
+                track = self._tracks[subject] = Track(device=subject.device is not None)
                 self._told.pop(subject, None)
             track.take(sample)
 
@@ -74,7 +74,7 @@ class Profiler:
         dossier = self._jobs.setdefault(job, Dossier())
         gained = facts.devices - dossier.facts.devices
         if facts != dossier.facts:
-            dossier.facts = facts
+            dossier.learn(facts)
             self._looked = None
         if gained:
             self._drop(subject for subject in self._tracks if subject.device in gained)

@@ -41,6 +41,8 @@ AGAIN = 0.15
 class View:
     """What a subject looks like at one moment."""
 
+    device: bool
+    """Of a GPU, not of a worker's processes."""
     traits: Traits
     utilisation: float | None
     peak_memory: int | None
@@ -59,7 +61,8 @@ class View:
 class Track:
     """One subject. Holds 12 kB of windows for each of three measures, and a `Beat` for each of up to five."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, device: bool) -> None:
+        self._device = device
         self.activity = Activity()
         self.at = 0.0
         """Of the newest sample."""
@@ -146,6 +149,7 @@ class Track:
         flat = hangs.flat_for(work, width) if self._work is not None else 0.0
         known = values[np.isfinite(values)]
         return View(
+            device=self._device,
             traits=traits(self.activity, values, memory, rhythm, _word(measure)),
             utilisation=float(known.mean()) if len(known) and self._work is not Measure.CPU else None,
             peak_memory=int(self.peak_memory) or None,
