@@ -169,6 +169,11 @@ def flat_for(values: Floats, width: float = 1.0) -> float:
     return found
 
 
+def steady(values: Floats) -> bool:
+    """Whether activity hardly moves lately, whatever it did before."""
+    return len(values) >= SPANS[0] and float(values[-SPANS[0] :].std()) <= LEAST_SPREAD
+
+
 def power_low(values: Floats, span: int) -> bool | None:
     """Whether the last `span` bins take much less power than those before; None if there are too few."""
     known = values[np.isfinite(values)]

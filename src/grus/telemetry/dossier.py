@@ -106,32 +106,30 @@ class Dossier:
         together = merged(views)
         steps, look = self.steps, together.traits
         self._hang = self._hanging(together, now)
-        stepping = steps.advances(now) or (self._hang is not None and steps.advanced_at is not None)
+        # Only what has trained can hang.
+        stepping = steps.advances(now) or self._hang is not None
         found = judge(
             look,
             type=self.facts.type,
             stepping=stepping,
-            before=self._before(),
+            before=self.facts.kind,
             new_data=self.facts.new_data,
         )
         if not views and not stepping:
             found = Judgement(Kind.UNKNOWN, 0.0, "no telemetry of it")
         self._begun |= (steps.step or 0) > 0 and stepping
         self._begun |= look.rhythm is not None or look.at_work_for > START
+        tag = plain(found, together, now)
+        if self._hang is not None:
+            tag = replace(tag, period=None, boundary=None)
         return replace(
-            plain(found, together, now),
+            tag,
             peak_memory=peak_memory(views, len(self.facts.devices)),
             confidence=found.confidence if self._hang is None else self._hang.confidence,
             stage=self._stage(found, together, now),
             hung_since=None if self._hang is None else self._hang.since,
             note=self._note(found),
         )
-
-    def _before(self) -> Kind | None:
-        """What it was before: a hung job without steps is still what its rhythm had shown."""
-        if self._hang is not None and self.facts.kind not in TRAINING:
-            return Kind.TRAINING
-        return self.facts.kind
 
     def _hanging(self, view: View, now: float) -> Hang | None:
         steps, look = self.steps, view.traits
@@ -142,7 +140,7 @@ class Dossier:
             flat_for=view.flat_for,
             power_low=view.power_low,
             period=had.period if had is not None else self.facts.period,
-            beating=look.rhythm is not None and not view.flat_for,
+            beating=look.rhythm is not None and not view.flat_for and not self._stopped(look),
             writing=(view.writes or 0.0) >= stages.WRITING,
             interactive=self.facts.type is JobType.DEV,
         )
@@ -159,7 +157,12 @@ class Dossier:
             return False
         if advanced is not None:
             return True
-        return view.traits.quiet_for > 0 or view.flat_for > 0
+        return view.traits.quiet_for > 0 or view.steady
+
+    @staticmethod
+    def _stopped(look: Traits) -> bool:
+        """Whether nothing has happened for longer than the rhythm allows."""
+        return look.rhythm is not None and look.quiet_for > 2 * look.rhythm.period
 
     def _stage(self, found: Judgement, view: View, now: float) -> Stage:
         if found.kind not in TRAINING:
@@ -223,6 +226,7 @@ NOTHING = View(
     utilisation=None,
     peak_memory=None,
     flat_for=0.0,
+    steady=False,
     power_low=None,
     had=None,
     now=0.0,
@@ -260,6 +264,7 @@ def merged(views: Sequence[View]) -> View:
         traits=look,
         utilisation=sum(used) / len(used) if used else None,
         flat_for=min(one.flat_for for one in views),
+        steady=all(one.steady for one in views),
         power_low=any(powers) if powers else None,
         had=lead.had or _clearest([one.had for one in views]),
         writes=sum(written) if written else None,

@@ -47,6 +47,8 @@ class View:
     utilisation: float | None
     peak_memory: int | None
     flat_for: float
+    steady: bool
+    """Whether activity has hardly moved lately, unusual or not."""
     power_low: bool | None
     had: Rhythm | None
     """The rhythm that it last had, though it may be gone."""
@@ -154,6 +156,7 @@ class Track:
             utilisation=float(known.mean()) if len(known) and self._work is not Measure.CPU else None,
             peak_memory=int(self.peak_memory) or None,
             flat_for=flat,
+            steady=hangs.steady(known),
             power_low=self._power_low(flat, long),
             had=self._had,
             now=float(known[-NOW:].mean()) if len(known) else 0.0,
