@@ -146,6 +146,22 @@ _GPU = [
         ("resources.cpu", "number from 0.01", 3),
         ("resources.memory", "needs a unit", 4),
     ),
+    bad(
+        "shares what cannot be shared",
+        "run: a\npriority: 100\nresources:\n  gpu: 2\n  share: auto\n",
+        ("resources.share", "needs gpu: 1", 5),
+        ("resources.share", "never preempted", 5),
+    ),
+    bad(
+        "shares in a way that there is not",
+        "run: a\nresources:\n  share: always\n",
+        ("resources.share", "auto", 3),
+    ),
+    bad(
+        "a role that shares",
+        "roles:\n  a:\n    run: a\n    resources:\n      share: auto\n",
+        ("roles.a.resources.share", "without roles", 5),
+    ),
     bad("GPUs at the top", "run: a\ngpu: 4\n", ("gpu", "belongs under resources", 2)),
     bad("resources as a number", "run: a\nresources: 4\n", ("resources", "must be a mapping", 2)),
     bad("plural", "run: a\nresources: {gpus: 4}\n", ("resources.gpus", "did you mean gpu?", 2)),

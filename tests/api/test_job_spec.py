@@ -93,6 +93,12 @@ def test_a_slice_is_one_replica(gpu: object, replica: Replica) -> None:
     assert request(gpu).roles == (Role("worker", Range(1, 1), replica),)
 
 
+def test_a_job_shares_its_gpu_only_if_it_says_so() -> None:
+    assert not spec(run="a").request.shares
+    assert spec(run="a", resources={"gpu": 1, "share": "auto"}).request.shares
+    assert spec(run="a", resources={"gpu": "A100:1", "share": "auto"}).request.shares
+
+
 def test_cpu_and_memory_are_per_gpu_and_per_replica_of_a_slice() -> None:
     assert request(0.5, cpu=2).roles[0].replica.cpu == 2000
     big = spec(run=None, roles={"w": {"run": "a", "resources": {"gpu": 4, "cpu": 1.5, "memory": "1GB"}}})

@@ -12,7 +12,7 @@ from fractions import Fraction
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.jobs import Job, Seat
 from grus.model.resources import GPU, Role
-from grus.scheduling.decisions import Decisions, Pause, Requeue, Resize, Start
+from grus.scheduling.decisions import Decisions, Pause, Requeue, Resize, Share, Start
 from tests.scheduling import reference as ref
 from tests.scheduling.reference import Facts
 
@@ -95,7 +95,7 @@ def targets_are_legal(before: Facts, decisions: Decisions) -> Iterator[str]:
         job = jobs[action.job]
         if isinstance(action, Start) and not ref.waits(before, job):
             yield f"{job.id} started though it may not: {job.phase}, {job.desired}, {job.paused_by}"
-        if isinstance(action, Pause | Resize) and not ref.holds(job):
+        if isinstance(action, Pause | Resize | Share) and not ref.holds(job):
             yield f"{type(action).__name__} of {job.id}, which is {job.phase}, {job.desired}"
         if isinstance(action, Pause) and job.spec.never_preempted:
             yield f"{job.id} is never preempted, but paused: {action.reason}"
@@ -131,7 +131,7 @@ def new_seats_are_allowed(before: Facts, decisions: Decisions) -> Iterator[str]:
         job = jobs[action.job]
         roles = {role.name: role for role in job.spec.request.roles}
         for seat in _fresh(job, action):
-            yield from _wrong_with_seat(before, job, roles[seat.role], seat)
+            yield from _wrong_with_seat(before, job, roles[seat.role], seat, action)
 
 
 def _fresh(job: Job, action: Start | Resize) -> list[Seat]:
@@ -139,7 +139,7 @@ def _fresh(job: Job, action: Start | Resize) -> list[Seat]:
     return [seat for seat in action.seats if replace(seat, leaving=False) not in old]
 
 
-def _wrong_with_seat(facts: Facts, job: Job, role: Role, seat: Seat) -> Iterator[str]:
+def _wrong_with_seat(facts: Facts, job: Job, role: Role, seat: Seat, action: Start | Resize) -> Iterator[str]:
     nodes = {node.id: node for node in facts.nodes}
     known = ref.devices(facts)
     replica = role.replica
@@ -152,7 +152,8 @@ def _wrong_with_seat(facts: Facts, job: Job, role: Role, seat: Seat) -> Iterator
         if not ref.may_use(facts, job, nodes[seat.node], device, replica):
             yield f"{job.id}: may not use device {device}"
         share = GPU if replica.gpus else replica.share_of(device.memory)
-        if seat.share != share:
+        lodges = isinstance(action, Start) and action.guest_of is not None
+        if seat.share != (GPU // 2 if lodges else share):
             yield f"{job.id}: seat takes {seat.share} of {name}, should take {share}"
     number = replica.gpus or (1 if replica.share or replica.gpu_memory else 0)
     if len(seat.devices) != number:
@@ -195,7 +196,7 @@ def the_young_are_guarded(before: Facts, decisions: Decisions) -> Iterator[str]:
     asked = any(_someone_inside_waits(before, queue.name) for queue in before.queues)
     for action in decisions.actions:
         job = jobs[action.job]
-        if not isinstance(action, Pause) or asked:
+        if not isinstance(action, Pause) or asked or job.guest_of is not None:
             continue
         due = job.backfill_until is not None and job.backfill_until <= before.now
         if job.started_at is not None and before.now - job.started_at < MINIMUM_RUN - 0.001 and not due:

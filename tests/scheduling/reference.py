@@ -5,7 +5,7 @@ specification. It must never import from grus.scheduling; that is what it is com
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from grus.model.cluster import Device, Health, Node
@@ -24,6 +24,18 @@ class Facts:
     jobs: tuple[Job, ...]
     blocked: frozenset[JobId] = frozenset()
     now: float = 0.0
+
+
+def without_guests(facts: Facts) -> Facts:
+    """The same as if nobody were a guest on another's GPU: by this the rules are judged."""
+    return replace(facts, jobs=tuple(_without_guests(job) for job in facts.jobs))
+
+
+def _without_guests(job: Job) -> Job:
+    if not job.spec.request.shares or not job.seats:
+        return job
+    whole = tuple(replace(seat, share=GPU) for seat in job.seats)
+    return replace(job, seats=() if job.guest_of is not None else whole)
 
 
 # ------------------------------------------------------------------------------------------------ pool

@@ -17,7 +17,8 @@ from grus.model.queues import Queue
 from grus.model.resources import GPU, Range, Request
 from grus.model.tags import Tag
 from grus.scheduling.cycle import decide
-from grus.scheduling.decisions import Decision, Decisions, Pause, Requeue, Resize, Start
+from grus.scheduling.decisions import Decision, Decisions, Pause, Requeue, Resize, Share, Start, with_share
+from grus.scheduling.footprint import Footprint
 from grus.scheduling.outlook import Outlook
 from grus.scheduling.policies import GRUS, Policy
 from grus.scheduling.rhythm import LONGEST_WAIT
@@ -48,6 +49,7 @@ class World:
         self.policy = policy
         self.outlooks: dict[JobId, Outlook] = {}
         self.tags: dict[JobId, Tag] = {}
+        self.footprints: dict[JobId, Footprint] = {}
         self.nodes = a_pool(pool) if isinstance(pool, str) else tuple(pool)
         whole = sum(len(node.devices) for node in self.nodes)
         self.queues: tuple[Queue, ...] = queues or (a_queue("default", quota=whole),)
@@ -91,6 +93,12 @@ class World:
         else:
             self.tags[JobId(name)] = tag
         self.snapshot.note(JobId(name), tag)
+        return self._disturbed()
+
+    def gauge(self, name: str, footprint: Footprint) -> "World":
+        """Somebody has seen what the job takes of a GPU."""
+        self.footprints[JobId(name)] = footprint
+        self.snapshot.gauge(JobId(name), footprint)
         return self._disturbed()
 
     def finish(self, name: str) -> "World":
@@ -234,12 +242,15 @@ class World:
             snapshot.expect(name, outlook)
         for name, tag in self.tags.items():
             snapshot.note(name, tag)
+        for name, footprint in self.footprints.items():
+            snapshot.gauge(name, footprint)
         return snapshot
 
     def clone(self) -> "World":
         """Another world in the same state, to try something in."""
         other = World(self.nodes, *self.queues, policy=self.policy)
         other.outlooks, other.tags = dict(self.outlooks), dict(self.tags)
+        other.footprints = dict(self.footprints)
         other.jobs, other.now, other.wake_at = dict(self.jobs), self.now, self.wake_at
         other._timers, other._last_run = list(self._timers), dict(self._last_run)
         other.snapshot = other.anew()
@@ -296,7 +307,7 @@ class World:
             first = job.first_started_at if job.first_started_at is not None else self.now
             begun = replace(job, phase=Phase.STARTING, seats=action.seats, attempt=job.attempt + 1)
             begun = replace(begun, generation=1, started_at=self.now, first_started_at=first, paused_by=None)
-            begun = replace(begun, made_room_for=None)
+            begun = replace(begun, made_room_for=None, guest_of=action.guest_of)
             self._put(replace(begun, backfill_until=action.backfill_until, reason=action.reason))
             self._later(START_SECONDS, begun, Phase.RUNNING)
         elif isinstance(action, Pause):
@@ -310,6 +321,8 @@ class World:
             self._put(resized)
             if any(seat.leaving for seat in action.seats):
                 self._later(LEAVE_SECONDS, resized, None)
+        elif isinstance(action, Share):
+            self._put(replace(with_share(job, action.share), reason=action.reason))
         elif isinstance(action, Requeue):
             self._put(replace(job, phase=Phase.PENDING, seats=(), backfill_until=None, reason=action.reason))
 
@@ -380,7 +393,7 @@ class World:
         assert state not in self._quiet[:-1], f"back to where it was without an event: {self._told()}"
         if not self._quiet or self._quiet[-1] != state:
             self._quiet.append(state)
-        wrong = invariants.at_rest(self.facts())
+        wrong = invariants.at_rest(reference.without_guests(self.facts()))
         assert not wrong, "\n".join([*wrong, self._told()])
 
     def _told(self) -> str:

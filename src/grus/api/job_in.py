@@ -13,6 +13,7 @@ from grus.api import fields as f
 from grus.api import pods
 from grus.api.rules import Broken, Sound, Strict
 from grus.api.units import GpuAsk, parse_gpu, parse_range
+from grus.model.jobs import NEVER_PREEMPTED, PRIORITIES
 from grus.model.queues import DEFAULT_QUEUE
 
 MOST_ROLES = 16
@@ -65,6 +66,8 @@ class ResourcesIn(Strict):
     """Host cores per GPU (per replica where gpu is 0 or a slice)."""
     memory: f.HostMemory = None
     """Host memory per GPU likewise: 32GB."""
+    share: Annotated[str | None, f.judged(f.optional(f.choice(("auto",))))] = None
+    """auto: its one GPU may be shared with another job that allows it, where that pays for both together."""
 
 
 class CheckpointIn(Strict):
@@ -225,7 +228,24 @@ class JobIn(Strict):
         if elastic and self.launch in ("once", "per-node") and sound("launch"):
             rule = "must be per-gpu for a range: one process cannot gain or lose GPUs while it runs"
             broken.append(Broken(("launch",), rule, self.launch))
+        if self.resources.share is not None and sound("resources", "share"):
+            broken += [
+                Broken(("resources", "share"), rule, "auto") for rule in self._why_not_shared(ask, sound)
+            ]
         return broken
+
+    def _why_not_shared(self, ask: GpuAsk, sound: Sound) -> list[str]:
+        rules = []
+        if ask.sliced or not ask.count.rigid or ask.count.high != 1:
+            rules.append("needs gpu: 1: only a job with one whole GPU can share it")
+        priority = PRIORITIES.get(self.type, 0) if self.priority is None else self.priority
+        if isinstance(priority, str):
+            priority = PRIORITIES.get(priority, 0)
+        if sound("type") and sound("priority") and priority >= NEVER_PREEMPTED:
+            rules.append(
+                "is for jobs that can be paused: this one is never preempted (priority 100 and above)"
+            )
+        return rules
 
     def _whole_rules(self, sound: Sound) -> list[Broken]:
         broken = []
@@ -273,6 +293,9 @@ def _role_rules(roles: Mapping[str, RoleIn], sound: Sound) -> list[Broken]:
                 broken += _size_rules(
                     role.resources, replicas.low, replicas.high, (*at, "resources"), "replicas"
                 )
+        if role.resources.share is not None and sound(*at, "resources", "share"):
+            rule = "is for a job without roles: only a job with one whole GPU can share it"
+            broken.append(Broken((*at, "resources", "share"), rule, role.resources.share))
         if sound(*at, "resources", "gpu"):
             broken += _role_gpu_rules(role, parse_gpu(role.resources.gpu), name, elastic=name in ranged)
     if len(ranged) > 1:

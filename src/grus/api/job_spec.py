@@ -140,7 +140,8 @@ def _request(job: JobIn) -> tuple[Request, Launch]:
     role = Role(WORKER, count if whole else Range(1, 1), replica)
     default = Launch.ONCE if count.rigid else Launch.PER_GPU
     launch = default if job.launch is None else Launch(job.launch)
-    return Request((role,), () if count.rigid else sizes, launch is Launch.ONCE), launch
+    shares = job.resources.share is not None
+    return Request((role,), () if count.rigid else sizes, launch is Launch.ONCE, shares), launch
 
 
 def _roles_request(job: JobIn) -> tuple[Request, Launch]:

@@ -114,8 +114,8 @@ def worker_spec(job: Job, member: Member, around: Surroundings) -> WorkerSpec:
         workdir=job.spec.workdir,
         devices=_devices(member),
         visible=_visible(job, member),
-        share=first.share,
-        gpu_memory=_gpu_memory(first, role, around),
+        share=_share(job, first),
+        gpu_memory=0 if job.spec.request.shares else _gpu_memory(first, role, around),
         memory=role.replica.memory * count if role else 0,
         cpu=role.replica.cpu * count if role else 0,
         grace=job.spec.checkpoint.grace,
@@ -126,6 +126,12 @@ def worker_spec(job: Job, member: Member, around: Surroundings) -> WorkerSpec:
     )
 
 
+def _share(job: Job, seat: Seat) -> int:
+    """What the worker is bound to. One that shares a GPU with another asked for all of it: how much it holds
+    may change while it runs, and it is not to be killed for memory that it was never told to spare."""
+    return GPU if job.spec.request.shares else seat.share
+
+
 def _devices(member: Member) -> tuple[DeviceId, ...]:
     return tuple(dict.fromkeys(device for seat in member.seats for device in seat.devices))
 
@@ -133,7 +139,7 @@ def _devices(member: Member) -> tuple[DeviceId, ...]:
 def _visible(job: Job, member: Member) -> tuple[DeviceId, ...]:
     """A worker with one whole GPU sees those of its peers on the node too, in the order of LOCAL_RANK:
     scripts choose theirs by that number, and the GPUs reach each other directly."""
-    if not worker_per_seat(job.spec) or member.role == SETUP or member.seats[0].share < GPU:
+    if not worker_per_seat(job.spec) or member.role == SETUP or _share(job, member.seats[0]) < GPU:
         return ()
     here = member.seats[0].node
     peers = [one for one in members(job) if one.role == member.role and one.seats[0].node == here]
@@ -168,7 +174,7 @@ def _environment(job: Job, member: Member, around: Surroundings) -> tuple[tuple[
         GRUS_WORKER=str(member.rank),
         GRUS_ROLE=member.role,
         GRUS_RESUME="1" if job.attempt > 1 else "0",
-        GRUS_GPUS=gpus(sum(seat.held for seat in job.staying)),
+        GRUS_GPUS=gpus(sum(_share(job, seat) * len(seat.devices) for seat in job.staying)),
         RANK=str(member.rank),
         LOCAL_RANK=str(member.local_rank),
         WORLD_SIZE=str(world),

@@ -19,7 +19,7 @@ from grus.model.jobs import (
     adapts,
     resizes_live,
 )
-from grus.scheduling.decisions import Decision, Pause, Requeue, Resize, Start, new_seats
+from grus.scheduling.decisions import Decision, Pause, Requeue, Resize, Share, Start, new_seats, with_share
 
 SETTLING = 60.0
 """Seconds from the start of a job that may have to be restarted to grow, in which it does not grow: a restart
@@ -37,6 +37,8 @@ def rule(job: Job, decision: Decision, now: float) -> Change | None:
             return _pause(job, decision, now)
         case Resize():
             return _resize(job, decision, now)
+        case Share():
+            return _share(job, decision, now)
         case Requeue():
             return _requeue(job, decision, now)
 
@@ -51,6 +53,8 @@ def gives_first(decision: Decision) -> int:
             return 1
         case Resize():
             return 2 if any(seat.leaving for seat in decision.seats) else 3
+        case Share():
+            return 3
         case Start():
             return 4
 
@@ -72,6 +76,7 @@ def _start(job: Job, decision: Start, now: float) -> Change | None:
         paused_by=None,
         made_room_for=None,
         backfill_until=decision.backfill_until,
+        guest_of=decision.guest_of,
         not_before=now + SETTLING if job.spec.request.elastic and not adapts(job.spec) else 0.0,
         exit=None,
     )
@@ -106,6 +111,12 @@ def _resize(job: Job, decision: Resize, now: float) -> Change | None:
     verb = "grows" if after > before else "shrinks" if after < before else "moves"
     text = f"{verb} from {before} to {after} workers: {decision.reason}"
     return change(resized, "resized", now, text, reason=decision.reason)
+
+
+def _share(job: Job, decision: Share, now: float) -> Change | None:
+    if job.phase not in (Phase.STARTING, Phase.RUNNING) or ending(job) or len(job.seats) != 1:
+        return None
+    return change(with_share(job, decision.share), "shared", now, decision.reason)
 
 
 def _requeue(job: Job, decision: Requeue, now: float) -> Change | None:

@@ -260,6 +260,8 @@ class Job:
     saved_at: float | None = None
     """Last checkpoint that the job reported."""
     paused_by: PauseCause | None = None
+    guest_of: JobId | None = None
+    """On whose GPU it was let in; it has no right of its own to that GPU. None once it has it for itself."""
     made_room_for: JobId | None = None
     """For whose sake the scheduler last paused or shrank it; it does not compete with that job."""
     backfill_until: float | None = None

@@ -74,6 +74,8 @@ class Request:
     """The only numbers of replicas that the elastic role can use, ascending; empty for all in its range."""
     one_node: bool = False
     """All replicas on one node (a single process sees all the GPUs)."""
+    shares: bool = False
+    """Its one GPU may be shared with another job that allows it too, where that pays for both together."""
 
     @property
     def elastic(self) -> Role | None:

@@ -19,6 +19,7 @@ from grus.scheduling.elastic import grow
 from grus.scheduling.gang import PLANNED, Place, place
 from grus.scheduling.nomination import awaited, behind_preemptor
 from grus.scheduling.ordering import Group, Key, RequestClass, Turn, giving_key
+from grus.scheduling.packing import Lodging, fold, pack
 from grus.scheduling.preemption import make_room
 from grus.scheduling.quota import UNLIMITED, QueueNode
 from grus.scheduling.reservation import Reservation, due_at, passes
@@ -108,6 +109,10 @@ class Cycle:
         self.victims: dict[Entry, Victim] = {}
         self.put_off: dict[Entry, float] = {}
         """Victims that are let finish their epochs first, and until when."""
+        self.lodgings: dict[Entry, Lodging] = {}
+        """Jobs that begin to share a GPU."""
+        self.parted: dict[Entry, str] = {}
+        """Guests that may not stay, and why."""
         self.backfills: dict[Entry, float] = {}
         self.reservation: Reservation | None = None
         self._no_place: dict[Shape, tuple[int, str]] = {}
@@ -127,6 +132,7 @@ class Cycle:
                 self.wake(entry.backfill_until)
         self._turns = 0
         self._last_starts: list[tuple[QueueNode, tuple[float, int]]] = []
+        fold(self)  # whoever is a guest on another's GPU has no part in what follows
 
     def share(self) -> None:
         """Rules 2 to 4; placement (5) and victims (6) are inside each step."""
@@ -141,6 +147,7 @@ class Cycle:
             self.give(Stage.OVER)  # and last those whose preemptors were tried in vain
         grow(self, by_quota=False)  # 4. spare GPUs to elastic jobs, where they buy most,
         trade(self)  #    and between them where that pays
+        pack(self)  # 5. two on one GPU, where both allow it and it pays
 
     def over_leaves(self) -> tuple[list[QueueNode], float, bool]:
         """Queues over quota, the highest held / share of any branch, and whether any of them has surplus."""
@@ -434,6 +441,10 @@ class Cycle:
     def _why_no_place(self, asking: Asking) -> str:
         free = sum(self.pool.whole_free(kind, asking.shape.nodes, SOON) for kind in asking.shape.kinds)
         return SCATTERED if free * GPU >= asking.amount else NO_FREE
+
+    def idle_place(self, entry: Entry) -> bool:
+        """Whether there is a place for it that is free now; it is taken for this cycle."""
+        return self.find_places(self._asking(entry), NOW, 1)[0] is not None
 
     def could_seat(self, entry: Entry) -> bool:
         """Whether the job would get seats if it were the first in line."""

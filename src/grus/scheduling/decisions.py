@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Seat
+from grus.model.resources import GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,8 @@ class Start:
     reason: str
     backfill_until: float | None = None
     """Set when the job was let past a reservation; it is paused if it still runs then."""
+    guest_of: JobId | None = None
+    """With whom it shares that GPU, as a guest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,16 @@ class Resize:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """Let a running job hold another part of the one GPU that it is on. Its worker goes on as it is."""
+
+    job: JobId
+    share: int
+    """Micro-GPUs from now on."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Requeue:
     """End an attempt whose device is no longer healthy; the job waits again and is not charged."""
 
@@ -46,7 +59,7 @@ class Requeue:
     reason: str
 
 
-Decision = Start | Pause | Resize | Requeue
+Decision = Start | Pause | Resize | Share | Requeue
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +71,12 @@ class Decisions:
     """Decide again then, even if nothing happens: a guard, a back-off or a reservation runs out."""
     put_off: tuple[JobId, ...] = ()
     """Jobs that will have to make room, but are let finish their epochs first; in order of their ids."""
+
+
+def with_share(job: Job, share: int) -> Job:
+    """The job when it holds that much of its GPU; with a whole one it is nobody's guest any more."""
+    seats = tuple(replace(seat, share=share) for seat in job.seats)
+    return replace(job, seats=seats, guest_of=None if share == GPU else job.guest_of)
 
 
 def new_seats(job: Job, wanted: tuple[Seat, ...], generation: int) -> tuple[Seat, ...]:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from grus.scheduling.decisions import Decision, Decisions, Pause, Requeue, Resize, Start
+from grus.scheduling.decisions import Decision, Decisions, Pause, Requeue, Resize, Share, Start
 from grus.scheduling.gang import PLANNED, Place, to_seat
 from grus.scheduling.reasons import paused_reason, resized_reason, started_reason
 from grus.scheduling.transaction import Before
@@ -39,12 +39,18 @@ def _change(cycle: "Cycle", entry: "Entry", before: Before) -> Decision | None:
         if not entry.places or len(settled) < len(entry.places):
             return None
         seats = tuple(to_seat(entry.shape, place) for place in sorted(settled, key=_seat_order))
+        if (lodging := cycle.lodgings.get(entry)) is not None:
+            return Start(entry.id, seats, lodging.reason, guest_of=lodging.other.id)
         return Start(entry.id, seats, started_reason(entry), cycle.backfills.get(entry))
     victim = cycle.victims.get(entry)
     preemptor = None if victim is None else victim.preemptor.id
+    if entry.shape.shares and (share := _other_share(entry, before)):
+        lodging = cycle.lodgings.get(entry)
+        return Share(entry.id, share, "has its GPU for itself again" if lodging is None else lodging.reason)
     kept = [place for place in before.places if place in set(settled)]
     if not kept:
-        return Pause(entry.id, paused_reason(entry, victim, cycle.now), preemptor)
+        reason = cycle.parted.get(entry) or paused_reason(entry, victim, cycle.now)
+        return Pause(entry.id, reason, preemptor)
     added = [place for place in settled if place not in set(before.places)]
     if len(kept) == len(before.places) and not added:
         return None
@@ -55,6 +61,14 @@ def _change(cycle: "Cycle", entry: "Entry", before: Before) -> Decision | None:
     )
     reason = resized_reason(entry, len(added), len(given), victim)
     return Resize(entry.id, seats, reason, preemptor if given else None)
+
+
+def _other_share(entry: "Entry", before: Before) -> int:
+    """The part of its one GPU that it has now, if that is another one than before; else 0."""
+    if len(entry.places) != 1 or len(before.places) != 1 or entry.places == before.places:
+        return 0
+    now = entry.places[0]
+    return now.share if before.places[0] == now._replace(share=before.places[0].share) else 0
 
 
 def _seat_order(place: Place) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from grus.model.jobs import NEVER_PREEMPTED, Desired, Job, PauseCause, Phase
 from grus.model.queues import DEFAULT_QUEUE, Quota, check_tree, gpus
 from grus.model.resources import GPU, Request
 from grus.scheduling.cycle import Cycle, decide
-from grus.scheduling.decisions import Decision, Pause, Resize, Start
+from grus.scheduling.decisions import Decision, Pause, Resize, Share, Start, with_share
 from grus.scheduling.fitting import with_replicas
 from grus.scheduling.quota import QueueNode
 from grus.scheduling.snapshot import Entry, Snapshot
@@ -299,7 +299,10 @@ def _played_starts(snapshot: Snapshot, job: Job, now: float) -> bool:
 def _carried_out(job: Job, action: Decision, now: float) -> Job:
     """The job when everybody has done at once as decided."""
     if isinstance(action, Start):
-        return replace(job, phase=Phase.RUNNING, seats=action.seats, started_at=now, made_room_for=None)
+        started = replace(job, phase=Phase.RUNNING, seats=action.seats, started_at=now)
+        return replace(started, made_room_for=None, guest_of=action.guest_of)
+    if isinstance(action, Share):
+        return with_share(job, action.share)
     if isinstance(action, Resize):
         staying = tuple(seat for seat in action.seats if not seat.leaving)
         return replace(job, seats=staying, made_room_for=action.preemptor)

@@ -50,6 +50,8 @@ class Shape:
     minimum: int
     maximum: int
     """Micro-GPUs at the smallest and the largest size."""
+    shares: bool = False
+    """Whether its one GPU may be shared."""
 
     def competes(self, other: "Shape") -> bool:
         """Whether both could want the same device."""
@@ -136,6 +138,7 @@ class Compiler:
             possible=self._possible(nodes, kinds, minimum, request.one_node),
             minimum=minimum,
             maximum=sum(part.high * part.unit for part in parts),
+            shares=request.shares,
         )
 
     def _possible(self, nodes: int, kinds: frozenset[int], minimum: int, one_node: bool) -> bool:

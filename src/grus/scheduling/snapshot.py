@@ -13,7 +13,9 @@ from grus.model.cluster import Health, Node
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import HOLDING, Desired, Job, PauseCause, Phase
 from grus.model.queues import DEFAULT_QUEUE, Queue
+from grus.model.resources import GPU
 from grus.model.tags import Tag
+from grus.scheduling.footprint import Footprint
 from grus.scheduling.fragmentation import Mix
 from grus.scheduling.gang import Place
 from grus.scheduling.ordering import Age, Alike
@@ -147,6 +149,8 @@ class Snapshot:
         self.policy = policy
         self.outlooks: dict[JobId, Outlook] = {}
         self.tags: dict[JobId, Tag] = {}
+        self.footprints: dict[JobId, Footprint] = {}
+        """What is known of jobs that may share a GPU."""
         self.typed: dict[JobId, Entry] = {}
         """Waiting jobs of which it is known how fast they are on types of GPU."""
         self._unmeasured: dict[tuple[int, ...], Ladder] = {}
@@ -168,6 +172,8 @@ class Snapshot:
         """Jobs for whom others were paused or shrunk, with those: what these leave is meant for them."""
         self.going: dict[JobId, Entry] = {}
         """Jobs with seats that are being left."""
+        self.packed: dict[JobId, Entry] = {}
+        """Running jobs that have a part of a GPU which they asked for whole."""
         self.limited: dict[JobId, Entry] = {}
         """Running jobs whose end is known."""
         self._delayed: list[tuple[float, str]] = []
@@ -232,6 +238,7 @@ class Snapshot:
         if job.terminal and not job.seats:
             self.outlooks.pop(job.id, None)
             self.tags.pop(job.id, None)
+            self.footprints.pop(job.id, None)
             return
         queue = self.queue_of(job.spec.queue)
         if job.started_at is not None:
@@ -278,6 +285,17 @@ class Snapshot:
         else:
             self.tags[job] = tag
         entry.tag = tag
+        self.settled = None
+
+    def gauge(self, job: JobId, footprint: Footprint | None) -> None:
+        """Take note of what a job that may share a GPU takes of one; None where that is not known."""
+        entry = self.entries.get(job)
+        if entry is None or not entry.shape.shares or self.footprints.get(job) == footprint:
+            return
+        if footprint is None:
+            del self.footprints[job]
+        else:
+            self.footprints[job] = footprint
         self.settled = None
 
     def ladder(self, entry: Entry, present: int) -> Ladder:
@@ -395,6 +413,8 @@ class Snapshot:
             self.backfilled[entry.id] = entry
         if entry.job.spec.max_runtime is not None:
             self.limited[entry.id] = entry
+        if entry.shape.shares and len(entry.places) == 1 and 0 < entry.held < GPU:
+            self.packed[entry.id] = entry
 
     def _end_run(self, entry: Entry) -> None:
         queue = entry.queue
@@ -405,6 +425,7 @@ class Snapshot:
         self.broken.pop(entry.id, None)
         self.backfilled.pop(entry.id, None)
         self.limited.pop(entry.id, None)
+        self.packed.pop(entry.id, None)
         queue.priorities[entry.priority] -= 1
         if not queue.priorities[entry.priority]:
             del queue.priorities[entry.priority]

@@ -108,6 +108,14 @@ class Transaction:
         leaving = tuple(place for place in entry.leaving if place not in back)
         self._set(entry, entry.places + places, leaving, True, False)
 
+    def reshare(self, entry: Entry, share: int, now: bool = False) -> None:
+        """Let an entry hold another part of its one device. Below zero *now* means that the other one there
+        has to leave first; for its queue it counts soon, with `now` at once."""
+        (place,) = entry.places
+        for device in place.devices:
+            self.take(device, share - place.share)
+        self._set(entry, (place._replace(share=share),), entry.leaving, entry.running, now)
+
     def _set(
         self, entry: Entry, places: tuple[Place, ...], leaving: tuple[Place, ...], running: bool, now: bool
     ) -> None:

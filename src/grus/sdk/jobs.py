@@ -37,6 +37,7 @@ class Job(JobIn):
         sizes: Sequence[int] | None = None,
         cpu: float | None = None,
         memory: str | None = None,
+        share: str | None = None,
         name: str | None = None,
         queue: str | None = None,
         type: str | None = None,
@@ -85,7 +86,7 @@ class Job(JobIn):
             "affinity": affinity,
             **unknown,
         }
-        amounts = {"gpu": gpu, "sizes": sizes, "cpu": cpu, "memory": memory}
+        amounts = {"gpu": gpu, "sizes": sizes, "cpu": cpu, "memory": memory, "share": share}
         fields: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
         fields |= _resources(resources, {key: value for key, value in amounts.items() if value is not None})
         fields["workdir"] = _workdir(workdir)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from grus.model.cluster import Health, Node
 from grus.model.identifiers import DeviceId, JobId, NodeId
 from grus.model.jobs import FIRST_BACK_OFF, PauseCause, Phase, Resizing, Seat, worker_per_seat
-from grus.scheduling.decisions import Decision, Pause, Requeue, Resize, Start, new_seats
+from grus.scheduling.decisions import Decision, Pause, Requeue, Resize, Share, Start, new_seats, with_share
+from grus.scheduling.footprint import predicted
 from grus.scheduling.snapshot import Snapshot
 from grus.simulation.agenda import Agenda, Due, Kind
 from grus.simulation.records import Ran
@@ -84,6 +85,7 @@ class Effects:
         run.wait(now)
         self.waiting += 1
         self.snapshot.put(run.job)
+        self.snapshot.gauge(run.job.id, run.work.footprint)
         self._tell(run)
 
     def take_over(self, run: Run, now: float) -> None:
@@ -93,6 +95,7 @@ class Effects:
             return self._enter(run, now)
         self._add(run)
         self.snapshot.put(job)
+        self.snapshot.gauge(job.id, run.work.footprint)
         run.hold(gpus_of(job.seats), now)
         if job.phase is Phase.PAUSING:
             self.agenda.push(now + self.costs.pause, Kind.PAUSED, run, run.epoch)
@@ -106,7 +109,7 @@ class Effects:
 
     def nothing_to_decide(self) -> bool:
         """Nobody waits, could grow, or is on a lost device: any decision would be to do nothing."""
-        return not (self.waiting or self.elastic or self.snapshot.broken)
+        return not (self.waiting or self.elastic or self.snapshot.broken or self.snapshot.packed)
 
     # ---------------------------------------------------------------------------------------- decisions
 
@@ -118,6 +121,8 @@ class Effects:
             self._pause(run, action, now)
         elif isinstance(action, Resize):
             self._resize(run, action, now)
+        elif isinstance(action, Share):
+            self._share(run, action, now)
         else:
             self._requeue(run, action, now)
 
@@ -134,6 +139,7 @@ class Effects:
             paused_by=None,
             made_room_for=None,
             backfill_until=action.backfill_until,
+            guest_of=action.guest_of,
             not_before=0.0,
         )
         self.snapshot.put(run.job)
@@ -145,6 +151,8 @@ class Effects:
         ready = now + self.costs.start
         run.boots = {1: ready}
         self._work(run, action.seats, ready)
+        if action.guest_of is not None:
+            self._now_beside(self._sharer(run), now)
         if elastic:
             self.agenda.push(ready, Kind.READY, run, run.job.attempt)
         if run.work.save_every is not None:
@@ -154,10 +162,40 @@ class Effects:
         """From `since` on it works on these seats; foresee its end."""
         run.busy = gpus_of(seats)
         run.most_run = max(run.most_run, int(run.busy))
-        run.rate = run.work.rate(run.busy) * self._speed(run.work, seats)
+        run.rate = run.work.rate(run.busy) * self._speed(run.work, seats) * self._beside(run)
         run.since = since
         run.epoch += 1
         self.agenda.push(run.ends_at(), Kind.END, run, run.epoch)
+
+    def _beside(self, run: Run) -> float:
+        """Its speed beside the one that it shares a GPU with, relative to having it alone."""
+        other = self._sharer(run)
+        one = run.work.footprint
+        if one is None or other is None or other.work.footprint is None:
+            return 1.0
+        gain = one.measured(other.work.footprint)
+        return min(1.0, (predicted(one, other.work.footprint) if gain is None else gain) / 2)
+
+    def _sharer(self, run: Run) -> Run | None:
+        """The one that shares a GPU with it."""
+        devices = {device for seat in run.job.seats for device in seat.devices}
+        for id_, entry in self.snapshot.packed.items():
+            if id_ != run.job.id and entry.job.seats[0].devices[0] in devices:
+                return self.runs.get(id_)
+        return None
+
+    def _now_beside(self, other: Run | None, now: float) -> None:
+        """Somebody has come to share its GPU, or has left it."""
+        if other is not None and other.rate:
+            other.catch_up(now)
+            self._work(other, other.job.staying, other.since)
+
+    def _share(self, run: Run, action: Share, now: float) -> None:
+        run.catch_up(now)
+        run.job = with_share(run.job, action.share)
+        self.snapshot.put(run.job)
+        run.hold(gpus_of(run.job.seats), now)
+        self._work(run, run.job.staying, run.since)
 
     def _speed(self, work: Work, seats: tuple[Seat, ...]) -> float:
         """A gang is as fast as its slowest GPU."""
@@ -171,6 +209,7 @@ class Effects:
 
     def _pause(self, run: Run, action: Pause, now: float) -> None:
         run.catch_up(now)
+        other = self._sharer(run)
         run.epoch += 1
         run.rate = 0.0
         run.pauses += 1
@@ -186,6 +225,7 @@ class Effects:
             made_room_for=action.preemptor,
         )
         self.snapshot.put(run.job)
+        self._now_beside(other, now)
         self.agenda.push(now + min(self.costs.pause, grace), Kind.PAUSED, run, run.epoch)
 
     def _resize(self, run: Run, action: Resize, now: float) -> None:
@@ -278,9 +318,11 @@ class Effects:
 
     def _end(self, run: Run, now: float) -> bool:
         run.catch_up(now)
+        other = self._sharer(run)
         run.rate = 0.0
         run.job = replace(run.job, phase=Phase.SUCCEEDED, seats=(), ended_at=now)
         self.snapshot.put(run.job)
+        self._now_beside(other, now)
         del self.runs[run.job.id]
         self.elastic -= run.work.size is not None
         self.ended.append(run.record(now))

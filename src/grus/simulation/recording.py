@@ -9,6 +9,7 @@ every decision that followed. One JSON object a line:
     {"put": {"job": {...}, "blocked": ""}}       a job as it now stands
     {"expect": {"job": ..., "outlook": {...}}}   how it would run at other sizes
     {"note": {"job": ..., "tag": {...}}}         what was recognised of it from its telemetry
+    {"gauge": {"job": ..., "footprint": {...}}}  what it takes of a GPU that it may share
     {"decide": {"now": ..., "actions": [...], "wake_at": ...}}
     {"full": {"bytes": ...}}                     the record ends here because it is long enough
 
@@ -27,7 +28,8 @@ from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Seat
 from grus.model.queues import Queue
 from grus.model.tags import Tag
-from grus.scheduling.decisions import Decision, Decisions, Pause, Requeue, Resize, Start
+from grus.scheduling.decisions import Decision, Decisions, Pause, Requeue, Resize, Share, Start
+from grus.scheduling.footprint import Footprint
 from grus.scheduling.outlook import Outlook
 from grus.scheduling.policies import GRUS, Policy
 from grus.scheduling.snapshot import Snapshot
@@ -71,6 +73,12 @@ class Note:
     tag: Tag | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    job: JobId
+    footprint: Footprint | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """A decision of any kind, flat."""
@@ -81,6 +89,8 @@ class Action:
     seats: tuple[Seat, ...] = ()
     preemptor: JobId | None = None
     backfill_until: float | None = None
+    guest_of: JobId | None = None
+    share: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +116,7 @@ class Line:
     put: Put | None = None
     expect: Expect | None = None
     note: Note | None = None
+    gauge: Gauge | None = None
     decide: Asked | None = None
     full: Full | None = None
 
@@ -178,6 +189,10 @@ class Recorded(Snapshot):
         self._recording.line("note", Note(job, tag))
         super().note(job, tag)
 
+    def gauge(self, job: JobId, footprint: Footprint | None) -> None:
+        self._recording.line("gauge", Gauge(job, footprint))
+        super().gauge(job, footprint)
+
     def put(self, job: Job, blocked: str = "") -> None:
         if not self._known:
             self._recording.line("put", Put(shown(job), blocked))
@@ -200,12 +215,16 @@ def shown(job: Job) -> Job:
 
 def flat(action: Decision) -> Action:
     match action:
-        case Start(job, seats, reason, until):
-            return Action(does="start", job=job, reason=reason, seats=seats, backfill_until=until)
+        case Start(job, seats, reason, until, host):
+            return Action(
+                does="start", job=job, reason=reason, seats=seats, backfill_until=until, guest_of=host
+            )
         case Pause(job, reason, preemptor):
             return Action(does="pause", job=job, reason=reason, preemptor=preemptor)
         case Resize(job, seats, reason, preemptor):
             return Action(does="resize", job=job, reason=reason, seats=seats, preemptor=preemptor)
+        case Share(job, share, reason):
+            return Action(does="share", job=job, reason=reason, share=share)
         case Requeue(job, reason):
             return Action(does="requeue", job=job, reason=reason)
 

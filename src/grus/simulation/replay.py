@@ -17,7 +17,7 @@ from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import JobId
 from grus.model.jobs import Desired, Job, Phase, Seat
 from grus.scheduling import cycle
-from grus.scheduling.decisions import Decision
+from grus.scheduling.decisions import Decision, Share
 from grus.scheduling.policies import Policy, policy_named
 from grus.scheduling.snapshot import Snapshot
 from grus.simulation.agenda import Due, Kind
@@ -143,12 +143,14 @@ class _Player:
             self._snapshot.expect(line.expect.job, line.expect.outlook)
         elif line.note is not None:
             self._snapshot.note(line.note.job, line.note.tag)
+        elif line.gauge is not None:
+            self._snapshot.gauge(line.gauge.job, line.gauge.footprint)
         elif line.decide is not None:
             self._ask(number, line.decide)
         elif line.full is not None:
             self.found.full = True
         else:
-            rule = "must be one of begin, pool, put, expect, note, decide, full"
+            rule = "must be one of begin, pool, put, expect, note, gauge, decide, full"
             raise BadInput([Mistake("record", rule, line=number)])
 
     @staticmethod
@@ -232,6 +234,7 @@ def _is_ruling(before: Job, after: Job, action: Decision) -> bool:
         before.attempt,
         before.generation,
     )
+    moved = moved or (isinstance(action, Share) and after.held != before.held)
     return after.reason == action.reason and (moved or not after.staying) and not after.terminal
 
 
@@ -259,6 +262,7 @@ def essence(job: Job) -> dict[str, object]:
         "cause of pause": job.paused_by,
         "job it made room for": job.made_room_for,
         "backfill": job.backfill_until,
+        "host": job.guest_of,
         "back-off": job.not_before > 0.0,
     }
 

@@ -11,6 +11,7 @@ from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import PRIORITIES, Checkpoint, Job, JobType, Launch, Spec
 from grus.model.queues import DEFAULT_QUEUE
 from grus.model.resources import GPU, Range, Replica, Request, Role
+from grus.scheduling.footprint import Footprint
 
 WORKER = "worker"
 NOBODY = UserName("")
@@ -55,6 +56,8 @@ class Work:
     types: tuple[tuple[str, float], ...] = ()
     """Its speed on types of GPU, relative to the one that its duration was measured on; others are as fast
     as the costs of the simulation say."""
+    footprint: Footprint | None = None
+    """What it takes of its GPU, if it may share that: both of a pair then run at half of their gain each."""
     save_every: float | None = None
     """Seconds between the checkpoints that it writes by itself."""
     grace: float = 30.0
@@ -99,6 +102,7 @@ class Work:
             self.grace,
             self.save_every,
             self.max_runtime,
+            self.footprint is not None,
         )
         return Job(id=self.id, spec=spec, user=self.user, submitted_at=self.submit)
 
@@ -114,6 +118,7 @@ def spec_of(
     grace: float,
     every: float | None,
     max_runtime: float | None,
+    shares: bool = False,
 ) -> Spec:
     """What is asked for; jobs that ask for the same share one value, as a trace has many of few sorts."""
     if gpus < 1:
@@ -125,7 +130,7 @@ def spec_of(
         name=WORKER,
         queue=queue,
         run=("true",),
-        request=Request((role,), one_node=together),
+        request=Request((role,), one_node=together, shares=shares),
         type=kind,
         launch=Launch.ONCE if together else Launch.PER_GPU,
         priority=priority,

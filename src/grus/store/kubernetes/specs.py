@@ -19,6 +19,8 @@ def written(spec: Spec) -> Object:
     if spec.run and len(roles) == 1:
         form |= {"run": _command(spec.run), "launch": spec.launch.value}
         form["resources"] = _resources(roles[0].replica, roles[0].replicas, spec.request.sizes)
+        if spec.request.shares:
+            form["resources"]["share"] = "auto"
     else:
         form["roles"] = {role.name: _role(role, spec.request.sizes) for role in roles}
     return form | _rest(spec)
