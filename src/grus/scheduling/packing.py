@@ -128,7 +128,10 @@ def _may_widen(cycle: "Cycle", entry: "Entry") -> bool:
 def _keep(cycle: "Cycle", guest: "Entry", taken: "set[Entry]") -> None:
     """Leave a guest where it is, unless there is a reason to part the two."""
     host = _host_of(cycle, guest)
-    if host is None:
+    if host is not None and host in cycle.put_off:
+        cycle.put_off[guest] = cycle.put_off[host]  # both leave when the host has finished its epoch
+        return None
+    if host is None or not _goes_on(host, guest):
         if cycle.reservation is None and _left_alone(guest) and _may_hold(cycle, guest):
             return _take_whole(cycle, guest)
         return _part(cycle, guest, "the job that shared its GPU with it has left, and others are next")
@@ -143,12 +146,13 @@ def _keep(cycle: "Cycle", guest: "Entry", taken: "set[Entry]") -> None:
     return None
 
 
+def _goes_on(host: "Entry", guest: "Entry") -> bool:
+    """Whether the one that let it in stays on that GPU."""
+    return host.running and len(host.places) == 1 and host.places[0].devices == lodging(guest).devices
+
+
 def _host_of(cycle: "Cycle", guest: "Entry") -> "Entry | None":
-    """The one whose GPU it is on, if it goes on there."""
-    host = cycle.snapshot.entries.get(guest.job.guest_of) if guest.job.guest_of is not None else None
-    if host is None or not host.running or len(host.places) != 1:
-        return None
-    return host if host.places[0].devices == lodging(guest).devices else None
+    return cycle.snapshot.entries.get(guest.job.guest_of) if guest.job.guest_of is not None else None
 
 
 def _reason_to_part(cycle: "Cycle", guest: "Entry", host: "Entry") -> str | None:
@@ -176,7 +180,7 @@ def _idle_gpu(cycle: "Cycle", guest: "Entry") -> bool:
 
 def _part(cycle: "Cycle", guest: "Entry", reason: str) -> None:
     cycle.parted[guest] = reason
-    host = cycle.snapshot.entries.get(guest.job.guest_of) if guest.job.guest_of is not None else None
+    host = _host_of(cycle, guest)
     if host is not None and host in cycle.victims:
         cycle.victims[guest] = cycle.victims[host]
 
