@@ -151,6 +151,8 @@ class WhyOut(Out):
     """Who holds what the job waits for."""
     change: str = ""
     """The cheapest change that starts it now; empty if there is none."""
+    notes: tuple[str, ...] = ()
+    """What was recognised of it, what is about to be done to it, what it could ask for instead."""
     eta: EtaOut | None = None
 
 
@@ -346,6 +348,7 @@ def why_out(
     sentence: str,
     holders: Iterable[tuple[JobId, int]] = (),
     change: str = "",
+    notes: tuple[str, ...] = (),
     eta: EtaOut | None = None,
 ) -> WhyOut:
     """An explanation of the scheduler; holders hold micro-GPUs."""
@@ -356,6 +359,7 @@ def why_out(
         sentence=sentence,
         holders=tuple(HolderOut(job=holder, gpus=gpu_number(amount)) for holder, amount in holders),
         change=change,
+        notes=notes,
         eta=eta,
     )
 

@@ -111,6 +111,8 @@ def show_why(client: "Client", job: "JobOut", why: "WhyOut") -> None:
         say("held by: " + ", ".join(f"{names[one.job]} {number(one.gpus)}" for one in why.holders))
     if why.change:
         say(f"to start it now: {why.change}")
+    for note in why.notes:
+        say(note)
     for sentence in foreseen.sentences(why.eta):
         say(sentence)
 

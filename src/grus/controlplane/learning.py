@@ -101,7 +101,7 @@ class Learning:
 
     def __init__(self, profiles: Profiles | None = None) -> None:
         self._pupils: dict[JobId, _Pupil] = {}
-        self._profiles = profiles or Profiles()
+        self.profiles = profiles or Profiles()
         self._models: dict[tuple[Sample, ...], StepModel] = {}
         self.per_node = 1
         """GPUs of the largest node."""
@@ -146,11 +146,11 @@ class Learning:
             for kind, profile in pupil.profiles.items()
             for one in profile.samples
         ]
-        self._profiles.taught(job, speeds, pupil.cost.stall, pupil.cost.boot, now)
+        self.profiles.taught(job, speeds, pupil.cost.stall, pupil.cost.boot, now)
 
     def _before(self, job: Job) -> tuple[dict[str, Profile], Cost]:
         """What jobs of its fingerprint have shown: speeds by type of GPU, and what changes cost."""
-        known = self._profiles.of(job)
+        known = self.profiles.of(job)
         return (
             ({}, NOTHING_SEEN) if known is None else (_by_type(known.speeds), Cost(known.stall, known.boot))
         )

@@ -141,6 +141,10 @@ class ControlLoop:
             stop_listening()
         self._listening = []
 
+    def tags(self, now: float) -> Mapping[JobId, Tag]:
+        """What is recognised of jobs now."""
+        return self._tags(now)
+
     def use_tags(self, tags: Tags) -> None:
         """Ask these from now on: who recognises jobs needs the loop to know which there are."""
         self._tags = tags

@@ -21,6 +21,7 @@ from grus.model.cluster import Node
 from grus.model.identifiers import DeviceId, JobId, QueueName, UserName, WorkerId
 from grus.model.jobs import HOLDING, Job, Phase
 from grus.model.ports import Store, User, WorkerState, WorkerStatus
+from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
 from grus.model.tags import Tag
 from grus.scheduling.rhythm import LASTING, is_news
@@ -178,6 +179,10 @@ class Picture:
             max_runtime=pool.max_runtime(job, self.by_name),
             words_late=LATE_FROM_AFAR if self._settings.containers else 0.0,
         )
+
+    def profile(self, job: Job) -> JobProfile | None:
+        """What its like have shown; for any thread."""
+        return self._learning.profiles.of(job)
 
     def idle_policies(self, job: Job) -> tuple[Policy, ...]:
         return policies(job, self.by_name)

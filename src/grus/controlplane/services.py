@@ -18,6 +18,7 @@ from grus.controlplane.forecasting import Expectation, Forecaster, Record
 from grus.controlplane.lifecycle import Change
 from grus.controlplane.loop import ControlLoop
 from grus.controlplane.planning import NEVER, Plan, plan
+from grus.controlplane.remarks import Remarks
 from grus.controlplane.settings import Settings
 from grus.controlplane.sight import Sight
 from grus.controlplane.submission import Submission, new_job
@@ -89,6 +90,7 @@ class Services:
         self._submission = Submission(store, loop.picture, settings)
         self._copiers = ThreadPoolExecutor(2, thread_name_prefix="code-copy")
         self._sight = Sight(store, loop.picture)
+        self._remarks = Remarks(loop, watching)
         self._last_event = 0
         self._leave = store.subscribe(self._note_events)
         self._last_event = max(self._last_event, _last_seq(store))
@@ -195,6 +197,10 @@ class Services:
     def why(self, user: User, id_: JobId) -> Explanation:
         """Why the job is where it is; of one that waits, who holds what it needs and what would start it."""
         job = self.job(user, id_)
+        return replace(self._why(user, job), notes=self._remarks.of(job, self._clock()))
+
+    def _why(self, user: User, job: Job) -> Explanation:
+        id_ = job.id
         waits = job.phase is Phase.PENDING or (
             job.phase is Phase.PAUSED and job.paused_by is PauseCause.SCHEDULER
         )

@@ -58,6 +58,8 @@ class Explanation:
     """The cheapest change that starts it now, as a sentence; "" if none was found."""
     fix: Change | None = None
     """The same for programs."""
+    notes: tuple[str, ...] = ()
+    """What else is known of it that helps: what was recognised, what is about to be done, what to ask for."""
 
 
 def explain(snapshot: Snapshot, job: JobId, now: float) -> Explanation:
@@ -78,6 +80,21 @@ def explain(snapshot: Snapshot, job: JobId, now: float) -> Explanation:
     sentence = _sentence(snapshot, entry, code)
     fix = _cheapest(snapshot, entry, now)
     return Explanation(code, sentence, _holders(snapshot, entry, code), _say(snapshot, entry, fix), fix)
+
+
+def about_to_leave(snapshot: Snapshot, job: JobId, now: float) -> str:
+    """For whom a running job will have to make room once its epoch has ended; "" if for nobody."""
+    entry = snapshot.entries[job]
+    if entry.tag is None or not entry.running:
+        return ""
+    cycle = _decided(snapshot, now)
+    at, victim = cycle.put_off.get(entry), cycle.victims.get(entry)
+    cycle.close()
+    if at is None or victim is None:
+        return ""
+    other = victim.preemptor
+    whom = f"{other.job.spec.name} ({other.id}) of {other.queue.name}"
+    return f"it has to make room for {whom}, and is let finish its epoch first, for another {at - now:.0f} s"
 
 
 def _decided(snapshot: Snapshot, now: float) -> Cycle:

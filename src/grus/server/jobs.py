@@ -128,6 +128,7 @@ async def why(id: JobPath, user: Who, does: Does) -> Response:
             sentence=found.sentence,
             holders=found.holders,
             change=found.change,
+            notes=found.notes,
             eta=_eta_out(does.foreseen(job)),
         )
     )
