@@ -12,7 +12,8 @@ from typing import Any
 
 import grus
 from grus.cli.kubernetes.verbs import as_yaml
-from grus.kubernetes.manifests import IMAGE, KUBELET, Settings, objects
+from grus.kubernetes.installation import IMAGE, KUBELET, Settings
+from grus.kubernetes.manifests import objects
 
 Object = dict[str, Any]
 

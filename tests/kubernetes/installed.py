@@ -14,7 +14,8 @@ import yaml
 
 from grus.cli.kubernetes import installing
 from grus.kubernetes.api import Api
-from grus.kubernetes.manifests import Settings, objects
+from grus.kubernetes.installation import Settings
+from grus.kubernetes.manifests import objects
 from tests.kubernetes.clusters import Cluster, name_of
 from tests.kubernetes.objects import ROOT, host_folders
 from tools.kubernetes.node import IMAGE
@@ -139,6 +140,8 @@ def adapted(one: Object, data: Path | None) -> Object:
             container[probe]["timeoutSeconds"] = 30
     else:
         container["command"] += ["--gpus", "pretend"]
+        if container["securityContext"].get("runAsNonRoot"):
+            container["securityContext"]["runAsUser"] = RANDOM_USER
     return one
 
 

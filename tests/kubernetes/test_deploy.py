@@ -6,7 +6,8 @@ from typing import Any
 
 import yaml
 
-from grus.kubernetes.manifests import Settings, objects
+from grus.kubernetes.installation import Settings
+from grus.kubernetes.manifests import objects
 from tools.deploy import ROOT, VALUES, files
 
 Object = dict[str, Any]

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 from grus.cli.kubernetes import installing, removing
 from grus.cli.main import app
 from grus.kubernetes.api import Api
-from grus.kubernetes.manifests import Settings, objects
+from grus.kubernetes.installation import Settings
+from grus.kubernetes.manifests import objects
 from tests.kubernetes.clusters import Cluster, new_namespace, shared, until
 from tests.kubernetes.objects import a_node
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from grus.kubernetes import names, tagging
 from grus.kubernetes.api import Api
 from tests.elastic.test_named import a_file
 from tests.kubernetes import installed as whole
@@ -130,6 +131,45 @@ def test_the_commands_of_the_page_do_what_it_says(own: Cluster, team: str, tmp_p
     assert "node2/3" in said["grus --kubernetes nodes"]
     assert "[worker 0] worker 0 of 2" in said["grus --kubernetes logs hello --all"]
     assert "vision" in said["grus --kubernetes queue list"]
+
+
+RHYTHM = """
+import time
+while True:
+    end = time.monotonic() + 4
+    while time.monotonic() < end:
+        pass
+    time.sleep(2)
+"""
+
+
+def tags_of(own: Cluster, *what: str) -> dict[str, dict[str, Any]]:
+    """The tags on an object, by the names of their annotations."""
+    notes = json.loads(own.kubectl("get", *what, "-o", "json"))["metadata"].get("annotations") or {}
+    return {name: json.loads(text) for name, text in notes.items() if tagging.ours(name)}
+
+
+def test_what_runs_is_tagged_on_its_pod_and_its_node_until_it_ends(own: Cluster, team: str) -> None:
+    """By a profiler that may do nothing but write the status of pods and nodes."""
+    job = {
+        "apiVersion": "grus.dev/v1alpha1",
+        "kind": "GpuJob",
+        "metadata": {"name": "rhythm", "namespace": team},
+        "spec": {"run": ["python", "-c", RHYTHM], "resources": {"gpu": 1}, "checkpoint": {"grace": "1s"}},
+    }
+    own.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(job))
+    own.kubectl("-n", team, "wait", "--for=condition=Running", "gpujob/rhythm", "--timeout=60s")
+    (pod,) = json.loads(own.kubectl("-n", team, "get", "pods", "-o", "json"))["items"]
+    node, name = pod["spec"]["nodeName"], pod["metadata"]["name"]
+
+    def rhythm(tag: dict[str, Any] | None) -> bool:
+        return tag is not None and tag["kind"] == "training" and "period" in tag
+
+    until(lambda: rhythm(tags_of(own, "pod", "-n", team, name).get(names.TAG)), "the pod is tagged", PATIENCE)
+    until(lambda: any(rhythm(tag) for tag in tags_of(own, "node", node).values()), "its node is tagged")
+    assert abs(tags_of(own, "pod", "-n", team, name)[names.TAG]["period"] - 6) < 1
+    own.kubectl("-n", team, "delete", "gpujob", "rhythm")
+    until(lambda: not tags_of(own, "node", node), "the tags went with the job")
 
 
 def test_an_elastic_horovod_job_runs_to_its_end_and_tells_so(own: Cluster, team: str) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from grus.kubernetes import rights
-from grus.kubernetes.manifests import LEADER, Settings, objects
+from grus.kubernetes.installation import Settings
+from grus.kubernetes.manifests import LEADER, objects
 
 Object = dict[str, Any]
 
@@ -23,8 +24,10 @@ def the(kind: str, name: str = "", settings: Settings | None = None) -> Object:
 
 
 def pod_specs(settings: Settings | None = None) -> Iterator[Object]:
+    """Of the controller, the agent and the profiler."""
     for kind in ("Deployment", "DaemonSet"):
-        yield the(kind, settings=settings)["spec"]["template"]["spec"]
+        for one in by_kind(kind, settings):
+            yield one["spec"]["template"]["spec"]
 
 
 def test_every_object_has_the_label_by_which_an_uninstall_finds_it() -> None:
@@ -76,11 +79,29 @@ def test_the_controller_meets_restricted_pod_security_and_leaves_its_user_id_ope
 
 
 def test_the_agent_is_on_every_node_and_is_not_privileged() -> None:
-    spec = the("DaemonSet")["spec"]["template"]["spec"]
+    spec = the("DaemonSet", rights.AGENT)["spec"]["template"]["spec"]
     assert spec["tolerations"] == [{"operator": "Exists"}]
     (container,) = spec["containers"]
     assert "privileged" not in container["securityContext"]
     assert container["securityContext"]["capabilities"]["drop"] == ["ALL"]
+
+
+def test_the_profiler_is_on_every_node_without_root_and_without_the_hosts_processes() -> None:
+    spec = the("DaemonSet", rights.PROFILER)["spec"]["template"]["spec"]
+    assert spec["tolerations"] == [{"operator": "Exists"}]
+    assert not {"hostPID", "hostNetwork", "hostIPC"} & spec.keys()
+    (container,) = spec["containers"]
+    assert container["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    mounts = [one for one in container["volumeMounts"] if one["name"] != "tmp"]
+    assert [(one["mountPath"], one["readOnly"]) for one in mounts] == [("/sys/fs/cgroup", True)]
+
+
+def test_the_profiler_is_told_where_its_figures_come_from() -> None:
+    dcgm = the("DaemonSet", rights.PROFILER, Settings(dcgm="http://$(GRUS_HOST):9400/metrics"))
+    (container,) = dcgm["spec"]["template"]["spec"]["containers"]
+    assert container["command"][-2:] == ["--dcgm", "http://$(GRUS_HOST):9400/metrics"]
+    assert {one["name"] for one in container["env"]} >= {"GRUS_NODE", "GRUS_HOST"}
 
 
 def test_the_service_leads_to_the_controller_that_acts() -> None:
@@ -120,8 +141,8 @@ def test_settings_reach_the_pods() -> None:
 
 def test_a_runtime_class_is_for_the_pods_that_see_gpus_and_no_others() -> None:
     settings = Settings(runtime_class="nvidia")
-    controller, agent = pod_specs(settings)
-    assert agent["runtimeClassName"] == "nvidia"
+    controller, agent, profiler = pod_specs(settings)
+    assert agent["runtimeClassName"] == profiler["runtimeClassName"] == "nvidia"
     assert "runtimeClassName" not in controller
     values = {one["name"]: one.get("value", "") for one in controller["containers"][0]["env"]}
     assert json.loads(values["GRUS_POD_TEMPLATE"]) == {"spec": {"runtimeClassName": "nvidia"}}
@@ -145,7 +166,7 @@ def test_no_right_is_a_wildcard_and_none_is_for_secrets() -> None:
 
 
 def test_accounts_cannot_change_their_own_rights_or_definitions() -> None:
-    for role in (rights.CONTROLLER, rights.AGENT):
+    for role in (rights.CONTROLLER, rights.AGENT, rights.PROFILER):
         for rule in rules(role):
             if {"rbac.authorization.k8s.io", "apiextensions.k8s.io"} & set(rule["apiGroups"]):
                 assert (rule["resources"], rule["verbs"]) == (["customresourcedefinitions"], ["get"])
@@ -154,6 +175,19 @@ def test_accounts_cannot_change_their_own_rights_or_definitions() -> None:
 def test_the_agent_reads_and_annotates_pods_and_nothing_else() -> None:
     (rule,) = rules(rights.AGENT)
     assert (rule["resources"], set(rule["verbs"])) == (["pods"], {"get", "list", "watch", "patch"})
+
+
+def test_the_profiler_writes_annotations_and_can_change_neither_pods_nor_nodes() -> None:
+    granted = {
+        (one, verb) for rule in rules(rights.PROFILER) for one in rule["resources"] for verb in rule["verbs"]
+    }
+    assert granted == {
+        ("pods", "list"),
+        ("pods", "watch"),
+        ("nodes", "get"),
+        ("pods/status", "patch"),
+        ("nodes/status", "patch"),
+    }
 
 
 def test_leases_are_a_right_inside_the_namespace_only() -> None:

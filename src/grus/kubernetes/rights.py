@@ -16,6 +16,7 @@ Object = dict[str, Any]
 
 CONTROLLER = "grus-controller"
 AGENT = "grus-agent"
+PROFILER = "grus-profiler"
 QUEUE_READER = "grus-queue-reader"
 RBAC = "rbac.authorization.k8s.io"
 
@@ -68,6 +69,13 @@ LEADER_RIGHTS = (Right("coordination.k8s.io", ("leases",), (*_READ, "create", "u
 """In its own namespace."""
 AGENT_RIGHTS = (Right("", ("pods",), (*_READ, "patch")),)
 """A node cannot be named in a role: the agent keeps to the pods of its own by itself."""
+PROFILER_RIGHTS = (
+    Right("", ("pods",), ("list", "watch")),
+    Right("", ("nodes",), ("get",)),
+    # Annotations can be written through the status too, and then what a pod runs, or whether a node takes
+    # work, cannot be changed with the same right.
+    Right("", ("pods/status", "nodes/status"), ("patch",)),
+)
 
 
 def user_rights(*, write: bool, converters: bool) -> tuple[Right, ...]:
@@ -86,10 +94,13 @@ def roles(namespace: str, *, converters: bool) -> list[Object]:
     return [
         account(CONTROLLER, namespace),
         account(AGENT, namespace),
+        account(PROFILER, namespace),
         cluster_role(CONTROLLER, controller_rights(converters=converters)),
         cluster_binding(CONTROLLER, CONTROLLER, [_subject(CONTROLLER, namespace)]),
         cluster_role(AGENT, AGENT_RIGHTS),
         cluster_binding(AGENT, AGENT, [_subject(AGENT, namespace)]),
+        cluster_role(PROFILER, PROFILER_RIGHTS),
+        cluster_binding(PROFILER, PROFILER, [_subject(PROFILER, namespace)]),
         _leader_role(namespace),
         _leader_binding(namespace),
         cluster_role("grus-view", user_rights(write=False, converters=converters), joins=("view",)),

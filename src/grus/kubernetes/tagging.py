@@ -1,8 +1,7 @@
 """Tags as annotations: how one is written and read, and when it has changed enough to be written again. Pure.
 
-An API server has better things to do than to hear of every tenth of a second: figures are rounded, and one
-that wavers around the edge of its rounding is not told again. The stage, which changes several times an
-epoch, stays on the node.
+An API server has better things to do than to hear of every tenth of a second: what a decision would not look
+at is not told again. The stage, which changes several times an epoch, stays on the node.
 """
 
 import json
@@ -10,21 +9,17 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from grus.api.times import parse_time, rfc3339
 from grus.kubernetes.names import GPU_TAG, TAG
 from grus.kubernetes.writing import Notes
 from grus.model.tags import Kind, Tag
+from grus.scheduling.rhythm import is_news
 
 LIFE = 600.0
 """Seconds after which a tag says nothing any more. It is written again when half of them have passed."""
 _NUMBER = re.compile(re.escape(GPU_TAG) + r"\d+(-[0-9A-Za-z]+)?")
-
-SOME_PERIOD = 0.05
-"""Part of a period by which it, or the moment at which it begins, must have moved to be told again."""
-SOME_USE = 0.1
-"""Utilisation must have changed by so much: of itself by 1 in 10 of a GPU."""
-SOME_MEMORY = 0.05
 
 
 def ours(name: str) -> bool:
@@ -50,8 +45,9 @@ def written(tag: Tag, device: str = "") -> str:
     return json.dumps({name: value for name, value in said.items() if value not in (None, "")})
 
 
+@lru_cache(maxsize=10_000)
 def read(text: str) -> Tag | None:
-    """What an annotation says; None for what nobody of us has written."""
+    """What an annotation says; None for what nobody of us has written. Asked often of the same text."""
     try:
         said = json.loads(text)
         return Tag(
@@ -79,17 +75,6 @@ def device_of(text: str) -> str:
     return str(found.get("gpu", "")) if isinstance(found, dict) else ""
 
 
-def differs(before: Tag, after: Tag) -> bool:
-    """Whether it says something else than before."""
-    return (
-        before.kind is not after.kind
-        or (before.hung_since is None) != (after.hung_since is None)
-        or _rhythm_differs(before, after)
-        or _moved(before.utilisation, after.utilisation, SOME_USE)
-        or _moved(_log(before.peak_memory), _log(after.peak_memory), SOME_MEMORY)
-    )
-
-
 def changes(
     present: Mapping[str, str],
     wanted: Mapping[str, Tag],
@@ -104,31 +89,9 @@ def changes(
     notes: dict[str, str | None] = {name: None for name in present if ours(name) and name not in wanted}
     for name, tag in wanted.items():
         before = read(present[name]) if name in present else None
-        if before is None or differs(before, tag) or before.expires - now < LIFE / 2:
+        if before is None or is_news(before, tag, now) or before.expires - now < LIFE / 2:
             notes[name] = written(replace(tag, expires=now + LIFE), (devices or {}).get(name, ""))
     return notes
-
-
-def _rhythm_differs(before: Tag, after: Tag) -> bool:
-    if before.period is None or after.period is None:
-        return before.period is not after.period
-    if abs(after.period - before.period) > SOME_PERIOD * before.period:
-        return True
-    if before.boundary is None or after.boundary is None:
-        return before.boundary is not after.boundary
-    # Told long ago, a period that is a little off has drifted away from where the beats are.
-    apart = math.remainder(after.boundary - before.boundary, before.period)
-    return abs(apart) > 2 * SOME_PERIOD * before.period
-
-
-def _moved(before: float | None, after: float | None, some: float) -> bool:
-    if before is None or after is None:
-        return before is not after
-    return abs(after - before) > some
-
-
-def _log(size: int | None) -> float | None:
-    return None if size is None else math.log(max(1, size))
 
 
 def _number(said: object) -> float | None:

@@ -5,7 +5,8 @@ is told again only when it has changed; one that has expired says nothing. `unkn
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from grus.model.identifiers import DeviceId, JobId
@@ -77,3 +78,21 @@ def of_job(job: JobId) -> str:
 def of_gpu(device: DeviceId) -> str:
     """The key of a GPU's tag."""
     return f"gpu/{device}"
+
+
+def together(tags: Sequence[Tag]) -> Tag:
+    """One tag for a job out of those of its workers: the surest of them, and what is true of all.
+
+    It hangs as soon as one of them does, since the others wait for that one.
+    """
+    surest = max(tags, key=lambda tag: (tag.kind is not Kind.UNKNOWN, tag.confidence, -tag.at))
+    hung = [tag.hung_since for tag in tags if tag.hung_since is not None]
+    use = [tag.utilisation for tag in tags if tag.utilisation is not None]
+    memory = [tag.peak_memory for tag in tags if tag.peak_memory is not None]
+    return replace(
+        surest,
+        expires=min(tag.expires for tag in tags),
+        hung_since=min(hung, default=None),
+        utilisation=sum(use) / len(use) if use else None,
+        peak_memory=max(memory, default=None),
+    )

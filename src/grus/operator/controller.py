@@ -140,6 +140,7 @@ class Controller:
             decide=make_decisions,
             snapshot=Snapshot(policy=policy_named(options.policy)),
             on_stopped=on_stopped,
+            tags=own_engine.tags,
         )
         self._stack.callback(self.loop.close)
         self.loop.start()

@@ -15,8 +15,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from grus.kubernetes.api import Api, Refused, Unreachable
+from grus.kubernetes.installation import PORT, PROBES
 from grus.kubernetes.kinds import PODS
-from grus.kubernetes.manifests import LEADER, PORT, PROBES
+from grus.kubernetes.manifests import LEADER
 from grus.operator.controller import Controller
 from grus.operator.leading import Brake, lead, on_signals
 from grus.operator.options import SYSTEM, Options

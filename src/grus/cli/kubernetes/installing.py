@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from grus.kubernetes import kinds, rights
 from grus.kubernetes.api import Api, Conflicts, Kind, Missing, Object
 from grus.kubernetes.foreign import PLURALS
-from grus.kubernetes.manifests import PART_OF
+from grus.kubernetes.installation import PART_OF
 from grus.model.errors import Conflict, GrusError
 
 FIELD_MANAGER = "grus-install"
@@ -137,8 +137,10 @@ class Health:
 def health(api: Api, namespace: str) -> Health:
     """As it is now."""
     deployment = api.get(kinds.DEPLOYMENTS, rights.CONTROLLER, namespace)
-    daemons = api.get(kinds.DAEMON_SETS, rights.AGENT, namespace)
-    waiting = tuple(text for text in (_behind(deployment), _agents_behind(daemons)) if text)
+    behind = [_behind(deployment)]
+    for name, what in ((rights.AGENT, "agent"), (rights.PROFILER, "profiler")):
+        behind.append(_daemons_behind(api.get(kinds.DAEMON_SETS, name, namespace), what))
+    waiting = tuple(text for text in behind if text)
     if not waiting:
         return Health((), ())
     pods, _ = api.list(kinds.PODS, namespace, labels=f"{PART_OF}=grus")
@@ -154,13 +156,13 @@ def _behind(deployment: Object) -> str:
     return "" if ready >= wanted else f"{ready} of {wanted} controllers are ready"
 
 
-def _agents_behind(daemons: Object) -> str:
+def _daemons_behind(daemons: Object, what: str) -> str:
     status = daemons.get("status") or {}
     if status.get("observedGeneration", 0) < daemons["metadata"]["generation"]:
-        return "the agents' DaemonSet has not been looked at yet"
+        return f"the {what}s' DaemonSet has not been looked at yet"
     wanted = status.get("desiredNumberScheduled", 0)
     ready = min(status.get("updatedNumberScheduled", 0), status.get("numberReady", 0))
-    return "" if ready >= wanted else f"{ready} of {wanted} node agents are ready"
+    return "" if ready >= wanted else f"{ready} of {wanted} node {what}s are ready"
 
 
 def troubles(deployment: Object, pods: list[Object], events: list[Object]) -> list[str]:

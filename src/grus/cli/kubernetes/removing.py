@@ -21,7 +21,7 @@ from grus.kubernetes.foreign import (
     HOROVOD_PLURAL,
     HOROVOD_VERSION,
 )
-from grus.kubernetes.manifests import COMPONENT, PART_OF
+from grus.kubernetes.installation import COMPONENT, PART_OF
 from grus.kubernetes.names import ENDED, JOB, PREFIX, RESERVATION
 from grus.kubernetes.resources import JOBS, QUEUES
 from grus.model.jobs import TERMINAL
@@ -114,7 +114,7 @@ def _stop_pods(api: Api, namespace: str, removed: Counter[str], tell: Tell) -> N
     chosen = f"{OURS},{COMPONENT}"
     if not any(_all(api, kind, namespace, labels=chosen) for kind in (*MAKERS, kinds.PODS)):
         return
-    tell("stopping the controllers and the agents")
+    tell("stopping the controllers, agents and profilers")
     for kind in (*MAKERS, kinds.PODS):
         for one in _all(api, kind, namespace, labels=chosen):
             _delete(api, kind, one, removed, propagation="Background")

@@ -11,7 +11,7 @@ from grus.model.errors import BadInput, Conflict, Mistake
 
 if TYPE_CHECKING:
     from grus.kubernetes.api import Api
-    from grus.kubernetes.manifests import Settings
+    from grus.kubernetes.installation import Settings
     from grus.sdk.client import Client
 
 PANEL = "Server"
@@ -33,6 +33,23 @@ RuntimeClass = Annotated[
 Kubelet = Annotated[str, typer.Option(help="The kubelet's folder on the nodes.")]
 Converters = Annotated[
     bool, typer.Option("--converters/--no-converters", help="Take ElasticHorovodJob and BBJob too.")
+]
+Dcgm = Annotated[
+    str,
+    typer.Option(
+        help="Where a node's DCGM exporter answers, for the profiler; else NVIDIA's driver is asked.",
+        metavar="URL",
+    ),
+]
+Prometheus = Annotated[
+    str, typer.Option(help="A Prometheus that has the GPUs of all nodes, for the profiler.", metavar="URL")
+]
+Select = Annotated[
+    str,
+    typer.Option(
+        help="Which of Prometheus's series are a node's, by labels; else each profiler reads all.",
+        metavar="LABELS",
+    ),
 ]
 _NAMESPACE, _IMAGE, _RESOURCE = "grus-system", "grus:0.1.0", "nvidia.com/gpu"
 _KUBELET = "/var/lib/kubelet"
@@ -76,6 +93,8 @@ def _need(module: str) -> None:
     epilog=examples(
         "grus kubernetes install --image team/grus:0.1.0",
         "grus kubernetes install --replicas 1 --resource amd.com/gpu",
+        "grus kubernetes install --dcgm 'http://$(GRUS_HOST):9400/metrics'",
+        "grus kubernetes install --prometheus http://prometheus:9090 --select 'node=\"$(GRUS_NODE)\"'",
         "grus kubernetes install --wait 0",
     )
 )
@@ -89,6 +108,9 @@ def install(
     runtime_class: RuntimeClass = "",
     kubelet: Kubelet = _KUBELET,
     converters: Converters = True,
+    dcgm: Dcgm = "",
+    prometheus: Prometheus = "",
+    select: Select = "",
     force: Annotated[bool, typer.Option("--force", help="Take over what others have changed.")] = False,
     wait: Annotated[float, typer.Option(help="Seconds until it has to work; 0 does not wait.", min=0)] = 180,
     kubeconfig: Kubeconfig = None,
@@ -96,12 +118,13 @@ def install(
 ) -> None:
     """Install Grus into a cluster, or bring an installation up to date; jobs go on meanwhile.
 
-    Definitions, rights, the controller (which schedules and serves the dashboard) and an agent on every node
-    are applied; then it waits until all of them work, or says what is wrong. Needs the rights of a cluster's
-    administrator.
+    Definitions, rights, the controller (which schedules and serves the dashboard), an agent and a profiler
+    on every node are applied; then it waits until all of them work, or says what is wrong. Needs the rights
+    of a cluster's administrator.
     """
     from grus.cli.kubernetes import installing
-    from grus.kubernetes.manifests import Settings, objects
+    from grus.kubernetes.installation import Settings
+    from grus.kubernetes.manifests import objects
 
     api = cluster(kubeconfig)
     settings = Settings(
@@ -114,6 +137,9 @@ def install(
         runtime_class=runtime_class,
         kubelet=kubelet.rstrip("/"),
         converters=converters,
+        dcgm=dcgm,
+        prometheus=prometheus,
+        select=select,
         disruption_version=installing.disruption_version(api),
     )
     table = output is Format.TABLE
@@ -200,11 +226,15 @@ def manifests(
     runtime_class: RuntimeClass = "",
     kubelet: Kubelet = _KUBELET,
     converters: Converters = True,
+    dcgm: Dcgm = "",
+    prometheus: Prometheus = "",
+    select: Select = "",
     old: Annotated[bool, typer.Option("--old", help="For Kubernetes before 1.21.")] = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Print all objects of an installation as YAML (with `-o json` as a List); asks no cluster."""
-    from grus.kubernetes.manifests import Settings, objects
+    from grus.kubernetes.installation import Settings
+    from grus.kubernetes.manifests import objects
 
     settings = Settings(
         namespace=namespace,
@@ -216,6 +246,9 @@ def manifests(
         runtime_class=runtime_class,
         kubelet=kubelet.rstrip("/"),
         converters=converters,
+        dcgm=dcgm,
+        prometheus=prometheus,
+        select=select,
         disruption_version="policy/v1beta1" if old else "policy/v1",
     )
     made = objects(settings)
@@ -259,3 +292,24 @@ def agent(
     from grus.kubernetes.agent.__main__ import main
 
     raise typer.Exit(main(["--gpus", gpus]))
+
+
+@kubernetes.command(
+    epilog=examples(
+        "grus kubernetes profiler", "grus kubernetes profiler --dcgm http://10.0.0.7:9400/metrics"
+    )
+)
+def profiler(
+    gpus: Annotated[str, typer.Option(help="How GPUs are measured: auto, nvml, pretend or none.")] = "auto",
+    dcgm: Dcgm = "",
+    prometheus: Prometheus = "",
+    select: Select = "",
+    hertz: Annotated[float, typer.Option("--hz", help="Samples a second.", min=0.1, max=10)] = 1.0,
+    output: Output = Format.TABLE,  # noqa: ARG001 - as every verb
+) -> None:
+    """Run the profiler of one node: it tags the node and its pods by what runs. The DaemonSet runs this."""
+    _need("lightkube")
+    from grus.kubernetes.profiler.__main__ import main
+
+    told = ["--gpus", gpus, "--hz", str(hertz), "--dcgm", dcgm]
+    raise typer.Exit(main([*told, "--prometheus", prometheus, "--select", select]))

@@ -28,12 +28,14 @@ from grus.kubernetes.api import Api
 from grus.kubernetes.homes import Home
 from grus.kubernetes.kinds import NODES, PODS, Object
 from grus.kubernetes.leadership import Leadership
-from grus.kubernetes.names import SAID
+from grus.kubernetes.names import SAID, TAG
 from grus.kubernetes.reflector import Reflector
+from grus.kubernetes.tagging import read as read_tag
 from grus.model.cluster import Node
 from grus.model.errors import Conflict, Unreachable
 from grus.model.identifiers import JobId, WorkerId
 from grus.model.ports import Usage, WorkerSpec, WorkerState, WorkerStatus
+from grus.model.tags import Tag, together
 
 logger = logging.getLogger(__name__)
 
@@ -260,6 +262,18 @@ class KubernetesEngine:
                 if record.status.state is WorkerState.RUNNING and record.pod is not None
             }
         return self._agents.usage(running)
+
+    def tags(self, now: float) -> Mapping[JobId, Tag]:
+        """What the nodes' profilers have recognised of running jobs, and still vouch for."""
+        watcher = self._now().watcher
+        found: dict[JobId, list[Tag]] = {}
+        with watcher.lock:
+            for record in watcher.records.values():
+                if record.status.state is WorkerState.RUNNING and record.pod is not None:
+                    tag = read_tag((record.pod["metadata"].get("annotations") or {}).get(TAG, ""))
+                    if tag is not None and tag.live(now):
+                        found.setdefault(record.status.job, []).append(tag)
+        return {job: together(tags) for job, tags in found.items()}
 
     def report(self, worker: WorkerId) -> str:
         watcher = self._now().watcher

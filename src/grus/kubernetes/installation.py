@@ -1,0 +1,66 @@
+"""What one installation differs in from the next, and the words that all its objects share. Pure."""
+
+from dataclasses import dataclass
+from typing import Any
+
+Object = dict[str, Any]
+
+NAMESPACE = "grus-system"
+IMAGE = "grus:0.1.0"
+PORT = 7600
+PROBES = 8081
+HOME = "/var/lib/grus"
+KUBELET = "/var/lib/kubelet"
+PART_OF = "app.kubernetes.io/part-of"
+COMPONENT = "app.kubernetes.io/component"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What differs from one installation to the next."""
+
+    namespace: str = NAMESPACE
+    image: str = IMAGE
+    replicas: int = 2
+    resource: str = "nvidia.com/gpu"
+    """What the nodes call a GPU."""
+    pull_policy: str = "IfNotPresent"
+    pull_secret: str = ""
+    """Name of a secret in the namespace, where the image needs one."""
+    history: str = ""
+    """Name of a volume claim for what outlives objects; none: it lasts as long as the controller's pod."""
+    runtime_class: str = ""
+    """RuntimeClass of pods that see GPUs, where NVIDIA's runtime is not the nodes' usual one (k3s)."""
+    kubelet: str = KUBELET
+    """The kubelet's folder on the nodes."""
+    disruption_version: str = "policy/v1"
+    """policy/v1beta1 before Kubernetes 1.21."""
+    converters: bool = True
+    """Whether jobs of other systems are taken too."""
+    dcgm: str = ""
+    """Where a node's DCGM exporter answers (`http://$(GRUS_HOST):9400/metrics`); else the driver is asked."""
+    prometheus: str = ""
+    """A Prometheus server that knows all nodes' GPUs, in place of either."""
+    select: str = ""
+    """Which of its series are a node's (`node="$(GRUS_NODE)"`): else each profiler reads those of all."""
+
+
+RESTRICTED: Object = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""What a namespace with restricted Pod Security asks of a container. No user id: OpenShift chooses one."""
+
+
+def selector(component: str) -> dict[str, str]:
+    return {PART_OF: "grus", COMPONENT: component}
+
+
+def from_field(name: str, path: str) -> Object:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def pull_secrets(settings: Settings) -> Object:
+    return {"imagePullSecrets": [{"name": settings.pull_secret}]} if settings.pull_secret else {}
