@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from grus.engines.local.engine import LocalEngine
 from grus.model.identifiers import DeviceId, WorkerId
 from grus.model.jobs import ExitCause
 from grus.model.ports import Usage, WorkerState
+from grus.telemetry import disks
 from grus.telemetry.virtual import VirtualSource
 from tests.contracts.engine_contract import end_of, until, until_says, until_state
 from tests.engines.test_local import a_worker
@@ -59,6 +61,73 @@ def test_cpu_time_of_ended_children_is_counted(local: LocalEngine) -> None:
     assert before is not None
     assert after is not None
     assert after.cpu_seconds >= before.cpu_seconds
+
+
+WRITER = """
+import os, sys
+with open(sys.argv[1], "wb") as file:
+    file.write(bytes(4 << 20))
+    file.flush()
+    os.fsync(file.fileno())
+"""
+
+
+def test_disk_bytes_are_the_workers_own_and_stay_when_their_process_has_ended(
+    local: LocalEngine, tmp_path: Path
+) -> None:
+    written = 4 << 20
+    if not _counts_writes(tmp_path):
+        pytest.skip("needs a temporary folder on a disk: the kernel counts nothing for one in memory")
+    line = f"{sys.executable} -I -S -c '{WRITER}' {tmp_path}/file; echo ready; exec sleep 1000"
+    local.start(a_worker("writer", line))
+    local.start(a_worker("idle", "echo ready; exec sleep 1000", devices=(DeviceId("node-0/gpu-1"),)))
+    until_says(local, WorkerId("writer"), b"ready")
+    until_says(local, WorkerId("idle"), b"ready")
+    writer, idle = use_of(local, WorkerId("writer")), use_of(local, WorkerId("idle"))
+    assert writer is not None
+    assert idle is not None
+    assert written <= (writer.disk_write or 0) < written + (1 << 20)
+    assert idle.disk_write == 0
+
+
+def _counts_writes(folder: Path) -> bool:
+    before = disks.of_processes([os.getpid()])
+    with (folder / "probe").open("wb") as file:
+        file.write(bytes(1 << 16))
+        file.flush()
+        os.fsync(file.fileno())
+    after = disks.of_processes([os.getpid()])
+    return before is not None and after is not None and after.written > before.written
+
+
+SENDER = """
+import socket, sys, time
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as end:
+    end.sendall(bytes(500_000))
+    print("ready", flush=True)
+    time.sleep(1000)
+"""
+
+
+def test_network_bytes_are_those_of_the_workers_own_connections(local: LocalEngine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        local.start(a_worker("sender", "", argv=(sys.executable, "-I", "-S", "-c", SENDER, port)))
+        local.start(a_worker("idle", "exec sleep 1000", devices=(DeviceId("node-0/gpu-1"),)))
+        until_state(local, WorkerId("idle"), WorkerState.RUNNING)
+        with server.accept()[0] as end:
+            left = 500_000
+            while left:
+                left -= len(end.recv(left))
+            until_says(local, WorkerId("sender"), b"ready")
+            until(lambda: (use := use_of(local, WorkerId("sender"))) and (use.network_out or 0) >= 500_000)
+            sender, idle = use_of(local, WorkerId("sender")), use_of(local, WorkerId("idle"))
+    assert sender is not None
+    assert idle is not None
+    assert (sender.network_out or 0) < 500_100
+    assert (sender.network_in, idle.network_in, idle.network_out) == (0, 0, 0)
+    assert sender.network_at is not None
+    assert sender.network_at <= sender.at
 
 
 def test_a_supervisor_is_light(local: LocalEngine, state: Path) -> None:

@@ -54,6 +54,7 @@ class LocalEngine:
         self._clock = clock
         self._logs = logs or LogLimits()
         self._listeners = Listeners()
+        self._meter = measuring.Meter()
         self._stage: Path | None = None
         self._running: Watcher | None = None
         self._indexed: tuple[tuple[Node, ...], dict[DeviceId, Device]] = ((), {})
@@ -200,13 +201,13 @@ class LocalEngine:
         at = self._clock()
         with watcher.lock:
             running = [one for one in watcher.records.values() if one.state is WorkerState.RUNNING]
-        trees = measuring.trees(running)
+        found = self._meter.measure(running, at)
         readings = self._pool.readings()
         with watcher.lock:
             return tuple(
-                measuring.usage(record, trees[record.id], at, virtual=self._pool.virtual, readings=readings)
+                measuring.usage(record, *found[record.id], at, virtual=self._pool.virtual, readings=readings)
                 for record in running
-                if record.id in trees
+                if record.id in found
             )
 
     def report(self, worker: WorkerId) -> str:

@@ -1,7 +1,9 @@
-"""What running workers use, out of /proc: one scan for all of them. Holds nothing between calls."""
+"""What running workers use, out of /proc: one scan for all of them. Only `Meter` holds anything between
+calls: what went over connections that are closed by now.
+"""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from grus.engines.local import processes
 from grus.engines.local.processes import TICKS, Process
@@ -9,7 +11,10 @@ from grus.engines.local.records import Record
 from grus.model.identifiers import WorkerId
 from grus.model.ports import Usage
 from grus.model.resources import GPU
+from grus.telemetry import disks
+from grus.telemetry.disks import Bytes
 from grus.telemetry.source import Reading
+from grus.telemetry.traffic import Count, Traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,35 +24,72 @@ class Tree:
     pids: frozenset[int]
     cpu_seconds: float
     memory: int
+    disk: Bytes | None = None
+
+
+class Meter:
+    """Measures trees for `usage`. Any thread."""
+
+    def __init__(self) -> None:
+        self._traffic: Traffic[WorkerId] = Traffic()
+
+    def measure(self, records: Sequence[Record], at: float) -> dict[WorkerId, tuple[Tree, Count | None]]:
+        """By worker, with the disks' bytes and the network's; those whose supervisor is gone are missing."""
+        found = trees(records)
+        supervisors = {record.id: record.supervisor for record in records}
+        counts = self._traffic.count({id_: tree.pids for id_, tree in found.items()}, at)
+        return {
+            id_: (replace(tree, disk=_disk(supervisors[id_], tree.pids)), counts.get(id_))
+            for id_, tree in found.items()
+        }
+
+
+def _disk(supervisor: int, pids: Iterable[int]) -> Bytes | None:
+    """The supervisor's own work is not the job's, but what it has reaped is."""
+    ended, living = disks.of_ended_children(supervisor), disks.of_processes(pids)
+    return None if ended is None or living is None else ended.plus(living)
 
 
 def trees(records: Sequence[Record]) -> dict[WorkerId, Tree]:
     """By worker; workers whose supervisor is gone are missing."""
     table = processes.scan()
+    children = processes.children(table)
     return {
-        record.id: _tree(table[record.supervisor], table) for record in records if record.supervisor in table
+        record.id: _tree(table[record.supervisor], children)
+        for record in records
+        if record.supervisor in table
     }
 
 
-def _tree(supervisor: Process, table: Mapping[int, Process]) -> Tree:
-    below = processes.descendants([supervisor.pid], table)
+def _tree(supervisor: Process, children: Mapping[int, Sequence[Process]]) -> Tree:
+    below = processes.below([supervisor.pid], children)
     # The supervisor's own work is not the job's, but what it has reaped is.
-    ticks = supervisor.children_cpu + sum(one.cpu + one.children_cpu for one in below)
+    ended = supervisor.children_cpu + sum(one.children_cpu for one in below)
     return Tree(
         pids=frozenset(one.pid for one in below),
-        cpu_seconds=ticks / TICKS,
+        cpu_seconds=ended / TICKS + sum(processes.cpu_seconds(one) for one in below),
         memory=sum(one.resident for one in below),
     )
 
 
-def usage(record: Record, tree: Tree, at: float, *, virtual: bool, readings: Sequence[Reading]) -> Usage:
+def usage(
+    record: Record,
+    tree: Tree,
+    count: Count | None,
+    at: float,
+    *,
+    virtual: bool,
+    readings: Sequence[Reading],
+) -> Usage:
     """One worker's use; remembers on the record when and how much CPU it was, for the next call."""
     before = record.measured or (record.started_at or at, 0.0)
-    record.measured = (at, tree.cpu_seconds)
+    # An ended process's time is told in ticks only: the sum may fall behind by less than one.
+    cpu_seconds = max(before[1], tree.cpu_seconds)
+    record.measured = (at, cpu_seconds)
     utilisation, gpu_memory = None, None
     if record.devices and virtual:
         held = len(record.devices) * (record.share or GPU) / GPU
-        utilisation = _rate(tree.cpu_seconds - before[1], at - before[0], held)
+        utilisation = _rate(cpu_seconds - before[1], at - before[0], held)
         gpu_memory = tree.memory
     elif record.devices:
         own = [reading for reading in readings if reading.id in record.devices]
@@ -56,10 +98,15 @@ def usage(record: Record, tree: Tree, at: float, *, virtual: bool, readings: Seq
     return Usage(
         worker=record.id,
         at=at,
-        cpu_seconds=tree.cpu_seconds,
+        cpu_seconds=cpu_seconds,
         memory=tree.memory,
         gpu_utilisation=utilisation,
         gpu_memory=gpu_memory,
+        disk_read=tree.disk.read if tree.disk else None,
+        disk_write=tree.disk.written if tree.disk else None,
+        network_in=count.received if count else None,
+        network_out=count.sent if count else None,
+        network_at=count.at if count else None,
     )
 
 
