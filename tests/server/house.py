@@ -15,14 +15,17 @@ from typing import Any, TypeVar
 import httpx2
 
 from grus.controlplane.loop import ControlLoop
+from grus.controlplane.own_samples import OwnSamples
 from grus.controlplane.services import Services
 from grus.controlplane.settings import Settings
+from grus.controlplane.watching import Watching, holding
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.ports import AccessRole, Token, User
 from grus.model.queues import Queue, Quota
 from grus.server.app import create_app
 from grus.server.streams import Streams
 from grus.store.memory import MemoryStore
+from grus.telemetry.recorder import Recorder
 from grus.telemetry.virtual import parse_pool
 from tests.fakes.engine import SimulatedEngine
 
@@ -69,7 +72,14 @@ class House:
         clock = lambda: self.engine.now  # noqa: E731 - read at each call
         self.loop = ControlLoop(self.store, self.engine, settings=settings, clock=clock)
         self.loop.open()
-        self.services = Services(self.store, self.engine, self.loop, settings=settings, clock=clock)
+        self.own = OwnSamples(
+            self.engine, lambda: holding(self.loop), nodes=lambda: self.loop.picture.nodes, pretended=True
+        )
+        recorder = Recorder(state / "telemetry.db", clock=clock)
+        self.watching = Watching(self.engine, self.loop, recorder, [self.own], clock=clock)
+        self.services = Services(
+            self.store, self.engine, self.loop, settings=settings, clock=clock, watching=self.watching
+        )
         self.streams = Streams()
         options.setdefault("streams", self.streams)
         self.app = create_app(self.services, pulse=self.loop.pulse, **options)
@@ -81,10 +91,18 @@ class House:
     def settle(self) -> None:
         self.loop.settle(self.engine.now)
 
+    def measure(self) -> None:
+        """Sample what runs, count what is wanted, and look at it, as the server's threads do."""
+        now = self.engine.now
+        self.watching.take(self.own.sample(now))
+        self.watching.count(now)
+        self.watching.look(now)
+
     def close(self) -> None:
         self._runner.run(_end(self._life))
         self._runner.close()
         self.services.close()
+        self.watching.recorder.close()
         self.loop.close()
 
     def submit(self, who: str = "ada", /, **changes: Any) -> JobId:

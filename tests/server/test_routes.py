@@ -56,6 +56,8 @@ TABLE: dict[str, Cell] = {
     "POST /v1/tokens": ADMIN._replace(admin=201, body={"user": "bob"}),
     "DELETE /v1/tokens/{digest}": Cell(404, 404, 404, 204),
     "GET /v1/openapi.json": LOOK,
+    "GET /v1/telemetry": LOOK,
+    "GET /v1/telemetry/series": JOB_LOOK,
     "GET /metrics": LOOK,
     "GET /healthz": LOOK,
 }
@@ -75,7 +77,8 @@ def address(route: str, job: str) -> tuple[str, str]:
     method, path = route.split(" ")
     name = "bob" if "/users/" in path else "spare"
     node = "node-0" if "/nodes/" in path else job
-    return method, path.format(id=node, name=name, digest=digest("bob"))
+    question = f"?of=job&name={job}&measure=host_memory" if path.endswith("/series") else ""
+    return method, path.format(id=node, name=name, digest=digest("bob")) + question
 
 
 def test_the_table_has_every_route_and_no_other(house: House) -> None:
@@ -97,6 +100,7 @@ def test_without_a_token_nothing_answers_but_what_is_public(house: House, route:
 def test_each_caller_gets_exactly_what_the_table_says(tmp_path: Path, route: str, kind: str) -> None:
     house = House(tmp_path)
     method, path = address(route, house.submit())
+    house.measure()
     house.streams.close()  # live streams then end at once
     response = house.ask(method, path, CALLERS[kind], json=TABLE[route].body)
     house.close()

@@ -18,6 +18,7 @@ from grus.controlplane.forecasting import Expectation, Forecaster, Record
 from grus.controlplane.lifecycle import Change
 from grus.controlplane.loop import ControlLoop
 from grus.controlplane.planning import NEVER, Plan, plan
+from grus.controlplane.readings import Figures, Readings, Whose
 from grus.controlplane.remarks import Remarks
 from grus.controlplane.settings import Settings
 from grus.controlplane.sight import Sight
@@ -32,6 +33,8 @@ from grus.model.queues import DEFAULT_QUEUE, Queue, check_tree
 from grus.model.resources import Range
 from grus.scheduling.explain import Explanation, explain
 from grus.scheduling.quota import QueueState, queue_states
+from grus.telemetry.recorder import Series
+from grus.telemetry.samples import Measure
 
 HIDDEN = JobId("")
 """Stands for a job that the caller may not know."""
@@ -91,6 +94,7 @@ class Services:
         self._copiers = ThreadPoolExecutor(2, thread_name_prefix="code-copy")
         self._sight = Sight(store, loop.picture)
         self._remarks = Remarks(loop, watching)
+        self._readings = None if watching is None else Readings(watching, self._sight, clock)
         self._last_event = 0
         self._leave = store.subscribe(self._note_events)
         self._last_event = max(self._last_event, _last_seq(store))
@@ -236,6 +240,38 @@ class Services:
             use for use in self._engine.usage() if self._sight.job(user, JobId(use.worker.partition(".")[0]))
         )
 
+    def figures(self, user: User) -> Figures:
+        """The newest telemetry of the pool's GPUs, and of the workers of jobs that this user sees."""
+        return self._telemetry.now(user)
+
+    def series(
+        self,
+        user: User,
+        whose: Whose,
+        name: str,
+        measure: Measure,
+        *,
+        back: float,
+        until: float | None = None,
+        step: float | None = None,
+        highest: bool = False,
+    ) -> Series:
+        """Recorded telemetry; see `Readings`."""
+        return self._telemetry.series(
+            user, whose, name, measure, back=back, until=until, step=step, highest=highest
+        )
+
+    @property
+    def watched(self) -> bool:
+        """Whether telemetry is measured and recorded here."""
+        return self._readings is not None
+
+    @property
+    def _telemetry(self) -> Readings:
+        if self._readings is None:
+            raise NotFound("this server records no telemetry")
+        return self._readings
+
     # ------------------------------------------------------------------------------------- acting
 
     def stop(self, user: User, id_: JobId) -> Job:
@@ -349,6 +385,7 @@ class Services:
         now, pulse, nodes = self._clock(), self._loop.pulse, self._loop.picture.nodes
         held = pool.usage(self._store.jobs(phases=tuple(HOLDING)))
         troubles = (pulse.stopped, pulse.trouble if pulse.troubles else "")
+        watched = () if self._watching is None else self._watching.warnings()
         drift = f"usage on record and usage believed differed {self._loop.drift} times; see the log"
         return Status(
             now=now,
@@ -363,7 +400,7 @@ class Services:
             passes=pulse.passes,
             pass_seconds=pulse.seconds,
             drift=self._loop.drift,
-            warnings=tuple(text for text in (*troubles, drift if self._loop.drift else "") if text),
+            warnings=tuple(text for text in (*troubles, drift if self._loop.drift else "", *watched) if text),
             forecasts=None if self._forecaster is None else self._forecaster.record,
         )
 

@@ -43,10 +43,11 @@ class Sight:
         """Whether the user sees it; a job that is no longer on record only administrators do."""
         if access.is_admin(user):
             return True
-        owner = self._owner(job)
+        owner = self.owner(job)
         return owner is not None and access.sees_job(user, owner, self.by_name)
 
-    def _owner(self, job: JobId) -> Owner | None:
+    def owner(self, job: JobId) -> Owner | None:
+        """Whose it is; None if it is no longer on record."""
         if job not in self._owners:
             if len(self._owners) >= MOST_OWNERS:
                 self._owners.clear()

@@ -41,6 +41,9 @@ STALE = 3.0
 """After so many times its source's interval (and never sooner than a few seconds) a sample is old."""
 SHORTEST_STALE = 15.0
 
+MOST_NAMED = 5
+"""Lost things that are named one by one."""
+
 Facts = Callable[[Job], Known]
 Key = TypeVar("Key", Subject, JobId)
 
@@ -221,6 +224,19 @@ class Watching:
         """The last sample of each subject; none that is too old to be called current."""
         with self._lock:
             return {subject: sample for subject, (sample, old) in self._newest.items() if now < old}
+
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator should know: what is not measured any more, and what is not recorded."""
+        lost = self.lost
+        named = ", ".join(f"{one.what} ({one.why})" for one in lost[:MOST_NAMED])
+        more = f" and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
+        told = (f"telemetry is lost of {named}{more}",) if lost else ()
+        return (*told, self.recorder.trouble) if self.recorder.trouble else told
+
+    @property
+    def every(self) -> float:
+        """Seconds between two samples of what is sampled most often."""
+        return min((source.shortest for source in self._sources), default=1.0)
 
     @property
     def faults(self) -> Mapping[Subject, Fault]:

@@ -15,6 +15,7 @@ from grus.model.jobs import Phase
 from grus.model.ports import User
 from grus.model.resources import GPU
 from grus.scheduling.quota import QueueState
+from grus.server import device_metrics
 from grus.server.edge import Does, Live, Who, off_loop
 from grus.server.figures import Figures
 from grus.server.health import Health
@@ -47,6 +48,7 @@ def _text(figures: Figures, does: Services, user: User, streams: int, age: float
         *_of_jobs(does, user),
         *_of_pool(does, user),
         *_of_workers(does, user),
+        *(device_metrics.families(does.figures(user)) if does.watched else ()),
         _gauge("grus_streams", "Open live streams.", {(): streams}),
         _gauge("grus_loop_age_seconds", "Time since the last pass of the control loop.", {(): age}),
     ]

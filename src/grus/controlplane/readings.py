@@ -1,0 +1,143 @@
+"""What people see of telemetry: the newest figures, and the past of one GPU, job, worker, queue or the pool.
+
+Everybody may see the pool's GPUs; of jobs and queues each sees what `access` lets him see, and the rest does
+not exist.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from grus.controlplane.sight import Sight
+from grus.controlplane.watching import Watching
+from grus.model.errors import NotFound
+from grus.model.identifiers import JobId, QueueName
+from grus.model.ports import User
+from grus.model.tags import Tag
+from grus.telemetry.recorder import POOL, Series, of_queue
+from grus.telemetry.samples import Fault, Lost, Measure, Sample, Subject
+
+SHARES = frozenset({Measure.UTILISATION, Measure.ACTIVE, Measure.MEMORY_TIME, Measure.TEMPERATURE})
+"""Measures of which several together have a mean; of the others they have a sum."""
+
+
+class Whose(StrEnum):
+    """Of what a series is asked."""
+
+    GPU = "gpu"
+    JOB = "job"
+    WORKER = "worker"
+    QUEUE = "queue"
+    NODE = "node"
+    POOL = "pool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """The newest figures that this user sees."""
+
+    at: float
+    samples: tuple[Sample, ...]
+    tags: Mapping[Subject, Tag]
+    queues: Mapping[JobId, QueueName]
+    """Of the jobs whose workers are among the samples."""
+    lost: tuple[Lost, ...]
+    faults: tuple[Fault, ...]
+    every: float
+    """Seconds between two samples."""
+    size: int
+    """Bytes on disk of what is recorded."""
+    trouble: str
+
+
+class Readings:
+    """One a server, for any thread."""
+
+    def __init__(self, watching: Watching, sight: Sight, clock: Callable[[], float]) -> None:
+        self._watching = watching
+        self._sight = sight
+        self._clock = clock
+
+    def now(self, user: User) -> Figures:
+        now = self._clock()
+        newest = self._watching.newest(now)
+        seen = [one for one in sorted(newest, key=_order) if self._sees(user, one)]
+        jobs = {one.job for one in seen if one.job is not None}
+        owners = {job: owner for job in jobs if (owner := self._sight.owner(job)) is not None}
+        tags = self._watching.tags(now)
+        return Figures(
+            at=now,
+            samples=tuple(newest[one] for one in seen),
+            tags={one: tag for one, tag in tags.items() if self._sees(user, one)},
+            queues={job: owner.queue for job, owner in owners.items()},
+            lost=self._watching.lost,
+            faults=tuple(self._watching.faults.values()),
+            every=self._watching.every,
+            size=self._watching.recorder.size,
+            trouble=self._watching.recorder.trouble,
+        )
+
+    def _sees(self, user: User, subject: Subject) -> bool:
+        return subject.job is None or self._sight.job(user, subject.job)
+
+    def series(
+        self,
+        user: User,
+        whose: Whose,
+        name: str,
+        measure: Measure,
+        *,
+        back: float,
+        until: float | None = None,
+        step: float | None = None,
+        highest: bool = False,
+    ) -> Series:
+        """From `back` seconds before `until` (now). Raises NotFound for what there is not for this user."""
+        end = self._clock() if until is None else until
+        subjects = self._subjects(user, whose, name)
+        if not subjects:
+            raise NotFound(f"nothing is recorded of {whose.value} {name}".rstrip())
+        found: list[Series] = []
+        for one in subjects:
+            found.append(self._watching.recorder.read(one, measure, end - back, end, step, highest=highest))
+            step = found[0].step  # the same grid for all of them
+        return combined(found, measure) if len(found) > 1 else found[0]
+
+    def _subjects(self, user: User, whose: Whose, name: str) -> list[Subject]:
+        if whose is Whose.POOL:
+            return [POOL]
+        if whose is Whose.QUEUE:
+            if name not in self._sight.queues(user):
+                raise NotFound(f"there is no queue {name}")
+            return [of_queue(QueueName(name))]
+        if whose is Whose.JOB and not self._sight.job(user, JobId(name)):
+            raise NotFound(f"there is no job {name}")
+        known = self._watching.recorder.subjects()
+        found = [one for one in known if _is(one, whose, name) and self._sees(user, one)]
+        return sorted(found, key=_order)
+
+
+def _is(subject: Subject, whose: Whose, name: str) -> bool:
+    if whose is Whose.GPU:
+        device, _, instance = name.partition("#")
+        return subject.device == device and subject.instance == instance
+    if whose is Whose.NODE:
+        return subject == Subject(subject.node) and subject.node == name and not name.startswith("@")
+    return name == (subject.job if whose is Whose.JOB else subject.worker)
+
+
+def _order(subject: Subject) -> tuple[str, ...]:
+    return tuple(part or "" for part in subject)
+
+
+def combined(found: list[Series], measure: Measure) -> Series:
+    """Several as one: means of shares, sums of amounts, over those that are known at each moment."""
+    first = found[0]
+    values = np.stack([one.values for one in found])
+    there = ~np.isnan(values)
+    sums, count = np.where(there, values, 0.0).sum(axis=0), there.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        whole = sums / count if measure in SHARES else np.where(count, sums, np.nan)
+    return Series(first.start, first.step, np.asarray(whole, dtype=np.float64))
