@@ -14,13 +14,17 @@ from typing import Any, TypeVar
 
 import httpx2
 
+from grus.controlplane.insight import Insight
 from grus.controlplane.loop import ControlLoop
 from grus.controlplane.own_samples import OwnSamples
+from grus.controlplane.profiles import Profiles
 from grus.controlplane.services import Services
 from grus.controlplane.settings import Settings
+from grus.controlplane.tag_keeping import TagKeeper
 from grus.controlplane.watching import Watching, holding
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.ports import AccessRole, Token, User
+from grus.model.profiles import JobProfile
 from grus.model.queues import Queue, Quota
 from grus.server.app import create_app
 from grus.server.streams import Streams
@@ -77,8 +81,19 @@ class House:
         )
         recorder = Recorder(state / "telemetry.db", clock=clock)
         self.watching = Watching(self.engine, self.loop, recorder, [self.own], clock=clock)
+        self.store.put_profile(JobProfile(fingerprint="f00d", name="topsecret", user=UserName("ada")))
+        # As if code were in containers: what is on this machine's disk is no business of these tests.
+        self.insight = Insight(
+            self.store, Profiles(self.store), TagKeeper(self.store), containers=True, clock=clock
+        )
         self.services = Services(
-            self.store, self.engine, self.loop, settings=settings, clock=clock, watching=self.watching
+            self.store,
+            self.engine,
+            self.loop,
+            settings=settings,
+            clock=clock,
+            watching=self.watching,
+            insight=self.insight,
         )
         self.streams = Streams()
         options.setdefault("streams", self.streams)

@@ -39,6 +39,9 @@ TABLE: dict[str, Cell] = {
     "GET /v1/jobs/{id}/workers": JOB_LOOK,
     "GET /v1/jobs/{id}/log": JOB_LOOK,
     "GET /v1/jobs/{id}/log/stream": JOB_LOOK,
+    "GET /v1/jobs/{id}/profile": JOB_LOOK,
+    "GET /v1/profiles": LOOK,
+    "GET /v1/profiles/{fingerprint}": Cell(404, 200, 404, 200),
     "GET /v1/events": LOOK,
     "GET /v1/usage": LOOK,
     "GET /v1/usage/stream": LOOK,
@@ -78,7 +81,8 @@ def address(route: str, job: str) -> tuple[str, str]:
     name = "bob" if "/users/" in path else "spare"
     node = "node-0" if "/nodes/" in path else job
     question = f"?of=job&name={job}&measure=host_memory" if path.endswith("/series") else ""
-    return method, path.format(id=node, name=name, digest=digest("bob")) + question
+    filled = path.format(id=node, name=name, digest=digest("bob"), fingerprint="f00d")
+    return method, filled + question
 
 
 def test_the_table_has_every_route_and_no_other(house: House) -> None:

@@ -6,21 +6,17 @@ renamed or given another meaning.
 
 from collections.abc import Iterable
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from grus.api.job_spec import SHELL
+from grus.api.out import Out
+from grus.api.profile_wire import ExpectedOut, TagOut
 from grus.api.times import maybe_rfc3339, rfc3339
 from grus.api.units import GpuAsk, gpu_number, render_gpu
 from grus.model.identifiers import JobId
 from grus.model.jobs import Desired, Exit, Job, Phase, Seat, Spec
 from grus.model.ports import Event, Usage, WorkerStatus
 from grus.model.resources import Range, Replica, Request
-
-
-class Out(BaseModel):
-    """What leaves the server. A client of an older version passes over fields that it does not know."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class ExitOut(Out):
@@ -102,6 +98,10 @@ class JobOut(Out):
     version: int = 0
     eta: EtaOut | None = None
     """What is foreseen of it; None once it has ended, and before it was looked at."""
+    tag: TagOut | None = None
+    """What was recognised of it while it runs."""
+    data: tuple[str, ...] = ()
+    """What it says that it works on."""
 
 
 class EventOut(Out):
@@ -176,12 +176,14 @@ class PlanOut(Out):
     change: str = ""
     """The cheapest change with which it would start now; empty if there is none."""
     eta: EtaOut | None = None
+    expected: ExpectedOut | None = None
+    """What it may be expected to take, from earlier runs; None if nothing like it ran."""
 
 
 # ------------------------------------------------------------------------------------------ model to wire
 
 
-def job_out(job: Job, eta: EtaOut | None = None) -> JobOut:
+def job_out(job: Job, eta: EtaOut | None = None, tag: TagOut | None = None) -> JobOut:
     spec = job.spec
     return JobOut(
         id=job.id,
@@ -221,6 +223,8 @@ def job_out(job: Job, eta: EtaOut | None = None) -> JobOut:
         progress=dict(job.progress),
         version=job.version,
         eta=eta,
+        tag=tag,
+        data=spec.data,
     )
 
 
@@ -374,6 +378,7 @@ def plan_out(
     affected: Iterable[tuple[JobId, str, str]] = (),
     change: str = "",
     eta: EtaOut | None = None,
+    expected: ExpectedOut | None = None,
 ) -> PlanOut:
     """What would happen; `affected` are (job, action, reason)."""
     seats = tuple(seats)
@@ -389,4 +394,5 @@ def plan_out(
         ),
         change=change,
         eta=eta,
+        expected=expected,
     )

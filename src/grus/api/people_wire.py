@@ -4,7 +4,7 @@ from typing import Annotated
 
 from grus.api import fields as f
 from grus.api.job_in import DAY
-from grus.api.job_out import Out
+from grus.api.out import Out
 from grus.api.rules import Strict
 from grus.api.times import maybe_rfc3339, rfc3339
 from grus.api.units import parse_seconds

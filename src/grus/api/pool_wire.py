@@ -7,8 +7,10 @@ from pydantic import Field
 
 from grus.api import fields as f
 from grus.api.job_in import DAY, IdleIn
-from grus.api.job_out import HolderOut, Out
+from grus.api.job_out import HolderOut
 from grus.api.job_spec import idle_of
+from grus.api.out import Out
+from grus.api.profile_wire import TagOut, tag_out
 from grus.api.rules import Broken, Sound, Strict, failure
 from grus.api.units import (
     MOST_GPUS,
@@ -24,6 +26,7 @@ from grus.model.identifiers import DeviceId, JobId, QueueName, UserName
 from grus.model.jobs import Idle
 from grus.model.queues import ANY, Queue, Quota
 from grus.model.resources import GPU, Range
+from grus.model.tags import Tag
 
 if TYPE_CHECKING:
     from grus.scheduling.quota import QueueState
@@ -217,6 +220,8 @@ class GpuOut(Out):
     free: float | int = 1
     """The part that nobody holds; 0 where it may not be used."""
     holders: tuple[HolderOut, ...] = ()
+    tag: TagOut | None = None
+    """What was recognised of what runs on it."""
 
 
 class NodeOut(Out):
@@ -234,10 +239,17 @@ Holders = Mapping[DeviceId, Iterable[tuple[JobId, int]]]
 NOBODY: Holders = {}
 
 
-def node_out(node: Node, holders: Holders = NOBODY) -> NodeOut:
+Tags = Mapping[DeviceId, Tag]
+NOTHING: Tags = {}
+
+
+def node_out(node: Node, holders: Holders = NOBODY, tags: Tags = NOTHING) -> NodeOut:
     return NodeOut(
         id=node.id,
-        gpus=tuple(_gpu_out(device, tuple(holders.get(device.id, ()))) for device in node.devices),
+        gpus=tuple(
+            _gpu_out(device, tuple(holders.get(device.id, ())), tags.get(device.id))
+            for device in node.devices
+        ),
         labels=dict(node.labels),
         cpu=None if node.cpu is None else node.cpu / 1000,
         memory=node.memory,
@@ -245,7 +257,7 @@ def node_out(node: Node, holders: Holders = NOBODY) -> NodeOut:
     )
 
 
-def _gpu_out(device: Device, holders: tuple[tuple[JobId, int], ...]) -> GpuOut:
+def _gpu_out(device: Device, holders: tuple[tuple[JobId, int], ...], tag: Tag | None) -> GpuOut:
     free = max(0, GPU - sum(amount for _, amount in holders)) if device.usable else 0
     return GpuOut(
         id=device.id,
@@ -256,6 +268,7 @@ def _gpu_out(device: Device, holders: tuple[tuple[JobId, int], ...]) -> GpuOut:
         outside=device.outside,
         free=gpu_number(free),
         holders=tuple(HolderOut(job=job, gpus=gpu_number(amount)) for job, amount in holders),
+        tag=None if tag is None else tag_out(tag),
     )
 
 

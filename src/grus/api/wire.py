@@ -52,11 +52,33 @@ from grus.api.pool_wire import (
     to_queue,
     to_size,
 )
+from grus.api.profile_wire import (
+    ExpectedOut,
+    LearnedOut,
+    ProfileOut,
+    RunOut,
+    SizeOut,
+    TagOut,
+    UseOut,
+    expected_out,
+    profile_out,
+    tag_out,
+)
 from grus.api.rules import mistakes_of, read
 from grus.api.times import parse_time, rfc3339
 from grus.api.units import parse_bytes, parse_gpu, parse_percent, parse_range, parse_seconds
 
 __all__ = [
+    "tag_out",
+    "profile_out",
+    "expected_out",
+    "UseOut",
+    "TagOut",
+    "SizeOut",
+    "RunOut",
+    "ProfileOut",
+    "LearnedOut",
+    "ExpectedOut",
     "AffectedOut",
     "AffinityIn",
     "CheckpointIn",

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from grus.controlplane.forecasting import Expectation
 from grus.controlplane.loop import ControlLoop, Decide
+from grus.model.expecting import Expected
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase, Seat
 from grus.scheduling import cycle
@@ -31,6 +32,8 @@ class Plan:
     change: str = ""
     """The cheapest change with which it would start now."""
     foreseen: Expectation | None = None
+    expected: Expected | None = None
+    """What it may be expected to take, from earlier runs."""
 
 
 def _at_once(snapshot: Snapshot, now: float) -> Decisions:

@@ -15,6 +15,7 @@ from grus.controlplane import access, logs, pool, wishes
 from grus.controlplane.access import Owner
 from grus.controlplane.accounts import Accounts, check_unix_user
 from grus.controlplane.forecasting import Expectation, Forecaster, Record
+from grus.controlplane.insight import Insight, Learned
 from grus.controlplane.lifecycle import Change
 from grus.controlplane.loop import ControlLoop
 from grus.controlplane.planning import NEVER, Plan, plan
@@ -29,8 +30,10 @@ from grus.model.errors import BadInput, Conflict, DoesNotFit, Mistake, NotFound,
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, job_id
 from grus.model.jobs import HOLDING, TERMINAL, Job, PauseCause, Phase, Spec
 from grus.model.ports import Engine, Event, Store, Token, Usage, User, WorkerStatus
+from grus.model.profiles import JobProfile
 from grus.model.queues import DEFAULT_QUEUE, Queue, check_tree
 from grus.model.resources import Range
+from grus.model.tags import Tag
 from grus.scheduling.explain import Explanation, explain
 from grus.scheduling.quota import QueueState, queue_states
 from grus.telemetry.recorder import Series
@@ -79,6 +82,7 @@ class Services:
         entropy: Callable[[], int] = lambda: secrets.randbits(50),
         forecaster: Forecaster | None = None,
         watching: Watching | None = None,
+        insight: Insight | None = None,
     ) -> None:
         self._store = store
         self._engine = engine
@@ -88,6 +92,7 @@ class Services:
         self._entropy = entropy
         self._forecaster = forecaster
         self._watching = watching
+        self._insight = insight
         self._started_at = clock()
         self._accounts = Accounts(store, clock)
         self._submission = Submission(store, loop.picture, settings)
@@ -135,6 +140,8 @@ class Services:
         missing = [other for other in spec.after if self._store.job(other).phase is not Phase.SUCCEEDED]
         blocked = f"waits for {', '.join(missing)} to succeed" if missing else ""
         made = plan(self._loop, job, blocked, now)
+        if self._insight is not None:
+            made = replace(made, expected=self._insight.of(job).expected)
         if self._forecaster is None:
             return made
         return replace(made, foreseen=self._forecaster.planned(job, tuple(missing), now))
@@ -222,6 +229,28 @@ class Services:
     def foreseen(self, job: Job) -> Expectation | None:
         """When a job that the caller sees will start and end; None if it has ended or nobody looked yet."""
         return None if self._forecaster is None or job.terminal else self._forecaster.of(job.id)
+
+    def learned(self, user: User, id_: JobId) -> Learned:
+        """What is known of the fingerprint of a job. Raises NotFound where nothing is kept."""
+        return self._known.of(self.job(user, id_))
+
+    def profiles(self, user: User) -> list[JobProfile]:
+        """One's own, the last updated first; for administrators everybody's."""
+        return self._known.profiles(user)
+
+    def profile(self, user: User, fingerprint: str) -> JobProfile:
+        """By its fingerprint, or the beginning of one."""
+        return self._known.profile(user, fingerprint)
+
+    @property
+    def _known(self) -> Insight:
+        if self._insight is None:
+            raise NotFound("this server keeps no profiles")
+        return self._insight
+
+    def tags(self) -> dict[str, Tag]:
+        """What is recognised of jobs and GPUs, by `of_job` and `of_gpu`; the caller sees to who sees what."""
+        return {} if self._insight is None else self._insight.tags()
 
     def workers(self, user: User, id_: JobId) -> list[WorkerStatus]:
         """What is known of its present workers, in the order of their ids."""

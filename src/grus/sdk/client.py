@@ -22,8 +22,10 @@ from grus.api.wire import (
     EventOut,
     JobIn,
     JobOut,
+    LearnedOut,
     NodeOut,
     PlanOut,
+    ProfileOut,
     QueueIn,
     QueueOut,
     ScaleIn,
@@ -155,6 +157,17 @@ class Client:
 
     def why(self, job: str) -> WhyOut:
         return self._ask(WhyOut, "GET", _at("jobs", job, "why"))
+
+    def learned(self, job: str) -> LearnedOut:
+        """What is known of its fingerprint, and what was to be expected of it."""
+        return self._ask(LearnedOut, "GET", _at("jobs", job, "profile"))
+
+    def profiles(self) -> list[ProfileOut]:
+        return self._ask(list[ProfileOut], "GET", _at("profiles"))
+
+    def profile(self, fingerprint: str) -> ProfileOut:
+        """By the fingerprint, or the beginning of one."""
+        return self._ask(ProfileOut, "GET", _at("profiles", fingerprint))
 
     def workers(self, job: str) -> list[WorkerOut]:
         return self._ask(list[WorkerOut], "GET", _at("jobs", job, "workers"))

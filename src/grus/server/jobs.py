@@ -1,6 +1,7 @@
 """Routes of jobs: submit, look, act, and the log."""
 
 from asyncio import wrap_future
+from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -16,13 +17,16 @@ from grus.api.wire import (
     JobOut,
     PlanOut,
     ScaleIn,
+    TagOut,
     WhyOut,
     WorkerOut,
     eta_out,
     event_out,
+    expected_out,
     job_out,
     mistakes_of,
     plan_out,
+    tag_out,
     to_size,
     why_out,
     worker_out,
@@ -32,7 +36,8 @@ from grus.controlplane.launching import members
 from grus.controlplane.planning import Plan
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import JobId, QueueName
-from grus.model.jobs import Phase
+from grus.model.jobs import Job, Phase
+from grus.model.tags import Tag, of_job
 from grus.server.edge import Does, JobPath, Who, answer, answers, caller_of, off_loop
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
@@ -84,13 +89,14 @@ async def list_jobs(
     """Jobs, newest first; `after` is the id of the last one of the page before."""
     name = None if queue is None else QueueName(queue)
     found = await off_loop(does.jobs, user, phases=phases, queue=name, mine=mine, limit=limit, after=after)
-    return answers(JobOut, [job_out(job, _eta_out(does.foreseen(job))) for job in found])
+    tags = does.tags()
+    return answers(JobOut, [job_out(job, _eta_out(does.foreseen(job)), _tag_out(tags, job)) for job in found])
 
 
 @router.get("/jobs/{id}", response_model=JobOut)
 async def one_job(id: JobPath, user: Who, does: Does) -> Response:
     job = await off_loop(does.job, user, JobId(id))
-    return answer(job_out(job, _eta_out(does.foreseen(job))))
+    return answer(job_out(job, _eta_out(does.foreseen(job)), _tag_out(does.tags(), job)))
 
 
 @router.post("/jobs/{id}/stop", response_model=JobOut)
@@ -200,7 +206,13 @@ def _plan_out(plan: Plan) -> PlanOut:
         affected=plan.affected,
         change=plan.change,
         eta=_eta_out(plan.foreseen),
+        expected=None if plan.expected is None else expected_out(plan.expected),
     )
+
+
+def _tag_out(tags: Mapping[str, Tag], job: Job) -> TagOut | None:
+    tag = tags.get(of_job(job.id))
+    return None if tag is None else tag_out(tag)
 
 
 def _eta_out(told: Expectation | None) -> EtaOut | None:

@@ -16,10 +16,15 @@ from pathlib import Path
 
 from grus.api.wire import to_queue
 from grus.controlplane.forecasting import Forecaster
+from grus.controlplane.insight import Insight
 from grus.controlplane.loop import ControlLoop
+from grus.controlplane.profiles import Profiles
+from grus.controlplane.profiling import Profiling
 from grus.controlplane.retention import Retention
 from grus.controlplane.services import Services
 from grus.controlplane.settings import Settings
+from grus.controlplane.tag_keeping import TagKeeper
+from grus.controlplane.watching import holding
 from grus.engines.local.engine import LocalEngine
 from grus.model.errors import BadInput, Mistake
 from grus.model.ports import Store, User
@@ -128,28 +133,50 @@ def _start_loop(
     recording = _recording(settings.record, stack)
     policy = policy_named(settings.policy)
     timed = figures.timed(decide)
+    profiles = Profiles(store)
     loop = ControlLoop(
         store,
         engine,
         settings=control,
         decide=recording.of(timed) if recording else timed,
         snapshot=recording.snapshot(policy) if recording else Snapshot(policy=policy),
+        profiles=profiles,
         on_stopped=brake.pull,
     )
     stack.callback(loop.close)
     loop.start()
-    watching = watch(settings, engine, loop, source, stack)
+    profiling = _profiling(store, profiles, loop, stack)
+    keeper = TagKeeper(store)
+    watching = watch(settings, engine, loop, source, stack, facts=profiling.facts)
+    profiling.watch(watching)
+    keeper.watch(watching, lambda: holding(loop))
     loop.use_tags(watching.jobs)
     watching.start()
     forecaster = Forecaster(store, loop)
     stack.callback(forecaster.close)
     forecaster.start()
-    services = Services(store, engine, loop, settings=control, forecaster=forecaster, watching=watching)
+    insight = Insight(store, profiles, keeper, containers=False, clock=time.time)
+    services = Services(
+        store, engine, loop, settings=control, forecaster=forecaster, watching=watching, insight=insight
+    )
     stack.callback(services.close)
     retention = Retention(store, engine, control, time.time)
     stack.callback(retention.close)
     retention.start()
     return loop, services
+
+
+def _profiling(store: Store, profiles: Profiles, loop: ControlLoop, stack: ExitStack) -> Profiling:
+    """What jobs show is kept under their fingerprints."""
+    profiling = Profiling(
+        store,
+        profiles,
+        jobs=lambda: holding(loop),
+        types=lambda: {device.id: device.type for node in loop.picture.nodes for device in node.devices},
+    )
+    stack.callback(profiling.close)
+    profiling.start()
+    return profiling
 
 
 def _recording(path: Path | None, stack: ExitStack) -> Recording | None:

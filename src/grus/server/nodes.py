@@ -17,6 +17,7 @@ from grus.api.wire import (
 from grus.controlplane.forecasting import Record
 from grus.controlplane.services import Status
 from grus.model.identifiers import NodeId
+from grus.model.tags import of_gpu
 from grus.server.edge import Does, NamePath, Who, answer, answers, off_loop
 
 router = APIRouter(prefix="/v1", tags=["pool"])
@@ -25,7 +26,10 @@ router = APIRouter(prefix="/v1", tags=["pool"])
 @router.get("/nodes", response_model=list[NodeOut])
 async def list_nodes(user: Who, does: Does) -> Response:
     nodes, holders = await off_loop(does.nodes, user), await off_loop(does.holders, user)
-    return answers(NodeOut, [node_out(node, holders) for node in nodes])
+    found = does.tags()
+    devices = [device.id for node in nodes for device in node.devices]
+    tags = {device: found[key] for device in devices if (key := of_gpu(device)) in found}
+    return answers(NodeOut, [node_out(node, holders, tags) for node in nodes])
 
 
 @router.post("/nodes/{id}/cordon", status_code=204)

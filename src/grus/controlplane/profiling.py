@@ -1,0 +1,213 @@
+"""Keeping profiles: what running jobs show, second by second, becomes what is known of their fingerprints.
+
+Two threads work here. The one that watches calls `look`, which adds up numbers and waits for nobody. A thread
+of its own reads code from disks, takes note of ends and writes to the store, at leisure: neither is ever in
+the way of the control loop. All that lasts is a `Run` of each job, written anew from time to time; a new
+server goes on from it, and settles what ended while nobody looked.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from grus.controlplane import fingerprints
+from grus.controlplane.profiles import Profiles
+from grus.controlplane.run_figures import RunFigures
+from grus.controlplane.running import Running
+from grus.controlplane.watching import Recognised, Watching, facts
+from grus.model.errors import NotFound
+from grus.model.identifiers import DeviceId, JobId
+from grus.model.jobs import HOLDING, Job, Phase
+from grus.model.ports import Event, Store
+from grus.model.profiles import Run
+from grus.telemetry.profiler import Known
+from grus.telemetry.samples import Sample, Subject
+
+log = logging.getLogger(__name__)
+
+WRITE = 60.0
+"""Seconds between two writes of what running jobs have shown: as much is lost when a server dies."""
+
+Newest = Mapping[Subject, Sample]
+"""The last sample of everything that is measured."""
+
+
+class Profiling:
+    """`start` and `close` for a thread; `look` and `step` to drive it by hand."""
+
+    def __init__(
+        self,
+        store: Store,
+        profiles: Profiles,
+        *,
+        jobs: Callable[[], Sequence[Job]],
+        types: Callable[[], Mapping[DeviceId, str]],
+        containers: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`jobs`: those that hold GPUs; `types`: of all GPUs."""
+        self._store = store
+        self.profiles = profiles
+        self._jobs = jobs
+        self._types = types
+        self._containers = containers
+        self._clock = clock
+        self._running = Running(store)
+        self._lock = threading.Lock()
+        self._figures: dict[JobId, RunFigures] = {}
+        self._heard: dict[JobId, Job] = {}
+        """Jobs that began or ended since the last step."""
+        self._written = 0.0
+        self._changed, self._closing = threading.Event(), threading.Event()
+        self._leave: Callable[[], None] = lambda: None
+        self._thread = threading.Thread(target=self._run, name="profiling", daemon=True)
+
+    # ------------------------------------------------------------------------------------------- life
+
+    def start(self) -> None:
+        self.open()
+        self._thread.start()
+
+    def open(self) -> None:
+        """Begin to listen, and take note of what holds GPUs and of what ended while nobody looked."""
+        self._leave = self._store.subscribe(self._hear)
+        begun = {run.job for profile in self.profiles.all() for run in profile.runs if _open(run)}
+        present = self._store.jobs(phases=tuple(HOLDING))
+        self._note([*present, *self._ended(begun - {job.id for job in present})])
+
+    def _ended(self, ids: set[JobId]) -> list[Job]:
+        found = []
+        for id_ in ids:
+            try:
+                found.append(self._store.job(id_))
+            except NotFound:
+                continue  # pruned; its run stays as it was last seen
+        return [job for job in found if job.terminal]
+
+    def close(self) -> None:
+        """Write what there is, then stop. Idempotent."""
+        self._leave()
+        self._closing.set()
+        self._changed.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            self._changed.wait(WRITE)
+            last = self._closing.is_set()
+            self._changed.clear()
+            try:
+                self.step(self._clock(), everything=last)
+            except Exception:
+                # The edge of a thread: what could not be learned now is learned the next time.
+                log.exception("profiles could not be kept up to date; tried again later")
+            if last:
+                return
+
+    # ------------------------------------------------------------------------------------ listening
+
+    def _hear(self, written: Sequence[tuple[Job, Event | None]]) -> None:
+        """In the store's thread. What merely reported progress is not worth waking up for."""
+        self._note([job for job, event in written if event is not None])
+
+    def _note(self, jobs: Sequence[Job]) -> None:
+        worth = [job for job in jobs if job.phase in HOLDING or job.terminal]
+        if worth:
+            with self._lock:
+                self._heard.update((job.id, job) for job in worth)
+            self._changed.set()
+
+    def look(self, recognised: Recognised, newest: Newest) -> None:
+        """Add up what was measured since the last look, in the thread that watches."""
+        samples: dict[str, list[Sample]] = {}
+        for subject, sample in newest.items():
+            owner = subject.job or (subject.device if not subject.instance else None)
+            if owner is not None:
+                samples.setdefault(owner, []).append(sample)
+        types = self._types()
+        jobs = self._jobs()
+        with self._lock:
+            for job in jobs:
+                figures = self._figures.get(job.id)
+                if figures is None:
+                    continue  # its code is being read
+                devices = {device for seat in job.seats for device in seat.devices}
+                mine = [one for key in (job.id, *devices) for one in samples.get(key, ())]
+                figures.take(job, mine, types)
+                if (tag := recognised.jobs.get(job.id)) is not None:
+                    figures.recognise(tag)
+
+    def watch(self, watching: Watching) -> None:
+        """Look at all that it sees from now on."""
+        watching.subscribe(lambda recognised, now: self.look(recognised, watching.newest(now)))
+
+    def facts(self, job: Job) -> Known:
+        """What is known of a job besides its telemetry: its record, and others of its fingerprint."""
+        known = facts(job)
+        profile = self.profiles.of(job)
+        others = [] if profile is None else [run for run in profile.runs if run.job != job.id]
+        if profile is None or not others:
+            return known
+        before = replace(profile, runs=tuple(others))
+        return replace(known, kind=before.kind, period=before.period, new_data=self.profiles.new_data(job))
+
+    # -------------------------------------------------------------------------------------- working
+
+    def step(self, now: float, *, everything: bool = False) -> None:
+        """Take note of who began and who ended; from time to time, or if asked, of how all are doing."""
+        with self._lock:
+            heard, self._heard = self._heard, {}
+        for job in heard.values():
+            if job.terminal:
+                self._end(job)
+            else:
+                self._begin(job)
+        if everything or now - self._written >= WRITE:
+            self._written = now
+            self._keep_all(now)
+        self.profiles.write()
+
+    def _begin(self, job: Job) -> None:
+        """Its code is read once it starts: what it runs is what is there now."""
+        with self._lock:
+            if job.id in self._figures:
+                return
+        settled = self.profiles.settled(job.id)
+        if settled is None:
+            code = fingerprints.code_digest(job.spec, containers=self._containers)
+            data = fingerprints.data_digest(job.spec.data, containers=self._containers)
+            settled = self.profiles.settle(job, code, data)
+        profile = self.profiles.known(settled.fingerprint)
+        before = None if profile is None else profile.run(job.id)
+        run = before or Run(job=job.id, at=job.started_at or 0.0, data=settled.data)
+        with self._lock:
+            self._figures[job.id] = RunFigures(run)
+        if before is None:
+            self.profiles.ran(job, run)
+
+    def _end(self, job: Job) -> None:
+        if job.first_started_at is None:
+            self.profiles.forget(job.id)
+            return
+        self._begin(job)
+        seconds = self._running.in_all(job)
+        with self._lock:
+            figures = self._figures.pop(job.id)
+            run = figures.so_far(job, seconds, job.ended_at or job.first_started_at)
+        self.profiles.ran(job, run)
+
+    def _keep_all(self, now: float) -> None:
+        for job in self._jobs():
+            seconds = self._running.so_far(job, now)
+            with self._lock:
+                figures = self._figures.get(job.id)
+                run = None if figures is None else figures.so_far(job, seconds, now)
+            if run is not None:
+                self.profiles.ran(job, run)
+
+
+def _open(run: Run) -> bool:
+    return run.phase is Phase.RUNNING

@@ -1,0 +1,170 @@
+"""What one job's samples come to: how busy it was, how much memory, CPU and energy it took, at each size.
+
+No clock and no I/O: samples and the job's seats in, a `Run` out. A sample counts for the time since the one
+before of the same subject; a gap counts for nothing, and what nobody measures stays None. The sums go on from
+a `Run` that is on record, so that a new server does not begin from nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from grus.controlplane.launching import members
+from grus.model.identifiers import DeviceId, WorkerId
+from grus.model.jobs import Job, Phase
+from grus.model.profiles import BINS, Run, Use, both
+from grus.model.resources import GPU
+from grus.model.tags import Kind, Tag
+from grus.telemetry.samples import Measure, Sample, Subject
+
+LONGEST_GAP = 30.0
+"""Seconds; after a longer silence nobody knows what was in between."""
+
+
+class Fresh(NamedTuple):
+    """A sample, and the seconds for which it stands."""
+
+    sample: Sample
+    span: float
+
+    def value(self, measure: Measure) -> float | None:
+        return self.sample.values.get(measure)
+
+
+class Holding(NamedTuple):
+    """What a job holds now."""
+
+    held: Mapping[DeviceId, int]
+    """Micro-GPUs of each device."""
+    devices: Mapping[WorkerId, int]
+    """How many each worker is bound to."""
+    type: str
+    """Of the GPUs; of a mixture all of them."""
+
+    @classmethod
+    def of(cls, job: Job, types: Mapping[DeviceId, str]) -> "Holding":
+        held: dict[DeviceId, int] = {}
+        for seat in job.seats:
+            for device in seat.devices:
+                held[device] = held.get(device, 0) + seat.share
+        devices = {
+            member.id: len({device for seat in member.seats for device in seat.devices})
+            for member in members(job)
+        }
+        return cls(held, devices, "+".join(sorted({types.get(device, "") for device in held})))
+
+    def part(self, sample: Sample) -> float:
+        """0 to 1 of the GPU that the sample is of."""
+        device = sample.subject.device
+        return 0.0 if device is None else min(1.0, self.held.get(device, 0) / GPU)
+
+    def memory(self, one: Fresh) -> int | None:
+        """Bytes that the job had on one GPU; a worker on several is taken to divide itself evenly."""
+        memory, worker = one.value(Measure.MEMORY), one.sample.subject.worker
+        if memory is None:
+            return None
+        if worker is not None:
+            return int(memory / max(1, self.devices.get(worker, 1)))
+        return int(memory) if self.part(one.sample) >= 1 else None
+
+
+class RunFigures:
+    """Of one job; told by one thread at a time."""
+
+    def __init__(self, run: Run) -> None:
+        """The run as it is on record; an empty one for a job that begins."""
+        self._run = run
+        self._uses = {(use.type, use.gpus): use for use in run.uses}
+        self._newest: dict[Subject, Sample] = {}
+        self._cores = (run.cpu or 0.0) * run.seconds
+        self._watched = run.seconds if run.cpu is not None else 0.0
+        """Seconds for which cores were counted, and core-seconds."""
+
+    def take(self, job: Job, samples: Iterable[Sample], types: Mapping[DeviceId, str]) -> None:
+        """Samples of the workers of this job, and of GPUs of which it holds something."""
+        if job.phase is not Phase.RUNNING:
+            self._newest = {}
+            return
+        holding = Holding.of(job, types)
+        fresh = [one for sample in samples if (one := self._fresh(sample)) is not None]
+        own = [one for one in fresh if one.sample.subject.job == job.id]
+        gpus = [one for one in fresh if one.sample.subject.device in holding.held]
+        if own or gpus:
+            self._use(job, own, gpus, holding)
+        if own:
+            self._on_host(own)
+        self._draw(gpus, holding)
+
+    def recognise(self, tag: Tag) -> None:
+        """What was recognised of it."""
+        kind = self._run.kind if tag.kind is Kind.UNKNOWN else tag.kind
+        period = self._run.period if tag.period is None else tag.period
+        self._run = replace(self._run, kind=kind, period=period)
+        if tag.peak_memory is not None and self._uses:
+            key = max(self._uses, key=lambda key: self._uses[key].seconds)
+            self._uses[key] = both(self._uses[key], Use(type=key[0], gpus=key[1], memory=tag.peak_memory))
+
+    def so_far(self, job: Job, seconds: float, now: float) -> Run:
+        """The run as it stands, with the seconds that it has run."""
+        return replace(
+            self._run,
+            at=now,
+            phase=job.phase if job.terminal else Phase.RUNNING,
+            seconds=seconds,
+            uses=tuple(self._uses[key] for key in sorted(self._uses)),
+            cpu=self._cores / self._watched if self._watched > 0 else None,
+        )
+
+    def _fresh(self, sample: Sample) -> Fresh | None:
+        """None for one that was taken before."""
+        before = self._newest.get(sample.subject)
+        if before is not None and sample.at <= before.at:
+            return None
+        self._newest[sample.subject] = sample
+        span = 0.0 if before is None else sample.at - before.at
+        return Fresh(sample, span if span <= LONGEST_GAP else 0.0)
+
+    def _use(self, job: Job, own: list[Fresh], gpus: list[Fresh], holding: Holding) -> None:
+        """What a job's own processes do is its use; a GPU tells only of who has it to himself."""
+        measured = [one for one in own if one.value(Measure.UTILISATION) is not None]
+        if not measured:
+            whole = (one for one in gpus if holding.part(one.sample) >= 1)
+            measured = [one for one in whole if one.value(Measure.UTILISATION) is not None]
+        key = (holding.type, job.held)
+        levels = [0.0] * BINS
+        busy = 0.0
+        for one in measured:
+            part = min(1.0, max(0.0, one.value(Measure.UTILISATION) or 0.0))
+            levels[min(BINS - 1, int(part * BINS))] += one.span
+            busy += part * one.span
+        memory = (found for one in (*own, *gpus) if (found := holding.memory(one)) is not None)
+        seen = Use(
+            type=key[0],
+            gpus=key[1],
+            seconds=max(one.span for one in measured or (*own, *gpus)),
+            busy=busy,
+            levels=tuple(levels) if any(levels) else (),
+            memory=max(memory, default=None),
+        )
+        self._uses[key] = both(self._uses[key], seen) if key in self._uses else seen
+
+    def _on_host(self, own: list[Fresh]) -> None:
+        self._cores += sum((one.value(Measure.CPU) or 0.0) * one.span for one in own)
+        self._watched += max(one.span for one in own)
+        last = max(one.sample.at for one in own)
+        # Workers are measured one after the other; what each last had counts as had at once.
+        self._newest = {who: one for who, one in self._newest.items() if last - one.at <= LONGEST_GAP}
+        together = sum(
+            one.values.get(Measure.HOST_MEMORY, 0.0) for who, one in self._newest.items() if who.worker
+        )
+        if together:
+            self._run = replace(self._run, host_memory=max(self._run.host_memory or 0, int(together)))
+
+    def _draw(self, gpus: list[Fresh], holding: Holding) -> None:
+        drawn = [
+            power * one.span * holding.part(one.sample)
+            for one in gpus
+            if (power := one.value(Measure.POWER)) is not None
+        ]
+        if drawn:
+            self._run = replace(self._run, energy=(self._run.energy or 0.0) + sum(drawn))
