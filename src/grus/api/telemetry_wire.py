@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from grus.api.job_out import Out
+from grus.api.out import Out
 
 
 class FiguresOut(Out):
