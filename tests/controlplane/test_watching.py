@@ -114,8 +114,10 @@ def test_tags_go_with_the_job(scene: Scene) -> None:
 
 
 def test_what_queues_and_the_pool_hold_and_want_is_recorded(scene: Scene) -> None:
-    scene.plane.submit(gpus=3)
+    job = scene.plane.submit(gpus=3, launch=Launch.ONCE)
     scene.plane.submit(gpus=2)
+    for _ in range(2):
+        scene.works(scene.plane.engine.find(job), 1.0, cores=3.0)
     now = scene.plane.now
     scene.watching.count(now)
 
@@ -126,6 +128,7 @@ def test_what_queues_and_the_pool_hold_and_want_is_recorded(scene: Scene) -> Non
     assert counted(default, Measure.HELD) == counted(POOL, Measure.HELD) == 3.0
     assert counted(default, Measure.DEMAND) == counted(POOL, Measure.DEMAND) == 5.0
     assert counted(POOL, Measure.CAPACITY) == 4.0
+    assert counted(POOL, Measure.UTILISATION) == pytest.approx(0.75)
 
 
 class Broken:

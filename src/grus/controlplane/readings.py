@@ -43,6 +43,8 @@ class Figures:
     tags: Mapping[Subject, Tag]
     queues: Mapping[JobId, QueueName]
     """Of the jobs whose workers are among the samples."""
+    pool: Mapping[Measure, float]
+    """What is held, wanted and there, in GPUs."""
     lost: tuple[Lost, ...]
     faults: tuple[Fault, ...]
     every: float
@@ -72,6 +74,7 @@ class Readings:
             samples=tuple(newest[one] for one in seen),
             tags={one: tag for one, tag in tags.items() if self._sees(user, one)},
             queues={job: owner.queue for job, owner in owners.items()},
+            pool=self._watching.demand(now)[POOL],
             lost=self._watching.lost,
             faults=tuple(self._watching.faults.values()),
             every=self._watching.every,

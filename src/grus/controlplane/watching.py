@@ -190,21 +190,30 @@ class Watching:
         return [one for one in found if one[2].figures and one[2].at is not None]
 
     def count(self, now: float) -> None:
-        """Record what queues and the pool hold and want."""
+        """Record what queues and the pool hold and want, and how busy the pool's GPUs are."""
+        found = self.demand(now)
+        gpus = [sample.values for subject, sample in self.newest(now).items() if subject.device is not None]
+        busy = [values[Measure.UTILISATION] for values in gpus if Measure.UTILISATION in values]
+        if busy:
+            found[POOL][Measure.UTILISATION] = sum(busy) / len(busy)
+        self.recorder.add([Sample(subject, now, values) for subject, values in found.items()])
+
+    def demand(self, now: float) -> dict[Subject, dict[Measure, float]]:
+        """What each queue and the pool hold and want now, in GPUs; and how many there are."""
         with self._loop.snapshot() as snapshot:
             states = queue_states(snapshot, now)
-        samples = [
-            Sample(of_queue(one.name), now, {Measure.HELD: one.held / GPU, Measure.DEMAND: one.demand / GPU})
+        found = {
+            of_queue(one.name): {Measure.HELD: one.held / GPU, Measure.DEMAND: one.demand / GPU}
             for one in states
-        ]
+        }
         top = [one for one in states if one.parent is None]
         devices = [device for node in self._loop.picture.nodes for device in node.devices]
-        whole = {
+        found[POOL] = {
             Measure.HELD: sum(one.held for one in top) / GPU,
             Measure.DEMAND: sum(one.demand for one in top) / GPU,
             Measure.CAPACITY: float(sum(device.usable for device in devices)),
         }
-        self.recorder.add([*samples, Sample(POOL, now, whole)])
+        return found
 
     # --------------------------------------------------------------------------------------- reading
 

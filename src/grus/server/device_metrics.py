@@ -31,7 +31,17 @@ OF_QUEUES = {
 }
 
 
+OF_THE_POOL = {
+    Measure.HELD: ("held_gpus", "GPUs that jobs hold."),
+    Measure.DEMAND: ("demand_gpus", "GPUs that jobs hold or could use."),
+    Measure.CAPACITY: ("capacity_gpus", "GPUs that may be used."),
+}
+
+
 def families(found: Figures) -> Iterator[GaugeMetricFamily]:
+    for measure, (name, text) in OF_THE_POOL.items():
+        if measure in found.pool:
+            yield _single(f"grus_pool_{name}", text, found.pool[measure])
     yield from _of_devices(found)
     yield from _of_tags(found)
     yield from _of_queues(found)
