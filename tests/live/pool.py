@@ -28,10 +28,10 @@ QueueRules = Mapping[str, float]
 class LivePool(ServerProcess):
     """Use it as a context manager: on the way out everything ends, and nothing may be left."""
 
-    def __init__(self, folder: Path, pool: str, **queues: QueueRules) -> None:
+    def __init__(self, folder: Path, pool: str, config: str = "", **queues: QueueRules) -> None:
         super().__init__(folder / "home")
         self._work = folder
-        self._config = _config(pool, queues)
+        self._config = _config(pool, queues) + config
         self._gates: dict[str, Gate] = {}
         self.handles: dict[str, Handle] = {}
 
