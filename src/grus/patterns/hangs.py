@@ -164,8 +164,9 @@ def flat_for(values: Floats, width: float = 1.0) -> float:
         if len(known) < 2 * span:
             break
         usual = float(known[:-span].std())
-        if usual > LEAST_SPREAD and float(known[-span:].std()) <= FLAT * usual:
-            found = span * width
+        if usual <= LEAST_SPREAD or float(known[-span:].std()) > FLAT * usual:
+            break
+        found = span * width
     return found
 
 

@@ -24,6 +24,10 @@ __all__ = ["EXPIRY", "Known", "Profiler"]
 
 EXPIRY = 600.0
 """Seconds for which a tag is vouched for after it was told or renewed; it is renewed at half of that."""
+MANY = 100
+"""Subjects beyond which each is looked at only every so often, …"""
+UNHURRIED = 1.5
+"""… in seconds; a change is told within five in any case."""
 FORGOTTEN = 600.0
 """Seconds of silence after which nothing is kept of a subject."""
 
@@ -111,7 +115,10 @@ class Profiler:
             return self._looked[1:]
         self._tidy(now)
         holders = self._holders()
-        views = {one: track.view(now) for one, track in self._tracks.items() if now < track.silent_after}
+        refresh = UNHURRIED if len(self._tracks) > MANY else 0.0
+        views = {
+            one: track.view(now, refresh) for one, track in self._tracks.items() if now < track.silent_after
+        }
         own: dict[JobId, list[View]] = {}
         for subject, view in views.items():
             if len(jobs := _jobs_of(subject, holders)) == 1:

@@ -78,6 +78,7 @@ class Track:
         self._rhythm: tuple[Measure, Rhythm, float] | None = None
         """The one in use, where it shows, and when it was last confirmed."""
         self._had: Rhythm | None = None
+        self._viewed: tuple[float, View] | None = None
 
     def take(self, sample: Sample) -> None:
         """Take in what is newer than what was taken before."""
@@ -141,7 +142,13 @@ class Track:
             self._rhythm = kept = None
         return None if kept is None else kept[:2]
 
-    def view(self, now: float) -> View:
+    def view(self, now: float, refresh: float = 0.0) -> View:
+        """What it looks like; that of `refresh` seconds ago is good enough."""
+        if self._viewed is None or not now - refresh < self._viewed[0] <= now:
+            self._viewed = (now, self._view(now))
+        return self._viewed[1]
+
+    def _view(self, now: float) -> View:
         beat = self.rhythm(now)
         measure, rhythm = beat if beat is not None else (None, None)
         values = self._values(self._work, self._windows)
