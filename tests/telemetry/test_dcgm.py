@@ -24,11 +24,9 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
-def a_source(
-    stack: ExitStack, *exporters: Exporter, interval: float = 30, patience: float = 10
-) -> DcgmSource:
+def a_source(stack: ExitStack, *exporters: Exporter, patience: float = 10) -> DcgmSource:
     pages: dict[str, NodeId | None] = {stack.enter_context(served(one)).url: None for one in exporters}
-    source = DcgmSource(pages, interval=interval, patience=patience)
+    source = DcgmSource(pages, patience=patience)
     stack.callback(source.close)
     return source
 
@@ -125,9 +123,10 @@ def test_power_out_of_the_energy_counter_is_absent_where_the_counter_began_anew(
 
 def test_a_page_that_says_nothing_new_gives_no_samples_and_one_that_hangs_is_told(stack: ExitStack) -> None:
     exporter = Exporter("box", gpus=[a_gpu(0, "GPU-a", {**BUSY, "TOTAL_ENERGY_CONSUMPTION": 5})])
-    source = a_source(stack, exporter, interval=30)
+    source = a_source(stack, exporter)
     assert source.sample(0).samples
     assert source.sample(10) == Batch(), "the exporter has not measured again yet"
+    assert source.sample(100).samples == (), "energy that does not grow is no measurement"
     batch = source.sample(130)
     assert batch.samples == ()
     assert [(lost.why, lost.since) for lost in batch.lost] == [("it repeats the same values", 0)]
@@ -137,8 +136,18 @@ def test_a_page_that_says_nothing_new_gives_no_samples_and_one_that_hangs_is_tol
 
 
 def test_a_page_without_counters_that_stays_the_same_is_a_gpu_at_rest(stack: ExitStack) -> None:
-    source = a_source(stack, Exporter("box", gpus=[a_gpu(0, "GPU-a", {"GPU_UTIL": 0})]), interval=30)
+    source = a_source(stack, Exporter("box", gpus=[a_gpu(0, "GPU-a", {"GPU_UTIL": 0})]))
     assert [len(source.sample(at).samples) for at in (0, 10, 30, 40, 600)] == [1, 0, 1, 0, 1]
+
+
+def test_how_often_an_exporter_measures_is_seen_by_how_often_its_page_changes(stack: ExitStack) -> None:
+    exporter = Exporter("box", gpus=[a_gpu(0, "GPU-a", BUSY)])
+    source = a_source(stack, exporter)
+    assert source.shortest == 1
+    for second in range(40):
+        exporter.gpus[0].fields["POWER_USAGE"] = 100 + second // 5
+        source.sample(float(second))
+    assert source.shortest == 5
 
 
 def test_a_gpu_that_vanishes_is_lost_from_then_until_it_is_back(stack: ExitStack) -> None:

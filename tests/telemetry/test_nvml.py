@@ -1,11 +1,9 @@
 """Real GPUs, against a pretended driver: who uses them, which are lost, what a hanging driver does."""
 
-import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,30 +16,13 @@ from grus.model.resources import GPU
 from grus.telemetry.nvml import NvmlSource, find
 from tests.contracts.engine_contract import end_of, until, until_says, until_state
 from tests.engines.test_local import a_worker
-
-FAKE = "tests.telemetry.fake_pynvml"
-GIB = 1 << 30
-
-
-def a_gpu(number: int, **changes: Any) -> dict[str, Any]:
-    return {"uuid": f"GPU-{number}", "name": "NVIDIA A100", "memory": 80 * GIB, "used": 0, **changes}
+from tests.telemetry.nvml_driver import FAKE, GIB, a_driver, a_gpu
 
 
 @pytest.fixture
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Call it with GPUs to change what the driver says."""
-    file = tmp_path / "driver.json"
-    monkeypatch.setenv("FAKE_NVML", str(file))
-    root = Path(__file__).parents[2]
-    monkeypatch.setenv("PYTHONPATH", f"{root / 'src'}{os.pathsep}{root}")
-
-    def say(*gpus: dict[str, Any], **more: Any) -> None:
-        new = file.with_suffix(".new")
-        new.write_text(json.dumps({"driver": "555.42", "gpus": gpus, **more}))
-        new.replace(file)
-
-    say(a_gpu(0), a_gpu(1))
-    return say
+    return a_driver(tmp_path, monkeypatch)
 
 
 @pytest.fixture

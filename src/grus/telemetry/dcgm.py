@@ -1,13 +1,16 @@
 """GPUs as NVIDIA's DCGM exporters tell them, one exporter a machine, read over HTTP.
 
 An exporter measures at an interval of its own (30 s unless told otherwise) and repeats itself in between: a
-page that says nothing new gives no samples, and one that says the same for too long is one that hangs.
+page that says nothing new gives no samples, and one that says the same for too long is one that hangs. How
+often it measures is seen by how often its page changes.
 """
 
 import math
 import re
+from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import median
 from urllib.parse import urlsplit
 
 from grus.model.identifiers import NodeId
@@ -17,11 +20,13 @@ from grus.telemetry.fetching import Fetcher, Page, by
 from grus.telemetry.missing import Missing, Roll, missing_of, name
 from grus.telemetry.samples import Batch, Fault, Sample, Subject
 
-INTERVAL = 30.0
+MEASURED = 30.0
 """Seconds between two measurements of an exporter that was told nothing else."""
+INTERVAL = 1.0
+"""Seconds between two looks at its page."""
 PATIENCE = 2.0
 _FROZEN = 4
-"""Intervals without a change of any energy counter after which an exporter hangs."""
+"""Measurements without a change of any energy counter after which an exporter hangs."""
 _ENERGY = re.compile(rf"^{ENERGY}\b", re.MULTILINE)
 
 
@@ -30,10 +35,42 @@ class _Exporter:
     fetcher: Fetcher
     node: NodeId | None
     text: str = ""
-    """Its last page that differed from the one before."""
+    """What its last page said of GPUs."""
     changed: float | None = None
+    """When it last said something else than before."""
+    gaps: deque[float] = field(default_factory=lambda: deque(maxlen=15))
+    """Seconds between its last changes."""
     told: float = -math.inf
     """When samples were last made of it."""
+
+    @property
+    def pace(self) -> float:
+        """Seconds between two measurements, as far as they were seen."""
+        return median(self.gaps) if self.gaps else MEASURED
+
+    @property
+    def slow(self) -> float:
+        """Seconds in which it has surely measured anew."""
+        return max(self.pace, MEASURED)
+
+    def says(self, page: Page) -> bool:
+        """Take over what the page says; whether that is anything new."""
+        text = "\n".join(line for line in page.text.splitlines() if line.startswith("DCGM_"))
+        if text == self.text and self.changed is not None:
+            return False
+        if self.changed is not None:
+            self.gaps.append(page.at - self.changed)
+        self.text, self.changed = text, page.at
+        return True
+
+    @property
+    def counts(self) -> bool:
+        """Whether it must say something else at each measurement: energy grows as long as there is power."""
+        return _ENERGY.search(self.text) is not None
+
+    def silent(self, at: float) -> float:
+        """Seconds since it last said anything new."""
+        return 0.0 if self.changed is None else at - self.changed
 
 
 class DcgmSource:
@@ -62,7 +99,8 @@ class DcgmSource:
 
     @property
     def shortest(self) -> float:
-        return self._interval
+        """That of the exporter that measures least often; until it is seen, how often it is looked at."""
+        return max((one.pace for one in self._exporters if one.gaps), default=self._interval)
 
     def sample(self, now: float) -> Batch:
         for one in self._exporters:
@@ -87,38 +125,29 @@ class DcgmSource:
         what = f"exporter {one.fetcher.name}"
         if page is None or page.failure:
             why = page.failure if page else f"no answer in {self._patience:g} s"
-            self._missing.lose(what, why, now if one.changed is None else one.changed)
+            self._missing.lose(what, why, now - one.silent(now))
             return [], []
-        if page.text != one.text:
-            one.text, one.changed = page.text, page.at
-        elif (
-            one.changed is not None
-            and page.at - one.changed >= _FROZEN * self._interval
-            and _ENERGY.search(page.text)
-        ):
-            # Energy grows as long as a GPU has power: the exporter answers, but no longer measures.
-            self._missing.lose(what, "it repeats the same values", one.changed)
+        new = one.says(page)
+        if one.counts and one.silent(page.at) >= _FROZEN * one.slow:
+            self._missing.lose(what, "it repeats the same values", page.at - one.silent(page.at))
             return [], []
-        elif page.at - one.told < self._interval:
+        self._missing.found(what)
+        if not new and (one.counts or page.at - one.told < one.slow):
             return [], []
         one.told = page.at
-        return self._read(one, page, what)
+        return self._read(one, page.at, what)
 
-    def _read(self, one: _Exporter, page: Page, what: str) -> tuple[list[Sample], list[Fault]]:
-        found = [
-            value for row in rows(page.text, FIELDS) if (value := self._value(one, row, page.at)) is not None
-        ]
+    def _read(self, one: _Exporter, at: float, what: str) -> tuple[list[Sample], list[Fault]]:
+        found = [value for row in rows(one.text, FIELDS) if (value := self._value(one, row, at)) is not None]
         fresh = [value for value in found if value.at > self._roll.last(value.subject)]
         samples, faults = self._meaning.read(fresh)
         for value in found:
             moved = self._roll.see(value.subject, one.fetcher.name, value.at)
             if moved is not None:
                 self._missing.found(name(moved))
-        self._count(one, {value.subject for value in found}, page.at)
-        if found:
-            self._missing.found(what)
-        else:
-            self._missing.lose(what, "its page has no GPU on it", page.at)
+        self._count(one, {value.subject for value in found}, at)
+        if not found:
+            self._missing.lose(what, "its page has no GPU on it", at)
         return samples, faults
 
     def _count(self, one: _Exporter, present: set[Subject], at: float) -> None:
@@ -127,7 +156,7 @@ class DcgmSource:
             self._missing.lose(name(subject), "it is no longer on its exporter's page", at)
         for subject in present:
             last = self._roll.last(subject)
-            if at - last < _FROZEN * self._interval:
+            if at - last < _FROZEN * one.slow:
                 self._missing.found(name(subject))
             else:
                 self._missing.lose(name(subject), "its exporter tells old values only", last)

@@ -57,7 +57,7 @@ class NvmlSamples:
         """Whether this child ever did."""
         self._asked: tuple[float, float] | None = None
         """When it was last asked, by the caller's clock and in monotonic time, if it has not answered yet."""
-        self._heard = 0.0
+        self._heard: float | None = None
         self._pause = interval
         self._again = 0.0
         self._missing = Missing()
@@ -76,7 +76,7 @@ class NvmlSamples:
             self._give_up(str(error), now)
             return Batch((), self._missing.all())
         if found is None:
-            self._missing.lose(_DRIVER, f"no answer in {self._patience:g} s", self._heard or now)
+            self._missing.lose(_DRIVER, f"no answer in {self._patience:g} s", self._since(now))
             return Batch((), self._missing.all())
         self._heard, self._pause = now, self._interval
         self._missing.found(_DRIVER)
@@ -103,11 +103,14 @@ class NvmlSamples:
             raise Silent(f"no answer in {time.monotonic() - moment:.1f} s")
         return found, asked, moment
 
+    def _since(self, now: float) -> float:
+        return now if self._heard is None else self._heard
+
     def _give_up(self, why: str, now: float) -> None:
         self.close()
         self._again = now + self._pause
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
-        self._missing.lose(_DRIVER, why, self._heard or now)
+        self._missing.lose(_DRIVER, why, self._since(now))
 
     def _tell(self, gpus: Sequence[Mapping[str, Any]], offset: float) -> Batch:
         """`offset` is what the caller's clock is ahead of monotonic time."""
@@ -120,7 +123,7 @@ class NvmlSamples:
             told = {measure: float(value) for measure, value in values.items() if value is not None}
             if gpu.get("fault"):
                 last = self._roll.last(subject)
-                since = last if math.isfinite(last) else self._heard
+                since = last if math.isfinite(last) else offset + time.monotonic()
                 self._missing.lose(name(subject), str(gpu["fault"]), since)
             else:
                 samples.append(Sample(subject, gpu["moment"] + offset, told))

@@ -37,7 +37,7 @@ _SELECTOR = "|".join(sorted(FIELDS))
 class _Known:
     """What is remembered between two questions."""
 
-    asked: float = 0.0
+    asked: float | None = None
     """When Prometheus last answered."""
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=31))
     """Seconds between samples, as last seen."""
@@ -82,6 +82,11 @@ class PrometheusSource:
     def shortest(self) -> float:
         return median(self._known.gaps) if self._known.gaps else self._interval
 
+    @property
+    def _pace(self) -> float:
+        """Seconds between two scrapes at most, as far as they were seen."""
+        return max(self._interval, self.shortest if self._known.gaps else INTERVAL)
+
     def sample(self, now: float) -> Batch:
         deadline = by(self._patience)
         self._series.ask(now, self._question(f'__name__=~"{_SELECTOR}"', now))
@@ -111,7 +116,8 @@ class PrometheusSource:
             self._up.ask(now, self._question(f'__name__="up",job=~"{jobs}"', now))
 
     def _question(self, matchers: str, now: float) -> dict[str, str]:
-        since = max(0.0, now - self._known.asked) + 3 * max(self._interval, self.shortest)
+        asked = now if self._known.asked is None else self._known.asked
+        since = max(0.0, now - asked) + 3 * self._pace
         span = max(1, round(min(_LONGEST, since)))
         return {"query": f"{{{matchers}{self._select}}}[{span}s]", "time": f"{now:.3f}"}
 
@@ -120,7 +126,7 @@ class PrometheusSource:
         what = f"Prometheus {self._series.name}"
         if page is None or page.failure:
             why = page.failure if page else f"no answer in {self._patience:g} s"
-            self._missing.lose(what, why, self._known.asked or now)
+            self._missing.lose(what, why, now if self._known.asked is None else self._known.asked)
             return None
         try:
             found = matrix(page.text)
@@ -194,7 +200,7 @@ class PrometheusSource:
         last = max(self._heard(subject) for subject in known)
         if scrapes and scrapes[-1][1] == 0:
             self._missing.lose(machine, "its exporter does not answer Prometheus", last)
-        elif now - last > _SILENT * max(self._interval, self.shortest):
+        elif now - last > _SILENT * self._pace:
             self._missing.lose(machine, "Prometheus has nothing new of it", last)
         else:
             self._missing.found(machine)
@@ -210,7 +216,7 @@ class PrometheusSource:
         last = self._heard(subject)
         if scrapes:
             return sum(at > last for at, _ in scrapes) >= 2
-        return newest - last > 1.5 * self.shortest
+        return newest - last > 1.5 * self._pace
 
     def _heard(self, subject: Subject) -> float:
         """The moment of the scrape that last brought something new of it."""
