@@ -1,4 +1,6 @@
-"""What a server measures, chosen by its settings: its own workers, and GPUs by whoever knows them best."""
+"""What a server measures, chosen by its settings: its own workers, its whole machine, and GPUs by whoever
+knows them best.
+"""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -10,6 +12,7 @@ from grus.model.identifiers import NodeId
 from grus.model.ports import Engine
 from grus.server.config import ServerSettings
 from grus.telemetry.dcgm import DcgmSource
+from grus.telemetry.machine import MachineSource, this_machine
 from grus.telemetry.nvml_samples import NvmlSamples
 from grus.telemetry.prometheus import PrometheusSource
 from grus.telemetry.recorder import Recorder
@@ -36,7 +39,8 @@ def watch(
         pretended=pool.virtual,
         shortest=1 / settings.hz,
     )
-    watching = Watching(engine, loop, recorder, [own, *of_gpus(settings, pool)], facts=facts)
+    machine = MachineSource(this_machine(), interval=max(1.0, 1 / settings.hz))
+    watching = Watching(engine, loop, recorder, [own, machine, *of_gpus(settings, pool)], facts=facts)
     stack.callback(watching.close)
     return watching
 
@@ -45,7 +49,8 @@ def of_gpus(settings: ServerSettings, pool: DeviceSource) -> Sequence[Source]:
     """Exporters or a Prometheus where there are any, else the driver itself; pretended GPUs are our own."""
     found: list[Source] = []
     if settings.dcgm:
-        found.append(DcgmSource({url: NodeId(node) if node else None for url, node in settings.dcgm}))
+        pages = {url: NodeId(node) if node else None for url, node in settings.dcgm}
+        found.append(DcgmSource(pages, interval=1 / settings.hz))
     if settings.prometheus:
         found.append(
             PrometheusSource(

@@ -4,6 +4,7 @@ The difference between the two is what others do.
 """
 
 import os
+import socket
 from typing import NamedTuple
 
 from grus.model.identifiers import NodeId
@@ -14,6 +15,11 @@ from grus.telemetry.traffic import interfaces
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SECTOR = 512
 """Bytes: the unit of /proc/diskstats, whatever the disk's own is."""
+
+
+def this_machine() -> NodeId:
+    """The name of the node that this machine is."""
+    return NodeId(socket.gethostname().partition(".")[0].lower() or "local")
 
 
 class Totals(NamedTuple):

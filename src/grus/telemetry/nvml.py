@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import select
-import socket
 import subprocess
 import sys
 import threading
@@ -20,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from grus.model.cluster import Device, Node
-from grus.model.identifiers import DeviceId, NodeId
+from grus.model.identifiers import DeviceId
 from grus.telemetry.health import islands, judge
+from grus.telemetry.machine import this_machine
 from grus.telemetry.source import Owned, Reading
 
 logger = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class NvmlSource:
         self._module = module
         self._interval = interval
         self._patience = patience
-        self._node = NodeId(socket.gethostname().partition(".")[0].lower() or "local")
+        self._node = this_machine()
         self._guard = threading.Lock()
         self._probe: Probe | None = None
         self._driver = ""
