@@ -28,10 +28,12 @@ QueueRules = Mapping[str, float]
 class LivePool(ServerProcess):
     """Use it as a context manager: on the way out everything ends, and nothing may be left."""
 
-    def __init__(self, folder: Path, pool: str, config: str = "", **queues: QueueRules) -> None:
+    def __init__(self, folder: Path, pool: str, **queues: QueueRules) -> None:
         super().__init__(folder / "home")
         self._work = folder
-        self._config = _config(pool, queues) + config
+        self._config = _config(pool, queues)
+        self.more = ""
+        """What else stands in the server's settings."""
         self._gates: dict[str, Gate] = {}
         self.handles: dict[str, Handle] = {}
 
@@ -39,7 +41,7 @@ class LivePool(ServerProcess):
 
     def launch(self) -> subprocess.Popen[str]:
         self.home.mkdir(exist_ok=True)
-        self.places.config_file.write_text(self._config)
+        self.places.config_file.write_text(self._config + self.more)
         command = [sys.executable, "-m", "grus.cli.main", "up", "--foreground"]
         with self.said.open("a") as said:
             return subprocess.Popen(command, env=self.env, stdout=said, stderr=said, text=True)
