@@ -1,12 +1,42 @@
-"""Rhythm: whether evenly sampled numbers repeat, how long one period takes, and when the last one began."""
+"""Rhythm: whether evenly sampled numbers repeat, how long one period takes, and when the last one began.
+
+1. Gaps are bridged, extremes cut off.
+2. A long series is looked at twice: its newest part as it is, all of it at a coarser step.
+3. Lags at which it may repeat are found and refined (`lags`).
+4. Each is judged by how well the cycles agree (`folding`). The one with most evidence is the period, or a
+   part of it is, if chance would hardly ever give as much. Otherwise there is none, rather than a guess.
+
+The shortest period that can be told has four samples (4 s at 1 Hz, 0.4 s at 10 Hz), the longest is a quarter
+of the series. docs/patterns.md has what was measured.
+"""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from grus.patterns.folding import Cycles, Evidence
+from grus.patterns.lags import FEWEST, SHORTEST, Lags
+
 Floats = NDArray[np.float64]
+
+SAMPLES = 4096  # At most so many are looked at together.
+FEW = 14  # With fewer samples nothing can be told.
+EXTREME = 0.01  # Part of the samples, at either end, that counts as extreme.
+SAME = 0.004  # Candidates this close are one.
+PROMISING = 9  # So many candidates are folded,
+LIKELY = 3  # and so many of them, those with most evidence, are judged in full.
+PARTS, TIMES = (5, 4, 3, 2), (2, 3)
+UNEQUAL = 0.2  # Of what repeats; a smaller difference between parts of a period makes them no less periods.
+ENOUGH = 11.0  # Evidence, above what the choice among more periods of more cycles gives by chance.
+ALIKE = 0.3  # Three quarters of the cycles are at least as like the others. Stray bursts are not.
+APART = 0.3  # Cycles of which each second or third is more like are parts of a period that is longer.
+NEARLY = 0.9  # Evidence for a part of the period; jitter takes a little of it.
+HINT = 4.0  # Evidence that parts of a period are different, if nothing else speaks for it.
+MATTERS = 0.5  # A slower rhythm is the one that is told if it swings at least this much of the faster one.
+SURE = 6.0  # Evidence beyond enough that halves the doubt.
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +44,7 @@ class Rhythm:
     period: float
     """Seconds."""
     confidence: float
-    """0 to 1."""
+    """0 to 1: a half with just enough evidence."""
     boundary: float
     """The latest moment, in the clock of the samples, at which a period began: work resumed after a pause."""
 
@@ -23,17 +53,125 @@ class Rhythm:
         return self.boundary + math.ceil((now - self.boundary) / self.period) * self.period
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A rhythm with what it rests on."""
+
+    rhythm: Rhythm
+    evidence: Evidence
+
+
 def rhythm(values: Floats, step: float, *, start: float = 0.0) -> Rhythm | None:
     """The rhythm of samples `step` seconds apart, the first at `start`; NaN is a gap. None: none was seen."""
-    level = np.nanmean(values) if np.isfinite(values).any() else 0.0
-    around = np.nan_to_num(values - level)
-    energy = float(around @ around)
-    if len(around) < 16 or energy <= 0:
+    count = len(values)
+    looks = [look(values[-SAMPLES:], step, start=start + max(0, count - SAMPLES) * step)]
+    if count > SAMPLES:
+        by = -(-count // SAMPLES)
+        rest = count % by
+        looks.append(look(coarsened(values[rest:], by), step * by, start=start + (rest + by - 0.5) * step))
+    best = told(looks)
+    return best.rhythm if best else None
+
+
+def look(values: Floats, step: float, *, start: float = 0.0) -> Found | None:
+    """The rhythm of one series of moderate length, at its own step."""
+    known = np.isfinite(values)
+    if np.count_nonzero(known) < max(FEW, len(values) / 2):
         return None
-    lags = np.array([around[lag:] @ around[: len(around) - lag] for lag in range(len(around) // 3)]) / energy
-    peaks = [lag for lag in range(3, len(lags) - 1) if lags[lag - 1] < lags[lag] > lags[lag + 1]]
-    best = max(peaks, key=lambda lag: float(lags[lag]), default=0)
-    if best == 0 or lags[best] < 0.4:
+    series = tamed(values, known)
+    if not np.any(np.abs(series) > 1e-9):
         return None
-    rise = len(around) - best + int(np.argmax(np.diff(around[-best:])))
-    return Rhythm(best * step, float(lags[best]), start + rise * step)
+    cycles, lags = Cycles(series, known), Lags.of(series)
+    likely = sorted(periods(lags), key=cycles.weight, reverse=True)[:LIKELY]
+    polished = [cycles.polished(period) for period in likely]
+    judged = [(period, cycles.evidence(period)) for period in likely + polished]
+    sound = [each for each in judged if holds(each[1])]
+    if not sound:
+        return None
+    period, evidence = fundamental(*max(sound, key=lambda each: each[1].weight), cycles, len(series))
+    boundary = start + (cycles.boundary(period) - 0.5) * step
+    return Found(Rhythm(period * step, 1 - 0.5 ** (1 + margin(evidence) / SURE), boundary), evidence)
+
+
+def periods(lags: Lags) -> list[float]:
+    """What may be the period, refined, each once."""
+    found = list[float]()
+    for period in lags.refined(lags.candidates()):
+        known = any(abs(period / other - 1) < SAME for other in found)
+        if not known and SHORTEST <= period <= len(lags.likeness) / FEWEST:
+            found.append(period)
+    return found[:PROMISING]
+
+
+def holds(evidence: Evidence) -> bool:
+    """Whether it is a period, or a part or multiple of one."""
+    return margin(evidence) >= 0 and evidence.alike >= ALIKE and evidence.apart <= APART
+
+
+def margin(evidence: Evidence) -> float:
+    """Evidence beyond what is enough. There are as many distinguishable periods as there are cycles."""
+    return evidence.weight - ENOUGH - math.log(max(1, evidence.cycles))
+
+
+def fundamental(period: float, evidence: Evidence, cycles: Cycles, count: int) -> tuple[float, Evidence]:
+    """The period, or a part or multiple of it that is the true one.
+
+    A part, if its cycles agree about as well and nothing tells them apart. A multiple, if each second (third)
+    cycle is surely another one: a pass over the data, say, and an evaluation.
+    """
+    for part in PARTS:
+        shorter = cycles.polished(period / part)
+        if shorter >= SHORTEST and cycles.weight(shorter) > NEARLY * evidence.weight:
+            closer = cycles.evidence(shorter)
+            if holds(closer) and not differ(period, part, cycles, HINT):
+                return shorter, closer
+    for times in TIMES:
+        longer = cycles.polished(period * times)
+        if longer <= count / FEWEST and differ(longer, times, cycles, 2 * ENOUGH):
+            wider = cycles.evidence(longer)
+            if holds(wider):
+                return longer, wider
+    return period, evidence
+
+
+def differ(period: float, parts: int, cycles: Cycles, enough: float) -> bool:
+    """Whether the parts of the period are different, and not by a trifle."""
+    weight, share = cycles.unequal(period, parts)
+    return share >= UNEQUAL and weight >= enough
+
+
+def told(looks: Iterable[Found | None]) -> Found | None:
+    """Of rhythms at several scales, fastest first, the one to tell: the slowest that matters.
+
+    An epoch is worth more than its steps. What the averaging to a coarser step leaves of a fast rhythm may
+    itself look like a slow one, but it hardly swings.
+    """
+    found = [look for look in looks if look is not None]
+    most = max((each.evidence.swing for each in found), default=0.0)
+    return next((each for each in reversed(found) if each.evidence.swing >= MATTERS * most), None)
+
+
+def tamed(values: Floats, known: NDArray[np.bool_]) -> Floats:
+    """Without its mean and slope, gaps bridged by lines, the few extremes no further out than the others."""
+    moments = np.arange(len(values))
+    bridged = np.interp(moments, moments[known], values[known])
+    low, high = np.quantile(values[known], [EXTREME, 1 - EXTREME])
+    if len(values) * EXTREME >= 2 and high > low:
+        bridged = np.clip(bridged, low, high)
+    centred = moments - moments.mean()
+    slope = (centred @ bridged) / max(1.0, centred @ centred)
+    return np.asarray(bridged - bridged.mean() - slope * centred)
+
+
+def coarsened(values: Floats, by: int) -> Floats:
+    """Means of `by` samples and the next, nearer ones counting more; there is a multiple of `by`.
+
+    The triangle lets through much less of what is faster than the new step than plain means would.
+    """
+    known = np.isfinite(values)
+    blocks, there = np.where(known, values, 0.0).reshape(-1, by), known.reshape(-1, by).astype(np.float64)
+    up = (np.arange(by) + 0.5) / by
+    sums = blocks[:-1] @ up + blocks[1:] @ up[::-1]
+    parts = there[:-1] @ up + there[1:] @ up[::-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(parts > by / 2, sums / parts, np.nan)
