@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from grus.api.telemetry_wire import TelemetryOut
 from grus.api.wire import (
     EventOut,
     ExitOut,
@@ -76,6 +77,8 @@ class FakeClient:
     queue_list: list[QueueOut] = field(
         default_factory=lambda: [QueueOut(name="default", quota=8, effective_quota=8)]
     )
+    measured: TelemetryOut | None = None
+    """The newest telemetry; None for a server that records none."""
     address: str = "http://127.0.0.1:7600"
 
     def close(self) -> None: ...
@@ -159,6 +162,11 @@ class FakeClient:
 
     def usage(self) -> list[UsageOut]:
         return []
+
+    def telemetry(self) -> TelemetryOut:
+        if self.measured is None:
+            raise NotFound("this server records no telemetry")
+        return self.measured
 
     def log(
         self, id: str, *, worker: int | None = None, offset: int = 0, limit: int = 65536

@@ -2,6 +2,8 @@
 
 import json
 
+from grus.api.profile_wire import TagOut
+from grus.api.telemetry_wire import FiguresOut, LostOut, TelemetryOut
 from grus.api.wire import QueueOut
 from tests.cli.conftest import Grus
 from tests.cli.fake import FakeClient, a_job
@@ -69,7 +71,39 @@ def test_top_prints_one_snapshot_when_not_on_a_terminal(grus: Grus, client: Fake
     text = grus("top").stdout
     assert "node-0" in text
     assert "resnet" in text
-    assert set(json.loads(grus("top", "-o", "json").stdout)) == {"nodes", "queues", "jobs", "usage"}
+    parts = {"nodes", "queues", "jobs", "usage", "telemetry"}
+    assert set(json.loads(grus("top", "-o", "json").stdout)) == parts
+
+
+def test_top_shows_what_gpus_and_jobs_do_and_what_was_recognised(grus: Grus, client: FakeClient) -> None:
+    at = "2026-11-15T12:00:00.000Z"
+    tag = TagOut(kind="training", at=at, expires=at, period=12.5, stage="evaluation")
+    client.known = [a_job("j0000000001", tag=tag), a_job("j0000000002", name="quiet")]
+    gpu = {"utilisation": 0.83, "memory": 4e9, "power": 211.4, "temperature": 61.0}
+    worker = {"utilisation": 0.5, "memory": 2e9, "cpu": 1.25}
+    client.measured = TelemetryOut(
+        at=at,
+        every=1.0,
+        shortest_period=2.0,
+        figures=[
+            FiguresOut(node="node-0", gpu="GPU-0", at=at, values=gpu),
+            FiguresOut(node="node-0", gpu="GPU-1", instance="3", at=at, values={"active": 0.4}),
+            FiguresOut(node="node-0", job="j0000000001", worker="w", at=at, values=worker),
+        ],
+        lost=[LostOut(what="GPU-3", why="fell off the bus", since=at)],
+    )
+    lines = grus("top", "--once").stdout.splitlines()
+    [line] = [line for line in lines if line.startswith("GPU-0 ")]
+    for word in ("83%", "4GB of 16GB", "211W", "61°C"):
+        assert word in line
+    assert [line.split()[1] for line in lines if line.startswith("GPU-1#3")] == ["40%"]
+    assert [line.split()[1] for line in lines if line.startswith("GPU-2")] == ["–"]
+    [line] = [line for line in lines if line.startswith("j0000000001")]
+    for word in ("50%", "2GB", "1.2", "training", "12.5s", "evaluation"):
+        assert word in line
+    [line] = [line for line in lines if line.startswith("j0000000002")]
+    assert line.count("–") == 6
+    assert any("GPU-3 (fell off the bus)" in line for line in lines)
 
 
 def test_a_new_token_prints_the_secret_alone(grus: Grus) -> None:

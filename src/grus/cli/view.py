@@ -8,12 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from grus.cli import measured
 from grus.cli.jobs import LIVE
 from grus.cli.output import aligned, between, number, rich_table, size
+from grus.model.errors import NotFound
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from grus.api.telemetry_wire import TelemetryOut
     from grus.api.wire import GpuOut, JobOut, NodeOut, QueueOut, UsageOut
     from grus.sdk.client import Client
 
@@ -41,7 +44,23 @@ QUEUE_HEADINGS = (
     "RUNNING",
     "STATE",
 )
-JOB_HEADINGS = ("ID", "NAME", "QUEUE", "PHASE", "GPUS", "GPU", "MEMORY", "RAN", "REASON")
+JOB_HEADINGS = (
+    "ID",
+    "NAME",
+    "QUEUE",
+    "PHASE",
+    "GPUS",
+    "USE",
+    "MEMORY",
+    "CPU",
+    "KIND",
+    "PERIOD",
+    "STAGE",
+    "RAN",
+    "REASON",
+)
+MOST_GPUS = 40
+"""Lines of GPUs in a live picture; those that somebody holds come first."""
 
 
 def colour_of(name: str) -> str:
@@ -105,16 +124,21 @@ def _queue_figures(queue: "QueueOut") -> list[str]:
     return [quota, *map(number, amounts), str(queue.waiting), str(queue.running), queue.state]
 
 
-def job_rows(jobs: "Sequence[JobOut]", usage: "Sequence[UsageOut]" = ()) -> list[list[str]]:
+def job_rows(seen: "Look") -> list[list[str]]:
     rows = []
-    for job in jobs:
-        mine = [one for one in usage if one.job == job.id]
-        busy = [one.gpu_utilisation for one in mine if one.gpu_utilisation is not None]
-        share = f"{sum(busy) / len(busy):.0%}" if busy else ""
-        memory = size(sum(one.gpu_memory or one.memory for one in mine)) if mine else ""
-        ran = between(job.first_started_at, job.ended_at)
+    for job in seen.jobs:
+        found = measured.of_job(seen.telemetry, job.id)
+        memory = measured.total(found, "memory") or measured.total(found, "host_memory")
+        cores = measured.total(found, "cpu")
         rows.append(
-            [job.id, job.name, job.queue, job.status, number(job.gpus), share, memory, ran, job.reason]
+            [
+                *(job.id, job.name, job.queue, job.status, number(job.gpus)),
+                measured.share(measured.mean(found, "utilisation")),
+                measured.DASH if memory is None else size(memory),
+                measured.DASH if cores is None else f"{cores:.1f}",
+                *(measured.kind_word(job.tag), measured.period_word(job.tag), measured.stage_word(job.tag)),
+                *(between(job.first_started_at, job.ended_at), job.reason),
+            ]
         )
     return rows
 
@@ -127,19 +151,34 @@ class Look:
     queues: "list[QueueOut]"
     jobs: "list[JobOut]"
     usage: "list[UsageOut]"
+    telemetry: "TelemetryOut | None" = None
+    """None where nobody measures."""
 
     @property
     def names(self) -> dict[str, str]:
         return {job.id: job.name for job in self.jobs}
 
     def as_json(self) -> dict[str, object]:
-        return {"nodes": self.nodes, "queues": self.queues, "jobs": self.jobs, "usage": self.usage}
+        return {
+            "nodes": self.nodes,
+            "queues": self.queues,
+            "jobs": self.jobs,
+            "usage": self.usage,
+            "telemetry": self.telemetry,
+        }
 
 
 def look(client: "Client") -> Look:
     """Ask the server for all of it."""
     jobs = client.jobs(phases=LIVE, limit=100)
-    return Look(client.nodes(), client.queues(), jobs, client.usage())
+    return Look(client.nodes(), client.queues(), jobs, client.usage(), _telemetry(client))
+
+
+def _telemetry(client: "Client") -> "TelemetryOut | None":
+    try:
+        return client.telemetry()
+    except NotFound:
+        return None
 
 
 def picture(seen: Look) -> "RenderableType":
@@ -147,12 +186,20 @@ def picture(seen: Look) -> "RenderableType":
     from rich.console import Group
     from rich.text import Text
 
+    gpus = measured.gpu_rows(seen.nodes, seen.telemetry, seen.names)
+    gpus.sort(key=lambda row: not row[-1])
+    more = [Text(f"… and {len(gpus) - MOST_GPUS} more")] if len(gpus) > MOST_GPUS else []
+    lost = [Text(line, style="red") for line in measured.losses(seen.telemetry)]
     return Group(
         tiles(seen.nodes, seen.names),
+        *lost,
+        Text(),
+        rich_table(measured.GPU_HEADINGS, gpus[:MOST_GPUS]),
+        *more,
         Text(),
         rich_table(QUEUE_HEADINGS, queue_rows(seen.queues)),
         Text(),
-        rich_table(JOB_HEADINGS, job_rows(seen.jobs, seen.usage)),
+        rich_table(JOB_HEADINGS, job_rows(seen)),
     )
 
 
@@ -161,7 +208,9 @@ def plain_view(seen: Look) -> str:
     pool = [[node.id, " ".join(tile_word(gpu, seen.names) for gpu in node.gpus)] for node in seen.nodes]
     parts = [
         aligned(("NODE", "GPUS"), pool),
+        measured.losses(seen.telemetry),
+        aligned(measured.GPU_HEADINGS, measured.gpu_rows(seen.nodes, seen.telemetry, seen.names)),
         aligned(QUEUE_HEADINGS, queue_rows(seen.queues)),
-        aligned(JOB_HEADINGS, job_rows(seen.jobs, seen.usage)),
+        aligned(JOB_HEADINGS, job_rows(seen)),
     ]
-    return "\n\n".join("\n".join(part) for part in parts)
+    return "\n\n".join("\n".join(part) for part in parts if part)

@@ -18,6 +18,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, TypeAdapter
 
 from grus.api.jobfile import parse_job_file
+from grus.api.telemetry_wire import SeriesOut, TelemetryOut
 from grus.api.wire import (
     EventOut,
     JobIn,
@@ -211,6 +212,27 @@ class Client:
 
     def usage(self) -> list[UsageOut]:
         return self._ask(list[UsageOut], "GET", "/v1/usage")
+
+    def telemetry(self) -> TelemetryOut:
+        """The newest figures of GPUs and workers. Raises NotFound where nobody measures."""
+        return self._ask(TelemetryOut, "GET", "/v1/telemetry")
+
+    def series(
+        self,
+        of: str,
+        measure: str,
+        name: str = "",
+        *,
+        last: str = "1h",
+        until: str | None = None,
+        step: float | None = None,
+        highest: bool = False,
+    ) -> SeriesOut:
+        """Recorded telemetry of a gpu, job, worker, queue, node, or of the pool."""
+        given = _params(name=name or None, last=last, until=until, highest=highest)
+        steps = {} if step is None else {"step": repr(step)}
+        asked = {"of": of, "measure": measure, **given, **steps}
+        return self._ask(SeriesOut, "GET", "/v1/telemetry/series", params=asked)
 
     def watch_usage(self) -> Generator[list[UsageOut], None, None]:
         """What the running workers use, about once a second."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from grus.api.telemetry_wire import TelemetryOut
 from grus.api.wire import (
     EventOut,
     JobIn,
@@ -260,6 +261,9 @@ class KubernetesClient(Client):
 
     def usage(self) -> list[UsageOut]:
         return []
+
+    def telemetry(self) -> TelemetryOut:
+        raise NotFound("figures are told by the controller; ask it with --server, or see the pods' own tools")
 
     # ------------------------------------------------------------------------------------------- pool
 
