@@ -134,7 +134,8 @@ def _leaving_first(
     held = tuple((job, snapshot.entries[job].job.held) for job in leaving if job in snapshot.entries)
     names = ", ".join(snapshot.entries[job].job.spec.name for job, _ in held) or "its seats"
     need = gpus(entry.shape.minimum)
-    sentence = f"its {need} GPUs are chosen; it starts when {names} has left them"
+    chosen = "GPU is" if entry.shape.minimum <= GPU else "GPUs are"
+    sentence = f"its {need} {chosen} chosen; it starts when {names} has left them"
     for job, wait in sorted(put_off.items()):
         name = snapshot.entries[job].job.spec.name
         sentence += f"; {name} is let finish its epoch first, for another {wait:.0f} s"
