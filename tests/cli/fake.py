@@ -9,16 +9,20 @@ from grus.api.telemetry_wire import TelemetryOut
 from grus.api.wire import (
     EventOut,
     ExitOut,
+    ExpectedOut,
     GpuOut,
     HolderOut,
     JobIn,
     JobOut,
+    LearnedOut,
     NodeOut,
     PlanOut,
     PoolOut,
+    ProfileOut,
     QueueIn,
     QueueOut,
     StatusOut,
+    TagOut,
     TokenIn,
     TokenOut,
     UsageOut,
@@ -79,6 +83,9 @@ class FakeClient:
     )
     measured: TelemetryOut | None = None
     """The newest telemetry; None for a server that records none."""
+    known_profile: ProfileOut | None = None
+    expected: ExpectedOut | None = None
+    gpu_tag: TagOut | None = None
     address: str = "http://127.0.0.1:7600"
 
     def close(self) -> None: ...
@@ -107,8 +114,29 @@ class FakeClient:
     def plan(self, job: JobIn) -> PlanOut:
         self._ask("plan")
         return PlanOut(
-            fits=True, starts="now", sentence="It starts now on node-0.", launch="once", nodes=("node-0",)
+            fits=True,
+            starts="now",
+            sentence="It starts now on node-0.",
+            launch="once",
+            nodes=("node-0",),
+            expected=self.expected,
         )
+
+    def learned(self, id: str) -> LearnedOut:
+        self._ask("learned", id)
+        return LearnedOut(
+            job=id, fingerprint="4a57964d4c3f3012", profile=self.known_profile, expected=self.expected
+        )
+
+    def profiles(self) -> list[ProfileOut]:
+        self._ask("profiles")
+        return [] if self.known_profile is None else [self.known_profile]
+
+    def profile(self, fingerprint: str) -> ProfileOut:
+        self._ask("profile", fingerprint)
+        if self.known_profile is None or not self.known_profile.fingerprint.startswith(fingerprint):
+            raise NotFound(f"there is no profile {fingerprint!r}")
+        return self.known_profile
 
     def job(self, id: str) -> JobOut:
         self._ask("job", id)
@@ -208,7 +236,9 @@ class FakeClient:
         self._ask("delete_queue", name)
 
     def nodes(self) -> list[NodeOut]:
-        gpus = tuple(GpuOut(id=f"GPU-{n}", type="virtual", memory=16_000_000_000) for n in range(4))
+        gpus = tuple(
+            GpuOut(id=f"GPU-{n}", type="virtual", memory=16_000_000_000, tag=self.gpu_tag) for n in range(4)
+        )
         return [NodeOut(id="node-0", gpus=gpus)]
 
     def cordon(self, node: str) -> None:

@@ -55,7 +55,7 @@ def test_what_a_job_reports_is_shown_in_words_and_its_column_only_where_somebody
     client.known = [a_job(progress=figures), a_job("j0000000002")]
     assert "PROGRESS" in grus("ps").stdout
     assert "step 120/5000 (2%), epoch 1, loss 0.1235 " in grus("ps").stdout
-    whole = "progress   step 120/5000 (2%), epoch 1, loss 0.1235, rate 2e-07"
+    whole = "progress     step 120/5000 (2%), epoch 1, loss 0.1235, rate 2e-07"
     assert whole in grus("describe", "j0000000001").stdout
 
 
@@ -220,6 +220,7 @@ def test_describe_has_the_job_why_workers_and_events(grus: Grus, client: FakeCli
         "why",
         "workers",
         "events",
+        "learned",
     }
     text = grus("describe", "resnet").stdout
     for word in ("vision", "ada submitted it", "42", "It waits for 2 GPUs"):

@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
-from grus.cli import following, foreseen
+from grus.cli import following, foreseen, learned
 from grus.cli.merged import Merged
 from grus.cli.output import (
     Format,
@@ -23,7 +23,7 @@ from grus.cli.output import (
 from grus.model.errors import GrusError
 
 if TYPE_CHECKING:
-    from grus.api.wire import EventOut, JobOut, PlanOut, WhyOut, WorkerOut
+    from grus.api.wire import EventOut, JobOut, LearnedOut, PlanOut, WhyOut, WorkerOut
     from grus.sdk.client import Client
 
 CHUNK = 65536
@@ -34,10 +34,11 @@ LINE = 200
 
 def describe_job(client: "Client", job: "JobOut", output: Format) -> None:
     why, workers, events = client.why(job.id), client.workers(job.id), client.events(job=job.id)
+    known = _learned(client, job)
     if output is Format.JSON:
-        emit_json({"job": job, "why": why, "workers": workers, "events": events})
+        emit_json({"job": job, "why": why, "workers": workers, "events": events, "learned": known})
         return
-    _show_job(job)
+    _show_job(job, known)
     _heading("why")
     show_why(client, job, why)
     _show_workers(client, job, workers)
@@ -50,7 +51,14 @@ def _heading(text: str) -> None:
     say("\n" + (typer.style(text, bold=True, underline=True) if for_people() else f"{text}:"))
 
 
-def _show_job(job: "JobOut") -> None:
+def _learned(client: "Client", job: "JobOut") -> "LearnedOut | None":
+    try:
+        return client.learned(job.id)
+    except GrusError:
+        return None  # a server that keeps no profiles
+
+
+def _show_job(job: "JobOut", known: "LearnedOut | None") -> None:
     fields(
         (
             ("job", job.id),
@@ -66,6 +74,10 @@ def _show_job(job: "JobOut") -> None:
             ("priority", job.priority),
             ("after", ", ".join(job.after)),
             ("workdir", job.workdir),
+            ("data", ", ".join(job.data)),
+            ("fingerprint", "" if known is None else known.fingerprint),
+            ("expected", "" if known is None else learned.expected_words(known.expected)),
+            ("recognised", learned.tag_sentence(job.tag)),
             ("submitted", local(job.submitted_at)),
             ("started", local(job.first_started_at)),
             ("ended", local(job.ended_at)),
@@ -126,6 +138,7 @@ def show_plan(client: "Client", plan: "PlanOut") -> None:
             ("on", ", ".join(plan.nodes)),
             ("will start", foreseen.start_sentence(plan.eta) if plan.starts == "later" else ""),
             ("will end", foreseen.end_sentence(plan.eta)),
+            ("expected", learned.expected_words(plan.expected)),
             ("sooner", plan.change),
         )
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grus.cli import following, foreseen
+from grus.cli import following, foreseen, learned
 from grus.cli.access import JobArgument, JobsArgument, complete_queue, connected, find_job
 from grus.cli.output import (
     Format,
@@ -35,9 +35,9 @@ SHOWN_FIGURES = 3
 """Of what a job reports, in `ps`; `describe` shows all."""
 COLUMNS = (
     *("ID", "NAME", "QUEUE", "USER", "PHASE", "GPUS"),
-    *("AGE", "RAN", "START", "END", "PROGRESS", "REASON"),
+    *("AGE", "RAN", "START", "END", "PROGRESS", "DOES", "REASON"),
 )
-SHOWN_IF_TOLD = ("START", "END", "PROGRESS")
+SHOWN_IF_TOLD = ("START", "END", "PROGRESS", "DOES")
 """Columns that are left out where no job has anything in them."""
 All = Annotated[bool, typer.Option("--all", help="The output of all workers, each line behind its number.")]
 LIVE = [phase.value for phase in Phase if phase not in TERMINAL]
@@ -95,7 +95,7 @@ def submit(
             _show_plans(client, documents, output)
             return
         jobs = [handle.job for handle in client.submit_stages(documents, key=key or None)]
-        emit(jobs if len(jobs) > 1 else jobs[0], output, lambda: _tell_submitted(jobs))
+        emit(jobs if len(jobs) > 1 else jobs[0], output, lambda: _tell_submitted(client, jobs))
         if watch:
             raise typer.Exit(following.to_the_end(client, jobs[-1], quiet=output is Format.JSON))
 
@@ -111,9 +111,11 @@ def _read_file(file: Path) -> "list[JobIn]":
     return parse_job_file(text, folder=str(folder))
 
 
-def _tell_submitted(jobs: "list[JobOut]") -> None:
+def _tell_submitted(client: "Client", jobs: "list[JobOut]") -> None:
     for job in jobs:
         say(f"{job.id}  {job.name}  in {job.queue}: {job.phase}" + (f" – {job.reason}" if job.reason else ""))
+    for words in learned.hints(client, [job.id for job in jobs]):
+        say(f"expected of {words}")
     if for_people():
         hint(f"next: grus logs -f {jobs[-1].id} · grus why {jobs[-1].id} · grus ps")
 
@@ -256,6 +258,7 @@ def _row(job: "JobOut") -> tuple[object, ...]:
         foreseen.start_words(job.eta),
         foreseen.end_words(job.eta),
         ", ".join(progress(job.progress)[:SHOWN_FIGURES]),
+        learned.tag_words(job.tag),
         job.reason,
     )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from grus.cli import learned
 from grus.cli.access import complete_node, complete_queue, connected
 from grus.cli.output import (
     Format,
@@ -205,10 +206,11 @@ def _list_nodes(found: "list[NodeOut]", names: dict[str, str]) -> None:
         for gpu in node.gpus:
             held = ", ".join(f"{names.get(one.job, one.job)} {number(one.gpus)}" for one in gpu.holders)
             state = "cordoned" if node.cordoned and gpu.health == "healthy" else gpu.health
-            rows.append(
-                (node.id, gpu.id, gpu.type, size(gpu.memory), state, number(gpu.free), held or gpu.outside)
-            )
-    table(("NODE", "GPU", "TYPE", "MEMORY", "STATE", "FREE", "HELD BY"), rows, empty="No nodes.")
+            does, free = learned.tag_words(gpu.tag), number(gpu.free)
+            rows.append((node.id, gpu.id, gpu.type, size(gpu.memory), state, free, held or gpu.outside, does))
+    headings = ("NODE", "GPU", "TYPE", "MEMORY", "STATE", "FREE", "HELD BY", "DOES")
+    told = len(headings) if any(row[-1] for row in rows) else len(headings) - 1
+    table(headings[:told], [row[:told] for row in rows], empty="No nodes.")
 
 
 def cordon(node: NodeName, output: Output = Format.TABLE) -> None:

@@ -17,8 +17,10 @@ from grus.api.wire import (
     EventOut,
     JobIn,
     JobOut,
+    LearnedOut,
     NodeOut,
     PlanOut,
+    ProfileOut,
     QueueIn,
     QueueOut,
     StatusOut,
@@ -141,6 +143,15 @@ class KubernetesClient(Client):
 
     def plan(self, job: Submission) -> PlanOut:  # noqa: ARG002 - as the server's client
         _not_here("--plan")
+
+    def learned(self, job: str) -> LearnedOut:  # noqa: ARG002 - as the server's client
+        _not_here("what was learned of a job")
+
+    def profiles(self) -> list[ProfileOut]:
+        _not_here("profile")
+
+    def profile(self, fingerprint: str) -> ProfileOut:  # noqa: ARG002 - as the server's client
+        _not_here("profile")
 
     def job(self, job: str) -> JobOut:
         try:
