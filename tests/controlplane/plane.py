@@ -31,7 +31,8 @@ def a_spec(name: str = "job", **changes: object) -> Spec:
     own = {
         key: changes.pop(key)
         for key in list(changes)
-        if key in ("setup", "launch", "snapshot", "workdir", "run", "checkpoint", "image", "pod", "idle")
+        if key
+        in ("setup", "launch", "snapshot", "workdir", "run", "checkpoint", "image", "pod", "idle", "data")
     }
     spec = a_job(name, **changes).spec  # type: ignore[arg-type]  # keywords of many types
     return replace(spec, workdir="/", **own) if "workdir" not in own else replace(spec, **own)  # type: ignore[arg-type]  # keywords of many types

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from grus.controlplane import profiles as module
+from grus.controlplane.learning import Learning
 from grus.controlplane.profiles import Profiles, with_pair, with_run, with_speeds
 from grus.model.errors import StoreFailed
 from grus.model.identifiers import JobId, UserName
@@ -54,6 +55,17 @@ def test_other_code_is_another_fingerprint_of_the_same_program() -> None:
     assert [run.job for run in known(profiles, second).runs] == [second.id]
     profiles.settle(third, "code 1", "")
     assert [run.job for run in known(profiles, third).runs] == [first.id]
+
+
+def test_speeds_of_other_code_count_until_there_are_own_ones() -> None:
+    profiles = Profiles()
+    first, second = a_job("a", gpus="1..4"), a_job("b", gpus="1..4")
+    profiles.settle(first, "code 1", "")
+    profiles.taught(first, [Speed(type="A100", nodes=1, gpus=1, local=16, step=1.0)], None, None, 1.0)
+    profiles.settle(second, "code 2", "")
+    profiles.ran(second, a_run(second))
+    assert [bool(one.speeds) for one in profiles.like(second)] == [False, True]
+    assert Learning(profiles).greet(second) is not None
 
 
 def test_another_users_jobs_are_not_mine() -> None:

@@ -49,16 +49,15 @@ class Insight:
     def of(self, job: Job) -> Learned:
         """What is known of a job that the caller sees."""
         settled = self._profiles.settled(job.id) or self._settle(job)
-        kept = {profile.fingerprint: profile for profile in self._store.profiles()}
-        mine = kept.get(settled.fingerprint)
-        relatives = [one for one in kept.values() if one.program == settled.program]
+        kept = {one.fingerprint: one for one in self._store.profiles() if one.program == settled.program}
+        mine = kept.pop(settled.fingerprint, None)
         found = None
         if mine is not None:
             new_data = bool(settled.data) and bool(mine.data) and settled.data not in mine.data
             found = expected(mine, same_code=True, new_data=new_data, but=job.id)
-        if found is None and relatives:
-            newest = max(relatives, key=lambda one: (one.updated_at, one.fingerprint))
-            found = expected(newest, same_code=newest is mine, new_data=False, but=job.id)
+        others = sorted(kept.values(), key=lambda one: (one.updated_at, one.fingerprint))
+        while found is None and others:
+            found = expected(others.pop(), same_code=False, new_data=False)
         return Learned(settled.fingerprint, mine, found)
 
     def _settle(self, job: Job) -> Settled:

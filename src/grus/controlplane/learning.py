@@ -150,7 +150,7 @@ class Learning:
 
     def _before(self, job: Job) -> tuple[dict[str, Profile], Cost]:
         """What jobs of its fingerprint have shown: speeds by type of GPU, and what changes cost."""
-        known = self.profiles.of(job)
+        known = next((one for one in self.profiles.like(job) if one.speeds), None)
         return (
             ({}, NOTHING_SEEN) if known is None else (_by_type(known.speeds), Cost(known.stall, known.boot))
         )

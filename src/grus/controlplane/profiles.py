@@ -43,13 +43,13 @@ class Profiles:
         self._store = store
         self._lock = threading.Lock()
         self._known: dict[str, JobProfile] = {}
-        self._newest: dict[str, str] = {}
-        """The fingerprint of each program that was last updated."""
+        self._versions: dict[str, dict[str, None]] = {}
+        """The fingerprints of each program; the one that was last updated is the last."""
         self._settled: dict[JobId, Settled] = {}
         self._unwritten: set[str] = set()
         for profile in sorted(store.profiles() if store else (), key=lambda one: one.updated_at):
             self._known[profile.fingerprint] = profile
-            self._newest[profile.program] = profile.fingerprint
+            self._versions.setdefault(profile.program, {})[profile.fingerprint] = None
             for run in profile.runs:
                 self._settled[run.job] = Settled(profile.fingerprint, profile.program, run.data)
 
@@ -66,9 +66,16 @@ class Profiles:
 
     def of(self, job: Job) -> JobProfile | None:
         """What is known of its fingerprint; else of the last one of its program, which had other code."""
+        return next(iter(self.like(job)), None)
+
+    def like(self, job: Job) -> list[JobProfile]:
+        """What is known of its fingerprint, then of others of its program, the last updated first."""
         mine = self._settled_or_not(job)
         with self._lock:
-            return self._known.get(mine.fingerprint) or self._known.get(self._newest.get(mine.program, ""))
+            others = [
+                one for one in reversed(self._versions.get(mine.program, {})) if one != mine.fingerprint
+            ]
+            return [self._known[one] for one in (mine.fingerprint, *others) if one in self._known]
 
     def known(self, fingerprint: str) -> JobProfile | None:
         with self._lock:
@@ -149,7 +156,9 @@ class Profiles:
                 image=job.spec.image,
                 updated_at=max(now, before.updated_at),
             )
-            self._newest[mine.program] = mine.fingerprint
+            versions = self._versions.setdefault(mine.program, {})
+            versions.pop(mine.fingerprint, None)
+            versions[mine.fingerprint] = None
             self._unwritten.add(mine.fingerprint)
             if len(self._known) > MOST_PROFILES:
                 self._drop_oldest()
@@ -158,8 +167,10 @@ class Profiles:
         """As the store does; called under the lock."""
         gone = self._known.pop(min(self._known, key=lambda one: (self._known[one].updated_at, one)))
         self._unwritten.discard(gone.fingerprint)
-        if self._newest.get(gone.program) == gone.fingerprint:
-            del self._newest[gone.program]
+        versions = self._versions[gone.program]
+        del versions[gone.fingerprint]
+        if not versions:
+            del self._versions[gone.program]
         for run in gone.runs:
             self._settled.pop(run.job, None)
 

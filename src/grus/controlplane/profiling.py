@@ -147,7 +147,7 @@ class Profiling:
     def facts(self, job: Job) -> Known:
         """What is known of a job besides its telemetry: its record, and others of its fingerprint."""
         known = facts(job)
-        profile = self.profiles.of(job)
+        profile = self.profiles.known(self.profiles.fingerprint(job))
         others = [] if profile is None else [run for run in profile.runs if run.job != job.id]
         if profile is None or not others:
             return known
