@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from grus.api.forecast_wire import ForecastOut
 from grus.api.telemetry_wire import TelemetryOut
 from grus.api.wire import (
     EventOut,
@@ -83,6 +84,9 @@ class FakeClient:
     )
     measured: TelemetryOut | None = None
     """The newest telemetry; None for a server that records none."""
+    foretold: ForecastOut = field(
+        default_factory=lambda: ForecastOut(of="pool", measure="demand", reach="hour", missing="too little")
+    )
     known_profile: ProfileOut | None = None
     expected: ExpectedOut | None = None
     gpu_tag: TagOut | None = None
@@ -240,6 +244,12 @@ class FakeClient:
             GpuOut(id=f"GPU-{n}", type="virtual", memory=16_000_000_000, tag=self.gpu_tag) for n in range(4)
         )
         return [NodeOut(id="node-0", gpus=gpus)]
+
+    def forecast(
+        self, of: str = "pool", name: str = "", *, day: bool = False, measure: str | None = None
+    ) -> ForecastOut:
+        self._ask("forecast", of, name, "day" if day else "hour")
+        return self.foretold
 
     def cordon(self, node: str) -> None:
         self._ask("cordon", node)

@@ -61,6 +61,7 @@ TABLE: dict[str, Cell] = {
     "GET /v1/openapi.json": LOOK,
     "GET /v1/telemetry": LOOK,
     "GET /v1/telemetry/series": JOB_LOOK,
+    "GET /v1/forecast": JOB_LOOK,
     "GET /metrics": LOOK,
     "GET /healthz": LOOK,
 }
@@ -80,7 +81,8 @@ def address(route: str, job: str) -> tuple[str, str]:
     method, path = route.split(" ")
     name = "bob" if "/users/" in path else "spare"
     node = "node-0" if "/nodes/" in path else job
-    question = f"?of=job&name={job}&measure=host_memory" if path.endswith("/series") else ""
+    asks = path.endswith(("/series", "/forecast"))
+    question = f"?of=job&name={job}&measure=host_memory" if asks else ""
     filled = path.format(id=node, name=name, digest=digest("bob"), fingerprint="f00d")
     return method, filled + question
 

@@ -108,6 +108,10 @@ class Readings:
             step = found[0].step  # the same grid for all of them
         return combined(found, measure) if len(found) > 1 else found[0]
 
+    def recorded(self, user: User, whose: Whose, name: str) -> bool:
+        """Whether there is a series to ask for. Raises NotFound as `series` does for what one may not see."""
+        return bool(self._subjects(user, whose, name))
+
     def _subjects(self, user: User, whose: Whose, name: str) -> list[Subject]:
         if whose is Whose.POOL:
             return [POOL]

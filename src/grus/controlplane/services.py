@@ -19,6 +19,7 @@ from grus.controlplane.insight import Insight, Learned
 from grus.controlplane.lifecycle import Change
 from grus.controlplane.loop import ControlLoop
 from grus.controlplane.planning import NEVER, Plan, plan
+from grus.controlplane.prospects import Prospect, Prospects, Reach
 from grus.controlplane.readings import Figures, Readings, Whose
 from grus.controlplane.remarks import Remarks
 from grus.controlplane.settings import Settings
@@ -41,6 +42,7 @@ from grus.telemetry.samples import Measure
 
 HIDDEN = JobId("")
 """Stands for a job that the caller may not know."""
+NO_TELEMETRY = "this server records no telemetry"
 MOST_TRIES = 20
 PAGE = 500
 
@@ -100,6 +102,11 @@ class Services:
         self._sight = Sight(store, loop.picture)
         self._remarks = Remarks(loop, watching)
         self._readings = None if watching is None else Readings(watching, self._sight, clock)
+        self._prospects = (
+            None
+            if watching is None or self._readings is None
+            else Prospects(self._readings, watching, lambda: loop.picture.nodes, clock)
+        )
         self._last_event = 0
         self._leave = store.subscribe(self._note_events)
         self._last_event = max(self._last_event, _last_seq(store))
@@ -290,6 +297,21 @@ class Services:
             user, whose, name, measure, back=back, until=until, step=step, highest=highest
         )
 
+    def prospect(
+        self, user: User, whose: Whose, name: str, reach: Reach, measure: Measure | None = None
+    ) -> Prospect:
+        """The next hour or day of a GPU, a job, a queue or the pool."""
+        if self._prospects is None:
+            raise NotFound(NO_TELEMETRY)
+        if whose is not Whose.JOB:
+            return self._prospects.of(user, whose, name, reach, measure)
+        job = self.job(user, JobId(name))
+        if job.terminal:
+            raise Conflict(f"job {name} has ended; there is nothing to foretell")
+        foreseen = self.foreseen(job)
+        found = self._prospects.of(user, whose, name, reach, measure)
+        return found if foreseen is None else replace(found, ends=foreseen.end_p50)
+
     @property
     def watched(self) -> bool:
         """Whether telemetry is measured and recorded here."""
@@ -298,7 +320,7 @@ class Services:
     @property
     def _telemetry(self) -> Readings:
         if self._readings is None:
-            raise NotFound("this server records no telemetry")
+            raise NotFound(NO_TELEMETRY)
         return self._readings
 
     # ------------------------------------------------------------------------------------- acting

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from grus.patterns.mixing import ahead
+from grus.patterns.mixing import ahead, learns_from
 
 DAY = 86400.0
 WEEK = 7 * DAY
 ENOUGH = 3
 """A forecast needs so many times its own length of the past, and a season is used that was seen so often."""
-FEWEST = 60
+FEWEST = 36
 """Values, however short the forecast."""
 
 Array = NDArray[np.float64]
@@ -69,7 +69,7 @@ def forecast(
         return Nothing(missing)
     first = int(np.argmax(known))
     series, known = _filled(series[first:], known[first:]), known[first:]
-    used = [season for season in seasons if step < season * ENOUGH <= len(series) * step]
+    used = [season for season in seasons if _seen(known, season / step, steps)]
     found = ahead(series, known, steps, [season / step for season in used])
     top = np.inf if most is None else most
     return Forecast(
@@ -96,6 +96,13 @@ def _missing(known: NDArray[np.bool_], step: float, steps: int) -> str:
     if stale >= steps:
         return f"the last measurement is {span(stale * step)} old, as long ago as the forecast would reach"
     return ""
+
+
+def _seen(known: NDArray[np.bool_], season: float, steps: int) -> bool:
+    """Whether the series holds this season often enough, with enough after it to learn from."""
+    if season < 2 or season * ENOUGH > len(known):
+        return False
+    return int(known[learns_from((season,)) + steps :].sum()) >= max(steps, FEWEST // ENOUGH)
 
 
 def _filled(series: Array, known: NDArray[np.bool_]) -> Array:

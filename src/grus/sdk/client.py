@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, TypeAdapter
 
+from grus.api.forecast_wire import ForecastOut
 from grus.api.jobfile import parse_job_file
 from grus.api.telemetry_wire import SeriesOut, TelemetryOut
 from grus.api.wire import (
@@ -252,6 +253,13 @@ class Client:
 
     def nodes(self) -> list[NodeOut]:
         return self._ask(list[NodeOut], "GET", "/v1/nodes")
+
+    def forecast(
+        self, of: str = "pool", name: str = "", *, day: bool = False, measure: str | None = None
+    ) -> ForecastOut:
+        """The next hour (or day) of `pool`, a `queue`, a `gpu` or a `job`; see its `missing` for why not."""
+        params = _params(of=of, name=name or None, reach="day" if day else "hour", measure=measure)
+        return self._ask(ForecastOut, "GET", "/v1/forecast", params=params)
 
     def cordon(self, node: str) -> None:
         self._transport.request("POST", _at("nodes", node, "cordon"))

@@ -17,7 +17,7 @@ from grus import __version__
 from grus.controlplane.loop import Pulse
 from grus.controlplane.services import Services
 from grus.model.errors import GrusError
-from grus.server import jobs, live, metrics, nodes, profiles, queues, readings, users
+from grus.server import jobs, live, metrics, nodes, profiles, prospects, queues, readings, users
 from grus.server.bodies import LARGEST_BODY, SLOWEST_BODY, Bodies
 from grus.server.errors import Refusal, on_grus_error, on_http, on_refusal, on_validation
 from grus.server.figures import Figures
@@ -84,7 +84,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 def _add_routes(app: FastAPI) -> None:
     # Side by side, not nested: routers inside routers are walked again at every request. Submits come first.
-    for part in (jobs, live, queues, nodes, users, readings, profiles, metrics):
+    for part in (jobs, live, queues, nodes, users, readings, prospects, profiles, metrics):
         app.router.routes.extend(part.router.routes)
 
     @app.get("/v1/openapi.json", include_in_schema=False)
