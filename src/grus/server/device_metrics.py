@@ -1,4 +1,4 @@
-"""Telemetry for Prometheus: what GPUs show, what was recognised there, and what queues' workers use.
+"""Telemetry for Prometheus: what GPUs show, what was recognised there, what queues' workers and machines use.
 
 Labels are devices, nodes and queues. What was not measured lately is absent, so that Prometheus sees it end
 instead of a last value that lasts.
@@ -21,14 +21,15 @@ OF_DEVICES = {
     Measure.POWER: ("power_watts", "Power."),
     Measure.TEMPERATURE: ("temperature_celsius", "Temperature."),
 }
-OF_QUEUES = {
-    Measure.CPU: ("cpu_cores", "Cores that the queue's workers use."),
-    Measure.HOST_MEMORY: ("host_memory_bytes", "Host memory of the queue's workers."),
-    Measure.DISK_READ: ("disk_read_bytes_per_second", "What the queue's workers fetch from disks."),
-    Measure.DISK_WRITE: ("disk_write_bytes_per_second", "What the queue's workers send to disks."),
-    Measure.NETWORK_IN: ("network_in_bytes_per_second", "What the queue's workers receive."),
-    Measure.NETWORK_OUT: ("network_out_bytes_per_second", "What the queue's workers send."),
+OF_HOSTS = {
+    Measure.CPU: ("cpu_cores", "Cores in use."),
+    Measure.HOST_MEMORY: ("host_memory_bytes", "Host memory in use."),
+    Measure.DISK_READ: ("disk_read_bytes_per_second", "What is fetched from disks."),
+    Measure.DISK_WRITE: ("disk_write_bytes_per_second", "What is sent to disks."),
+    Measure.NETWORK_IN: ("network_in_bytes_per_second", "What is received."),
+    Measure.NETWORK_OUT: ("network_out_bytes_per_second", "What is sent."),
 }
+"""Of queues they are those of its workers' own processes, of nodes those of the whole machine."""
 
 
 OF_THE_POOL = {
@@ -44,7 +45,7 @@ def families(found: Figures) -> Iterator[GaugeMetricFamily]:
             yield _single(f"grus_pool_{name}", text, found.pool[measure])
     yield from _of_devices(found)
     yield from _of_tags(found)
-    yield from _of_queues(found)
+    yield from _of_hosts(found)
     yield _single(
         "grus_telemetry_lost", "Sources, nodes and GPUs that are not measured any more.", len(found.lost)
     )
@@ -90,14 +91,19 @@ def _of_tags(found: Figures) -> Iterator[GaugeMetricFamily]:
     yield from (kinds, periods, hung)
 
 
-def _of_queues(found: Figures) -> Iterator[GaugeMetricFamily]:
-    for measure, (name, text) in OF_QUEUES.items():
-        family = _gauge(f"grus_queue_{name}", text, ["queue"])
+def _of_hosts(found: Figures) -> Iterator[GaugeMetricFamily]:
+    for measure, (name, text) in OF_HOSTS.items():
+        queues = _gauge(f"grus_queue_{name}", f"{text} By the queue's workers.", ["queue"])
+        nodes = _gauge(f"grus_node_{name}", f"{text} By the whole machine.", ["node"])
         sums: dict[QueueName, float] = {}
         for sample in found.samples:
-            queue = found.queues.get(sample.subject.job) if sample.subject.job is not None else None
-            if queue is not None and measure in sample.values:
+            subject = sample.subject
+            if measure not in sample.values:
+                continue
+            if subject == Subject(subject.node):
+                nodes.add_metric([subject.node], sample.values[measure])
+            elif subject.job is not None and (queue := found.queues.get(subject.job)) is not None:
                 sums[queue] = sums.get(queue, 0.0) + sample.values[measure]
         for queue, amount in sums.items():
-            family.add_metric([queue], amount)
-        yield family
+            queues.add_metric([queue], amount)
+        yield from (queues, nodes)
