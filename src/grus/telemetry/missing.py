@@ -56,6 +56,12 @@ class Roll:
     def of(self, origin: str) -> list[Subject]:
         return [subject for subject, (place, _) in self._seen.items() if place == origin]
 
+    def by_origin(self) -> dict[str, list[Subject]]:
+        found: dict[str, list[Subject]] = {}
+        for subject, (origin, _) in self._seen.items():
+            found.setdefault(origin, []).append(subject)
+        return found
+
     def gone(self, now: float) -> list[Subject]:
         """Those not heard of for long, taken off the roll."""
         old = [subject for subject, (_, at) in self._seen.items() if now - at >= GONE]

@@ -156,8 +156,8 @@ class PrometheusSource:
         new: list[tuple[Target, Value]] = []
         for one in found:
             target = target_of(one.labels)
-            told = values(one, known.nodes[target], known.own.get(target, {}))
-            new += [(target, value) for value in told if value.at > self._roll.last(value.subject)]
+            told = values(one, known.nodes[target], known.own.get(target, {}), self._roll.last)
+            new += [(target, value) for value in told]
         samples, faults = self._meaning.read(value for _, value in new)
         self._enrol(new, up)
         self._judge(up, now)
@@ -186,9 +186,10 @@ class PrometheusSource:
             self._missing.lose(what, "it has no series of a DCGM exporter", now)
             return
         self._missing.found(what)
+        enrolled = self._roll.by_origin()
         for target, node in list(self._known.nodes.items()):
             machine = f"node {node} ({target.instance})"
-            known = self._roll.of(str(target))
+            known = enrolled.get(str(target), [])
             if known:
                 self._judge_target(machine, known, up.get(target, ()), now)
             else:  # gone for long, or another target tells its GPUs now
@@ -225,7 +226,7 @@ class PrometheusSource:
 
 def _in_time(new: Sequence[tuple[Target, Value]]) -> list[tuple[float, Subject, Target]]:
     found = {(value.at, value.subject, target) for target, value in new}
-    return sorted(found, key=lambda one: (one[0], str(one[1:])))
+    return sorted(found, key=lambda one: (one[0], one[2], one[1].device or "", one[1].instance))
 
 
 def matrix(answer: str) -> list[Series]:

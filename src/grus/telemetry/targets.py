@@ -5,11 +5,12 @@ Where a target's own labels (its pod, its namespace) clash with the exporter's, 
 not the GPU's. `up`, which carries a target's labels and no others, tells them apart. Pure.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from grus.model.identifiers import NodeId
 from grus.telemetry.dcgm_fields import Value, device, place
+from grus.telemetry.samples import Subject
 
 Labels = Mapping[str, str]
 
@@ -52,12 +53,18 @@ def hosts(found: Iterable[Series], own: Mapping[Target, Labels], label: str = ""
         names[target] = names.get(target) or _name(one.labels, own.get(target, {}), label)
         gpu = one.labels.get("UUID") or f"{target}/{one.labels.get('gpu')}"
         gpus.setdefault(target, set()).add(gpu)
-    found_hosts = {}
+    namesakes: dict[str, list[Target]] = {}
     for target, host in names.items():
-        others = [other for other in names if other != target and names[other] == host]
-        shared = host and all(gpus[target] & gpus[other] for other in others)
-        found_hosts[target] = NodeId(host if shared else f"{host}@{target.instance}".lstrip("@"))
-    return found_hosts
+        namesakes.setdefault(host, []).append(target)
+    return {
+        target: NodeId(_told_apart(target, host, namesakes[host], gpus)) for target, host in names.items()
+    }
+
+
+def _told_apart(target: Target, host: str, named: Iterable[Target], gpus: Mapping[Target, set[str]]) -> str:
+    if host and all(gpus[target] & gpus[other] for other in named):
+        return host
+    return f"{host}@{target.instance}".lstrip("@")
 
 
 def _name(labels: Labels, own: Labels, label: str) -> str:
@@ -69,8 +76,8 @@ def _name(labels: Labels, own: Labels, label: str) -> str:
     return ""
 
 
-def values(series: Series, node: NodeId, own: Labels) -> Iterator[Value]:
-    """All that a series says of its GPU; nothing if it names none."""
+def values(series: Series, node: NodeId, own: Labels, last: Callable[[Subject], float]) -> Iterator[Value]:
+    """What a series says of its GPU after the moment that `last` tells; nothing if it names none."""
     labels = series.labels
     gpu = device(labels, node)
     if gpu is None:
@@ -79,5 +86,7 @@ def values(series: Series, node: NodeId, own: Labels) -> Iterator[Value]:
     field = labels["__name__"]
     subject = place(field, node, gpu, labels.get("GPU_I_ID", ""))
     holder = f"{space}/{pod}" if pod else ""
+    known = last(subject)
     for at, value in series.points:
-        yield Value(subject, at, field, value, holder)
+        if at > known:
+            yield Value(subject, at, field, value, holder)
