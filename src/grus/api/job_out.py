@@ -135,6 +135,10 @@ class UsageOut(Out):
     memory: int
     gpu_utilisation: float | None = None
     gpu_memory: int | None = None
+    disk_read: int | None = None
+    disk_write: int | None = None
+    network_in: int | None = None
+    network_out: int | None = None
 
 
 class HolderOut(Out):
@@ -341,6 +345,10 @@ def usage_out(usage: Usage) -> UsageOut:
         cpu_seconds=usage.cpu_seconds,
         memory=usage.memory,
         gpu_utilisation=usage.gpu_utilisation,
+        disk_read=usage.disk_read,
+        disk_write=usage.disk_write,
+        network_in=usage.network_in,
+        network_out=usage.network_out,
         gpu_memory=usage.gpu_memory,
     )
 
