@@ -147,6 +147,10 @@ class Plane:
         holding = self.store.jobs(phases=tuple(HOLDING))
         recorded = usage(holding)
         assert all(held <= GPU for held in recorded.values()), recorded
+        # A worker that shares its GPU is bound to all of it: only the record says what it holds of it.
+        sharers = [seat for job in holding if job.spec.request.shares for seat in job.seats]
+        for seat in sharers:
+            recorded[seat.devices[0]] += GPU - seat.share
         for device, held in self.engine.held().items():
             # The setup and the program of a job never run together, so a device is bound at most once.
             assert held <= recorded.get(device, 0), (

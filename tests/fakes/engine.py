@@ -106,6 +106,10 @@ class SimulatedEngine:
         for id_ in self.alive(words):
             self._end(id_, Exit(ExitCause.DONE, 0))
 
+    def fail(self, words: str, exit_: Exit) -> None:
+        """Its main process ends in this way."""
+        self._end(self.find(words), exit_)
+
     def kill(self, words: str, signal: int = 9) -> None:
         self._end(self.find(words), Exit(ExitCause.SIGNAL, signal, f"killed by signal {signal}"))
 

@@ -114,7 +114,7 @@ class Learning:
         said = reports.read(line)
         figures = dict(said.figures)
         step = figures.get("step")
-        if step is None or said.at is None or job.phase is not Phase.RUNNING:
+        if step is None or said.at is None or job.phase is not Phase.RUNNING or _shared(job):
             return None
         pupil = self._pupils.setdefault(job.id, _Pupil())
         pupil.cost = Cost(_seconds(figures.get("stall")), _seconds(job.boot)).over(pupil.cost)
@@ -245,6 +245,11 @@ def _by_type(speeds: Iterable[Speed]) -> dict[str, Profile]:
 def teaches(spec: Spec) -> bool:
     """Whether its speed is asked at all: it runs on whole GPUs."""
     return spec.request.roles[max(0, _elastic(spec))].replica.gpus > 0
+
+
+def _shared(job: Job) -> bool:
+    """Whether another job disturbs it: what it does now says nothing of how fast it is."""
+    return job.spec.request.shares and job.held < GPU
 
 
 def _elastic(spec: Spec) -> int:

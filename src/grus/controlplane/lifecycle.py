@@ -26,6 +26,7 @@ from grus.model.jobs import (
     Phase,
 )
 from grus.model.ports import Event, WorkerState, WorkerStatus
+from grus.model.resources import GPU
 
 LONGEST_BACK_OFF = 300.0
 
@@ -232,23 +233,29 @@ def conclude(job: Job, own: Statuses, now: float) -> Change:
         return _over(free, Phase.FAILED, exit_, now, sentence(exit_))
     if exit_ is None:
         return _paused(replace(free, exit=Exit(ExitCause.PREEMPTED)), now, "")
-    return _again(free, exit_, now)
+    return _again(free, exit_, now, charged=exit_.cause not in NEVER_CHARGED and not crowded(job, exit_))
 
 
-def _again(job: Job, exit_: Exit, now: float) -> Change:
+def crowded(job: Job, exit_: Exit | None) -> bool:
+    """Whether it ran out of memory beside another job on a GPU that it had asked for alone."""
+    causes = (ExitCause.MEMORY, ExitCause.GPU_MEMORY)
+    return exit_ is not None and exit_.cause in causes and job.spec.request.shares and 0 < job.held < GPU
+
+
+def _again(job: Job, exit_: Exit, now: float, *, charged: bool) -> Change:
     """Another attempt after a failure, or the end if it has failed too often."""
-    if exit_.cause in NEVER_CHARGED:
+    if not charged:
         waits = replace(job, exit=exit_, not_before=now + FIRST_BACK_OFF)
         text = f"{sentence(exit_)}; it waits for another start, which is not charged"
         return _waits(waits, "requeued", now, text)
     failures = job.failures + 1
-    charged = replace(job, exit=exit_, failures=failures)
+    failed = replace(job, exit=exit_, failures=failures)
     if failures > job.spec.retries:
         tries = f", {job.spec.retries} of {job.spec.retries} retries used" if job.spec.retries else ""
-        return _over(charged, Phase.FAILED, exit_, now, f"{sentence(exit_)}{tries}")
+        return _over(failed, Phase.FAILED, exit_, now, f"{sentence(exit_)}{tries}")
     wait = back_off(failures)
     text = f"{sentence(exit_)}; retry {failures} of {job.spec.retries} in {wait:g} s"
-    return _waits(replace(charged, not_before=now + wait), "retrying", now, text)
+    return _waits(replace(failed, not_before=now + wait), "retrying", now, text)
 
 
 def _waits(job: Job, kind: str, now: float, text: str) -> Change:

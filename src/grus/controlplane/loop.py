@@ -341,7 +341,11 @@ class ControlLoop:
             job = self._picture.snapshot.job(id_)
             if job is not None and job.phase is Phase.RUNNING:
                 said = self._with_report(job, now)
-                changes += [Change(said, None)] if said is not job else []
+                verdict = self._picture.verdicts.pop(id_, "")
+                if verdict:
+                    changes.append(lifecycle.change(said, "measured", now, verdict))
+                elif said is not job:
+                    changes.append(Change(said, None))
         return changes
 
     def _notice(self, now: float) -> list[Change]:

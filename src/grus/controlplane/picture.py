@@ -7,13 +7,15 @@ never changes anything outside.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import islice
 
 from grus.controlplane import access, pool, teams
 from grus.controlplane.dependencies import Dependencies
 from grus.controlplane.idleness import Policy, policies
 from grus.controlplane.launching import Surroundings
 from grus.controlplane.learning import Learning
-from grus.controlplane.lifecycle import Limits, ending
+from grus.controlplane.lifecycle import Limits, crowded, ending
+from grus.controlplane.pairing import Pairing, sentence
 from grus.controlplane.profiles import Profiles
 from grus.controlplane.settings import Settings
 from grus.controlplane.timers import Timers
@@ -31,6 +33,8 @@ OF_THE_SERVER = frozenset({"HOME", "USER", "LOGNAME"})
 """Variables that jobs of other Unix users do not take from the server; the engine knows theirs."""
 LATE_FROM_AFAR = 8.0
 """Seconds by which the words of a worker in a cluster may be late: its node tells them every 5 s."""
+MOST_SHARERS = 500
+"""Jobs that may share a GPU and are weighed at a time: those that came first."""
 ORDER = {WorkerState.STARTING: 0, WorkerState.RUNNING: 1, WorkerState.ENDED: 2}
 """A worker only goes forward: what says otherwise is late."""
 
@@ -63,7 +67,13 @@ class Picture:
         """Jobs of whose predecessors one has ended."""
         self.undecided = True
         """Something happened since the last decision that could change it."""
-        self._learning = Learning(profiles)
+        known = profiles or Profiles()
+        self._learning = Learning(known)
+        self._pairing = Pairing(known)
+        self._sharers: dict[JobId, None] = {}
+        """Jobs that may share a GPU, in the order in which they came."""
+        self.verdicts: dict[JobId, str] = {}
+        """What was newly measured of jobs that share one, in words."""
         self._device_memory: dict[DeviceId, int] = {}
         self._users: dict[UserName, User] = {}
 
@@ -103,6 +113,8 @@ class Picture:
         known = self.snapshot.job(job.id)
         if known is not None and known.version >= job.version:
             return
+        if known is not None and job.spec.request.shares:
+            self._note_clash(known, job, now)
         self.snapshot.put(job, self.after.note(job))
         self._greet_or_part(job, known is None)
         self.touched.add(job.id)
@@ -121,13 +133,52 @@ class Picture:
 
     def _greet_or_part(self, job: Job, new: bool) -> None:
         """What others like it have shown is expected of a new job; what one has shown outlasts its end."""
+        if job.spec.request.shares and not self._settings.containers:
+            self._greet_sharer(job)
         if job.terminal:
             self._learning.ended(job)
         elif new and (expected := self._learning.greet(job)) is not None:
             self.snapshot.expect(job.id, expected)
 
+    def _greet_sharer(self, job: Job) -> None:
+        if job.terminal:
+            self._sharers.pop(job.id, None)
+            self._pairing.ended(job.id)
+        elif job.id not in self._sharers:
+            self._sharers[job.id] = None
+            self._gauge(job)
+
+    def _gauge(self, job: Job) -> None:
+        """Tell the scheduler what a job takes of a GPU, if that is news."""
+        footprint = self._pairing.news(job)
+        if footprint is not None:
+            self.snapshot.gauge(job.id, footprint)
+            self.undecided = True
+
+    def _shares_with(self, job: Job) -> Job | None:
+        """The job that shares its GPU with it."""
+        devices = {device for seat in job.seats for device in seat.devices}
+        for id_, entry in self.snapshot.packed.items():
+            if id_ != job.id and devices.issuperset(entry.job.seats[0].devices):
+                return entry.job
+        return None
+
+    def _note_clash(self, before: Job, after: Job, now: float) -> None:
+        """Take in that a job has run out of memory beside another."""
+        if not crowded(before, after.exit) or before.exit is not None:
+            return
+        if (other := self._shares_with(before)) is not None:
+            self._pairing.clashed(before, other, now)
+
     def learn(self, job: Job, line: str, now: float) -> None:
         """Take in what a running job reports of its speed."""
+        if job.id in self._sharers:
+            other = self._shares_with(job)
+            gain = self._pairing.hear(job, other, line, now)
+            if other is not None and gain is not None:
+                for one, its in ((job, other), (other, job)):
+                    self.verdicts[one.id] = sentence(its, gain)
+                    self._gauge(one)
         expected = self._learning.hear(job, line, now)
         if expected is not None:
             self.snapshot.expect(job.id, expected)
@@ -143,6 +194,11 @@ class Picture:
             if self.snapshot.job(id_) is not None and is_news(told, tag, now):
                 self.snapshot.note(id_, None if tag is None else replace(tag, expires=LASTING, note=""))
                 self.undecided = True
+        for id_ in islice(self._sharers, MOST_SHARERS):
+            if (job := self.snapshot.job(id_)) is not None:
+                if (tag := tags.get(id_)) is not None and tag.live(now):
+                    self._pairing.see(job, tag)
+                self._gauge(job)
 
     def hear(self, status: WorkerStatus) -> None:
         """Take in what the engine says of a worker, unless something later is known."""

@@ -12,12 +12,11 @@ the guest starts when that is on record. The host has its GPU whole again when t
 guest whose host has left gets the GPU if it is its turn, else it waits in line like everybody.
 """
 
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from grus.model.jobs import Phase
 from grus.model.resources import GPU
-from grus.scheduling.footprint import MEASURED, Footprint, fits, worth_trying
+from grus.scheduling.footprint import MEASURED, fits, worth_trying
 from grus.scheduling.gang import Place
 from grus.scheduling.nomination import behind_preemptor
 from grus.scheduling.ordering import giving_key
@@ -25,6 +24,7 @@ from grus.scheduling.topology import NOW, SOON
 
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Cycle
+    from grus.scheduling.quota import QueueNode
     from grus.scheduling.snapshot import Entry
 
 HALF = GPU // 2
@@ -106,111 +106,190 @@ def lodging(guest: "Entry") -> Place:
 
 def pack(cycle: "Cycle") -> None:
     """Give the halves: first to those who have them."""
-    packed = sorted(cycle.snapshot.packed.values(), key=lambda entry: entry.age)
-    taken: set[Entry] = set()
-    for entry in packed:
-        if entry.job.guest_of is not None and not entry.broken and not entry.running:
-            _keep(cycle, entry, taken)
-    _let_in(cycle, taken)
-    for entry in packed:
-        if entry.running and entry.held == GPU:
-            cycle.transaction.reshare(entry, HALF)
-            if _may_widen(cycle, entry):
-                cycle.transaction.reshare(entry, GPU, now=True)
+    snapshot = cycle.snapshot
+    if not snapshot.packed and len(snapshot.footprints) < 2:
+        return
+    _Packing(cycle).run()
 
 
-def _may_widen(cycle: "Cycle", entry: "Entry") -> bool:
-    """Whether the other half of its GPU is proven free, and its queue may hold it now."""
-    free = entry.places[0].devices[0].free[NOW]
-    return free >= HALF and not entry.queue.breaks(HALF, cycle.capacity, NOW)
+class _Pair(NamedTuple):
+    guest: "Entry"
+    host: "Entry"
 
 
-def _keep(cycle: "Cycle", guest: "Entry", taken: "set[Entry]") -> None:
-    """Leave a guest where it is, unless there is a reason to part the two."""
-    host = _host_of(cycle, guest)
-    if host is not None and host in cycle.put_off:
-        cycle.put_off[guest] = cycle.put_off[host]  # both leave when the host has finished its epoch
+class _Packing:
+    """Chooses pairs while all hosts have their GPUs whole, so that no choice depends on another, and only
+    then gives the halves."""
+
+    def __init__(self, cycle: "Cycle") -> None:
+        self._cycle = cycle
+        self._packed = sorted(cycle.snapshot.packed.values(), key=lambda entry: entry.age)
+        self._lent: dict[QueueNode, int] = {}
+        """What guests hold in each queue and branch."""
+        self._staying: list[_Pair] = []
+        self._coming: list[_Pair] = []
+
+    def run(self) -> None:
+        for entry in self._packed:
+            if entry.job.guest_of is not None and not entry.broken and not entry.running:
+                self._keep(entry)
+        self._let_in()
+        for guest, host in self._staying:
+            self._cycle.transaction.reshare(host, HALF)
+            self._cycle.transaction.reseat(guest, guest.leaving[-1:])
+        for pair in self._coming:
+            self._enter(pair)
+        for entry in self._packed:
+            if entry.running and entry.held == GPU:
+                self._widen(entry)
+
+    def _widen(self, entry: "Entry") -> None:
+        """Whole again, if the other half of its GPU is proven free and its queue may hold it now."""
+        self._cycle.transaction.reshare(entry, HALF)
+        free = entry.places[0].devices[0].free[NOW]
+        if free >= HALF and not entry.queue.breaks(HALF, self._cycle.capacity, NOW):
+            self._cycle.transaction.reshare(entry, GPU, now=True)
+
+    def _may_lodge(self, guest: "Entry", host: "Entry") -> bool:
+        """Whether a half of the host's GPU may count for the guest's queue.
+
+        Limits hold with hosts that have their GPUs whole, so that nobody has to leave when one has it so
+        again. What is reserved for the host's queue, or for a branch that the guest's is not in, is not lent.
+        """
+        mine = guest.queue.path
+        if any(node.reserved for node in host.queue.path if node not in mine):
+            return False
+        return all(node.held[SOON] + self._lent.get(node, 0) + HALF <= node.limit for node in mine)
+
+    def _lend(self, guest: "Entry") -> None:
+        for node in guest.queue.path:
+            self._lent[node] = self._lent.get(node, 0) + HALF
+
+    # ------------------------------------------------------------------------------ those who are there
+
+    def _keep(self, guest: "Entry") -> None:
+        """Leave a guest where it is, unless there is a reason to part the two."""
+        cycle = self._cycle
+        host = _host_of(cycle, guest)
+        if host is not None and host in cycle.put_off:
+            cycle.put_off[guest] = cycle.put_off[host]  # both leave when the host has finished its epoch
+        elif host is None or not _goes_on(host, guest):
+            if cycle.reservation is None and _left_alone(guest) and _may_hold(cycle, guest):
+                _take_whole(cycle, guest)
+            else:
+                self._part(guest, "the job that shared its GPU with it has left, and others are next")
+        elif (reason := self._reason_to_part(guest, host)) is not None:
+            self._part(guest, reason)
+        else:
+            self._staying.append(_Pair(guest, host))
+            self._lend(guest)
+
+    def _reason_to_part(self, guest: "Entry", host: "Entry") -> str | None:
+        known = self._cycle.snapshot.footprints
+        one, other = known.get(guest.id), known.get(host.id)
+        named = _named(host)
+        if one is not None and other is not None:
+            gain = one.measured(other)
+            if gain is not None and gain <= MEASURED:
+                return (
+                    f"sharing a GPU with {named} was measured to do {gain:.2f} times the work of taking turns"
+                )
+            if not fits(one, other, lodging(guest).devices[0].memory):
+                return f"the memory of both does not fit the GPU that it shares with {named} any more"
+        if not self._may_lodge(guest, host):
+            return f"{guest.queue.name} may hold no more GPUs"
+        if self._idle_gpu(guest):
+            return f"a GPU is idle: it need not share one with {named}"
         return None
-    if host is None or not _goes_on(host, guest):
-        if cycle.reservation is None and _left_alone(guest) and _may_hold(cycle, guest):
-            return _take_whole(cycle, guest)
-        return _part(cycle, guest, "the job that shared its GPU with it has left, and others are next")
-    if (reason := _reason_to_part(cycle, guest, host)) is not None:
-        return _part(cycle, guest, reason)
-    cycle.transaction.reshare(host, HALF)
-    if guest.queue.breaks(HALF, cycle.capacity, SOON):
-        cycle.transaction.reshare(host, GPU)
-        return _part(cycle, guest, f"{guest.queue.name} may hold no more GPUs")
-    cycle.transaction.reseat(guest, guest.leaving[-1:])
-    taken.add(host)
-    return None
 
+    def _idle_gpu(self, guest: "Entry") -> bool:
+        """Whether a whole GPU is left over for it now; it is taken, so that it is left over for one only."""
+        cycle = self._cycle
+        if cycle.pool.free[NOW] < GPU or cycle.reservation is not None or cycle.guarded(guest):
+            return False
+        if not _may_hold(cycle, guest) or guest.queue.breaks(GPU, cycle.capacity, NOW):
+            return False
+        return cycle.idle_place(guest)
 
-def _goes_on(host: "Entry", guest: "Entry") -> bool:
-    """Whether the one that let it in stays on that GPU."""
-    return host.running and len(host.places) == 1 and host.places[0].devices == lodging(guest).devices
+    def _part(self, guest: "Entry", reason: str) -> None:
+        self._cycle.parted[guest] = reason
+        host = _host_of(self._cycle, guest)
+        if host is not None and host in self._cycle.victims:
+            self._cycle.victims[guest] = self._cycle.victims[host]
+
+    # --------------------------------------------------------------------------------------- new guests
+
+    def _let_in(self) -> None:
+        """Let waiting jobs in on GPUs of others, in the order in which GPUs are given."""
+        cycle = self._cycle
+        known = [cycle.snapshot.entries[job] for job in cycle.snapshot.footprints]
+        taken = {pair.host for pair in self._staying}
+        hosts = sorted((e for e in known if e not in taken and _may_host(cycle, e)), key=lambda e: e.age)
+        if not hosts:
+            return
+        lines: dict[QueueNode, list[Entry]] = {}
+        for entry in sorted(known, key=lambda e: (-e.priority, e.age), reverse=True):
+            if _may_be_guest(cycle, entry):
+                lines.setdefault(entry.queue, []).append(entry)
+        turns = [lines[queue] for queue in sorted(lines, key=lambda queue: giving_key(queue, False, HALF))]
+        while turns and hosts:  # queue by queue in turn
+            for line in turns:
+                self._find_host(line.pop(), hosts)
+            turns = [line for line in turns if line]
+
+    def _find_host(self, guest: "Entry", hosts: "list[Entry]") -> None:
+        host = self._best_host(guest, hosts)
+        if host is not None:
+            hosts.remove(host)
+            self._coming.append(_Pair(guest, host))
+            self._lend(guest)
+
+    def _best_host(self, guest: "Entry", hosts: "list[Entry]") -> "Entry | None":
+        """The one with whom both are thought to gain most."""
+        known = self._cycle.snapshot.footprints
+        best: tuple[float, Entry] | None = None
+        for host in hosts:
+            place = host.places[0]
+            if not _usable(guest, place) or not self._may_lodge(guest, host):
+                continue
+            if not fits(known[guest.id], known[host.id], place.devices[0].memory):
+                continue
+            gain = worth_trying(known[guest.id], known[host.id])
+            if gain is not None and (best is None or gain > best[0]):
+                best = (gain, host)
+        return None if best is None else best[1]
+
+    def _enter(self, pair: _Pair) -> None:
+        """Half of the host's GPU for the guest: now if the host has only half on record, else when it has."""
+        (guest, host), cycle, transaction = pair, self._cycle, self._cycle.transaction
+        transaction.reshare(host, HALF)
+        place, part = host.places[0], guest.shape.parts[0]
+        device = place.devices[0]
+        text = f"shares {device.id} with {{}}: {self._hope(guest, host)}"
+        cycle.lodgings[host] = Lodging(guest, text.format(_named(guest)))
+        on_record = transaction.touched[host].places[0].share == HALF
+        if on_record and device.free[NOW] >= HALF and not guest.queue.breaks(HALF, cycle.capacity, NOW):
+            transaction.take(device, HALF)
+            if part.cpu or part.memory:
+                transaction.host(place.node, part.cpu, part.memory)
+            transaction.seat(guest, (Place(0, 0, place.node, place.devices, HALF, 1),), now=True)
+            cycle.lodgings[guest] = Lodging(host, text.format(_named(host)))
+
+    def _hope(self, guest: "Entry", host: "Entry") -> str:
+        known = self._cycle.snapshot.footprints
+        one, other = known[guest.id], known[host.id]
+        how = "predicted" if one.measured(other) is None else "measured"
+        gain = worth_trying(one, other)
+        return f"both together are {how} to do {gain:.2f} times the work that they would do in turns"
 
 
 def _host_of(cycle: "Cycle", guest: "Entry") -> "Entry | None":
     return cycle.snapshot.entries.get(guest.job.guest_of) if guest.job.guest_of is not None else None
 
 
-def _reason_to_part(cycle: "Cycle", guest: "Entry", host: "Entry") -> str | None:
-    one, other = _known(cycle, guest), _known(cycle, host)
-    named = f"{host.job.spec.name} ({host.id})"
-    if one is not None and other is not None:
-        gain = one.measured(other)
-        if gain is not None and gain <= MEASURED:
-            return f"sharing a GPU with {named} was measured to do {gain:.2f} times the work of taking turns"
-        if not fits(one, other, lodging(guest).devices[0].memory):
-            return f"the memory of both does not fit the GPU that it shares with {named} any more"
-    if _idle_gpu(cycle, guest):
-        return f"a GPU is idle: it need not share one with {named}"
-    return None
-
-
-def _idle_gpu(cycle: "Cycle", guest: "Entry") -> bool:
-    """Whether a whole GPU is left over for it now; it is taken, so that it is left over for one only."""
-    if cycle.pool.free[NOW] < GPU or cycle.reservation is not None or cycle.guarded(guest):
-        return False
-    if not _may_hold(cycle, guest) or guest.queue.breaks(GPU, cycle.capacity, NOW):
-        return False
-    return cycle.idle_place(guest)
-
-
-def _part(cycle: "Cycle", guest: "Entry", reason: str) -> None:
-    cycle.parted[guest] = reason
-    host = _host_of(cycle, guest)
-    if host is not None and host in cycle.victims:
-        cycle.victims[guest] = cycle.victims[host]
-
-
-# -------------------------------------------------------------------------------------- new guests
-
-
-def _let_in(cycle: "Cycle", taken: "set[Entry]") -> None:
-    """Let waiting jobs in on GPUs of others, in the order in which GPUs are given."""
-    footprints = cycle.snapshot.footprints
-    if len(footprints) < 2:
-        return
-    known = [cycle.snapshot.entries[job] for job in footprints]
-    hosts = sorted((e for e in known if e not in taken and _may_host(cycle, e)), key=lambda e: e.age)
-    if not hosts:
-        return
-    lines: dict[object, list[Entry]] = {}
-    for entry in sorted(known, key=lambda e: (-e.priority, e.age), reverse=True):
-        if _may_be_guest(cycle, entry):
-            lines.setdefault(entry.queue, []).append(entry)
-    turns = [(giving_key(line[0].queue, False, HALF), n, line) for n, line in enumerate(lines.values())]
-    heapify(turns)
-    while turns and hosts:
-        _, number, line = heappop(turns)
-        guest = line.pop()
-        host = _best_host(cycle, guest, hosts)
-        if host is not None:
-            hosts.remove(host)
-        if line:
-            heappush(turns, (giving_key(guest.queue, False, HALF), number, line))
+def _goes_on(host: "Entry", guest: "Entry") -> bool:
+    """Whether the one that let it in stays on that GPU."""
+    return host.running and len(host.places) == 1 and host.places[0].devices == lodging(guest).devices
 
 
 def _may_host(cycle: "Cycle", entry: "Entry") -> bool:
@@ -228,63 +307,18 @@ def _may_host(cycle: "Cycle", entry: "Entry") -> bool:
 
 
 def _may_be_guest(cycle: "Cycle", entry: "Entry") -> bool:
-    return entry.waiting and not entry.places and not entry.never and not behind_preemptor(cycle, entry)
-
-
-def _best_host(cycle: "Cycle", guest: "Entry", hosts: "list[Entry]") -> "Entry | None":
-    """Let it in where both are thought to gain most; None if nowhere."""
-    one = cycle.snapshot.footprints[guest.id]
-    pairs = []
-    for number, host in enumerate(hosts):
-        other = cycle.snapshot.footprints[host.id]
-        device = host.places[0].devices[0]
-        if not _usable(guest, host.places[0]) or not fits(one, other, device.memory):
-            continue
-        gain = worth_trying(one, other)
-        if gain is not None:
-            pairs.append((-gain, number, host))
-    for gain, _, host in sorted(pairs):
-        if _enter(cycle, guest, host, -gain):
-            return host
-    return None
+    waits = entry.waiting and not entry.places and not entry.never
+    return waits and not behind_preemptor(cycle, entry)
 
 
 def _usable(guest: "Entry", place: Place) -> bool:
-    """Whether it could have had this very GPU for itself, and the host's CPU and memory do."""
+    """Whether it could have had this very GPU for itself, and the node has CPU and memory for both."""
     part = guest.shape.parts[0]
     return (
         bool(place.node.bit & guest.shape.nodes)
         and place.devices[0].kind in part.kinds
         and place.node.hosts(part.cpu, part.memory, NOW)
     )
-
-
-def _enter(cycle: "Cycle", guest: "Entry", host: "Entry", gain: float) -> bool:
-    """Half of the host's GPU for the guest: now if the host has only half on record, else when it has."""
-    transaction = cycle.transaction
-    mark = transaction.mark()
-    transaction.reshare(host, HALF)
-    if guest.queue.breaks(HALF, cycle.capacity, SOON):
-        transaction.undo(mark)
-        return False
-    place, part = host.places[0], guest.shape.parts[0]
-    device = place.devices[0]
-    one, other = cycle.snapshot.footprints[guest.id], cycle.snapshot.footprints[host.id]
-    how = "measured" if one.measured(other) is not None else "predicted"
-    text = f"both together are {how} to do {gain:.2f} times the work that they would do in turns"
-    cycle.lodgings[host] = Lodging(guest, f"shares {device.id} with {_named(guest)}: {text}")
-    on_record = transaction.touched[host].places[0].share == HALF
-    if on_record and device.free[NOW] >= HALF and not guest.queue.breaks(HALF, cycle.capacity, NOW):
-        transaction.take(device, HALF)
-        if part.cpu or part.memory:
-            transaction.host(place.node, part.cpu, part.memory)
-        transaction.seat(guest, (Place(0, 0, place.node, place.devices, HALF, 1),), now=True)
-        cycle.lodgings[guest] = Lodging(host, f"shares {device.id} with {_named(host)}: {text}")
-    return True
-
-
-def _known(cycle: "Cycle", entry: "Entry") -> Footprint | None:
-    return cycle.snapshot.footprints.get(entry.id)
 
 
 def _named(entry: "Entry") -> str:
