@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from grus.controlplane.forecasting import Forecaster
+from grus.controlplane.insight import Insight
 from grus.controlplane.loop import ControlLoop
+from grus.controlplane.profiles import Profiles
 from grus.controlplane.retention import Retention
 from grus.controlplane.services import Services
 from grus.controlplane.settings import Settings
@@ -28,6 +30,7 @@ from grus.operator.admission import Admission, Surroundings
 from grus.operator.converters.keeping import Converters
 from grus.operator.intake import FINALIZER
 from grus.operator.jobs import Jobs
+from grus.operator.learning import Learning
 from grus.operator.namespaces import refused
 from grus.operator.options import Options
 from grus.operator.plain.engine import EngineWithPods
@@ -132,6 +135,7 @@ class Controller:
         self.engine = EngineWithPods(own_engine, self.pods)
         self._stack.callback(self.engine.close)
         self.pods.start(SYNC)
+        profiles = Profiles(self.store)
         self.loop = ControlLoop(
             self.store,
             self.engine,
@@ -141,15 +145,26 @@ class Controller:
             snapshot=Snapshot(policy=policy_named(options.policy)),
             on_stopped=on_stopped,
             tags=own_engine.tags,
+            profiles=profiles,
         )
         self._stack.callback(self.loop.close)
         self.loop.start()
+        learning = Learning(self.store, self.engine, self.loop, profiles, own_engine.tags, clock=self._clock)
+        self._stack.callback(learning.close)
+        learning.start()
         forecaster = Forecaster(self.store, self.loop) if options.forecasts else None
         if forecaster is not None:
             self._stack.callback(forecaster.close)
             forecaster.start()
+        insight = Insight(self.store, profiles, learning.keeper, containers=True, clock=self._clock)
         self.services = Services(
-            self.store, self.engine, self.loop, settings=settings, clock=self._clock, forecaster=forecaster
+            self.store,
+            self.engine,
+            self.loop,
+            settings=settings,
+            clock=self._clock,
+            forecaster=forecaster,
+            insight=insight,
         )
         self._stack.callback(self.services.close)
         retention = Retention(self.store, self.engine, settings, self._clock)
