@@ -52,7 +52,7 @@ bench: setup ## the benchmarks; writes their figures into docs/benchmarks.md
 	@$(PYTHON) tools/record.py cycle -- $(PYTHON) -m benchmarks.cycle
 	@$(PYTHON) tools/record.py pooling -- $(PYTHON) -m benchmarks.pooling
 	@$(PYTHON) tools/record.py sharing -- $(PYTHON) -m benchmarks.sharing
-	@if [ -n "$$GRUS_DATA" ]; then $(MAKE) bench-data; else echo 'not run without GRUS_DATA: pollux, policies, philly, eta'; fi
+	@if [ -n "$$GRUS_DATA" ]; then $(MAKE) bench-data; else echo 'not run without GRUS_DATA: pollux, policies, philly, eta, forecast'; fi
 	@$(PYTHON) tools/record.py recorder -- $(PYTHON) -m benchmarks.recorder
 	@$(PYTHON) tools/record.py measuring -- $(PYTHON) -m benchmarks.measuring
 	@$(PYTHON) tools/record.py resize -- $(PYTHON) -m benchmarks.resize
@@ -64,6 +64,7 @@ bench-data: setup
 	@$(PYTHON) tools/record.py policies -- $(PYTHON) -m benchmarks.policies
 	@$(PYTHON) tools/record.py philly -- $(PYTHON) -m benchmarks.philly
 	@$(PYTHON) tools/record.py eta -- $(PYTHON) -m benchmarks.eta
+	@$(PYTHON) tools/record.py forecast -- $(PYTHON) -m benchmarks.forecast
 
 clean: ## remove everything that these commands made
 	rm -rf .venv .stamps .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist

@@ -1,6 +1,6 @@
 """Whether forecasts of demand and of GPU use beat what was there a day or a week ago, and keep their word.
 
-    GRUS_DATA=… python -m benchmarks.forecast [--every 5] [--seeds 6] [--first-seed 1000]
+    GRUS_DATA=… python -m benchmarks.forecast [--every 7] [--seeds 6] [--first-seed 1000]
 
 Three pieces, hour by hour: the demand of Philly's pool and of each of its virtual clusters (GPUs that jobs
 wanted, from submission for as long as they ran; 110 days, the last 21 held back), and 28 generated days of a
@@ -234,7 +234,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--every", type=int, default=5, help="hours between two origins (5)")
+    parser.add_argument("--every", type=int, default=7, help="hours between two origins (7)")
     parser.add_argument("--seeds", type=int, default=6, help="generated series of each sort (6)")
     parser.add_argument("--first-seed", type=int, default=1000, help="below 100 they were tuned on")
     given = parser.parse_args()
