@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from grus.controlplane.own_samples import OwnSamples
+from grus.controlplane.recalling import recalled
 from grus.controlplane.watching import Recognised, Watching, holding, pause
 from grus.model.identifiers import NodeId, QueueName, WorkerId
 from grus.model.jobs import Launch
@@ -129,6 +130,28 @@ def test_what_queues_and_the_pool_hold_and_want_is_recorded(scene: Scene) -> Non
     assert counted(default, Measure.DEMAND) == counted(POOL, Measure.DEMAND) == 5.0
     assert counted(POOL, Measure.CAPACITY) == 4.0
     assert counted(POOL, Measure.UTILISATION) == pytest.approx(0.75)
+
+
+def test_a_server_that_begins_recalls_what_the_one_before_has_recorded(scene: Scene) -> None:
+    earlier = scene.plane.submit("earlier")
+    for _ in range(20):
+        scene.works(scene.plane.engine.find(earlier), 1.0, cores=0.1)
+    scene.plane.engine.exit(earlier)
+    scene.use.clear()
+    job = scene.plane.submit()
+    worker = scene.plane.engine.find(job)
+    for _ in range(40):
+        scene.works(worker, 1.0, cores=1.0)
+    again = Watching(scene.plane.engine, scene.plane.loop, scene.recorder, [scene.own])
+    again.recall(scene.plane.now)
+    again.look(scene.plane.now)
+    tag = again.jobs(scene.plane.now)[job]
+    assert tag.utilisation == pytest.approx(1.0, abs=0.05), "nothing of the job before on the same GPU"
+    found = recalled(scene.recorder, holding(scene.plane.loop), scene.plane.now)
+    assert {one.subject.worker for one in found.samples} == {worker, None}
+    moments = [one.at for one in found.samples]
+    assert moments == sorted(moments)
+    assert min(moments) >= (scene.plane.job(job).started_at or 0.0)
 
 
 class Broken:

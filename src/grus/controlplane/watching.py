@@ -17,6 +17,7 @@ from grus.api import reports
 from grus.api.reports import Report
 from grus.controlplane.launching import members
 from grus.controlplane.loop import ControlLoop
+from grus.controlplane.recalling import recalled
 from grus.model.identifiers import JobId, WorkerId
 from grus.model.jobs import Job, Phase
 from grus.model.ports import Engine
@@ -45,6 +46,7 @@ MOST_NAMED = 5
 """Lost things that are named one by one."""
 
 Facts = Callable[[Job], Known]
+Work = Callable[[float], None]
 Key = TypeVar("Key", Subject, JobId)
 
 
@@ -97,6 +99,7 @@ class Watching:
         self._faults: dict[Subject, Fault] = {}
         self._recognised = Recognised()
         self._listeners: list[Callable[[Recognised, float], None]] = []
+        self._recalled = threading.Event()
         self._closing = threading.Event()
         self._threads: list[threading.Thread] = []
 
@@ -106,7 +109,7 @@ class Watching:
         for number, source in enumerate(self._sources):
             every = min(source.shortest, SLOWEST)
             self._begin(f"telemetry-{number}", every, partial(self._ask, number))
-        self._begin("recognising", TELL, self.look)
+        self._begin("recognising", TELL, self.look, first=self.recall)
         self._begin("counting", COUNT, self.count)
 
     def close(self) -> None:
@@ -122,22 +125,27 @@ class Watching:
         """Call `listener` after each look with what is recognised, changed or not, from the same thread."""
         self._listeners.append(listener)
 
-    def _begin(self, name: str, every: float, work: Callable[[float], None]) -> None:
-        thread = threading.Thread(target=self._run, args=(every, work), name=name, daemon=True)
+    def _begin(self, name: str, every: float, work: Work, first: Work | None = None) -> None:
+        thread = threading.Thread(target=self._run, args=(every, work, first), name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 
-    def _run(self, every: float, work: Callable[[float], None]) -> None:
-        while True:
-            now, began = self._clock(), time.thread_time()
-            try:
-                work(now)
-            except Exception:
-                # The edge of a thread: what cannot be measured now may be measured the next time.
-                log.exception("%s failed; it is tried again", threading.current_thread().name)
+    def _run(self, every: float, work: Work, first: Work | None) -> None:
+        if first is not None:
+            self._attempt(first)
+            self._recalled.set()
+        self._recalled.wait()  # the past comes before the present
+        while not self._closing.is_set():
+            began = time.thread_time()
+            self._attempt(work)
             rest = REST * (time.thread_time() - began)
-            if self._closing.wait(pause(self._clock(), every, rest)):
-                return
+            self._closing.wait(pause(self._clock(), every, rest))
+
+    def _attempt(self, work: Work) -> None:
+        try:
+            work(self._clock())
+        except Exception:  # the edge of a thread: what cannot be measured now may be measured the next time
+            log.exception("%s failed; it is tried again", threading.current_thread().name)
 
     # --------------------------------------------------------------------------------------- working
 
@@ -160,6 +168,14 @@ class Watching:
                 known = self._newest.get(sample.subject)
                 if known is None or known[0].at <= sample.at:
                     self._newest[sample.subject] = (sample, sample.at + fresh)
+
+    def recall(self, now: float) -> None:
+        """Let the profiler know again what was recorded of jobs that run since before this server."""
+        jobs = holding(self._loop)
+        with self._lock:
+            for job in jobs:
+                self._profiler.known(job.id, self._facts(job))
+            self._profiler.take(recalled(self.recorder, jobs, now))
 
     def look(self, now: float) -> None:
         """Tell the profiler what is known of the jobs, and take over what it recognises."""
