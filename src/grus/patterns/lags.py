@@ -25,6 +25,7 @@ SPACING = (
 )
 AROUND = 17  # Candidates on each side that make the surroundings: a third of the lag.
 SHALLOW = 0.02  # A notch less deep is none.
+DEEP = 0.12  # Where cycles are alike enough to be told, the difference at their period is smaller by 0.25.
 REFINED = np.linspace(0.96, 1.04, 49)
 REACH = 0.75  # Of the series: lags beyond leave too little to compare.
 ECHOES = 8  # Multiples of a period that are looked at to refine it; more would need less jitter.
@@ -89,7 +90,8 @@ class Lags:
     def refined(self, lags: list[float]) -> list[float]:
         """For each lag, the one near it at whose multiples the series is most like itself.
 
-        Those come first at whose multiples it is much more like itself than halfway between them.
+        Those come first at whose multiples it differs least, compared with halfway between them; those where
+        it differs as much are left out, as are most multiples of a period.
         """
         if not lags:
             return []
@@ -101,15 +103,22 @@ class Lags:
         )
         alike = np.sum(weights * np.interp(multiples * tried, np.arange(count), self.likeness), axis=0)
         best = np.argmax(alike, axis=1)
-        refined = [
-            float(row[place] + vertex(heights, int(place)) * (row[1] - row[0]))
-            for row, heights, place in zip(tried, alike, best, strict=True)
-        ]
-        rows = np.arange(len(lags))
-        halfway = np.interp((multiples[:, :, 0] - 0.5) * refined, np.arange(count), self.likeness)
-        contrast = alike[rows, best] - np.sum(weights[:, rows, best] * halfway, axis=0)
-        contrast /= np.sum(weights[:, rows, best], axis=0)
-        return [refined[row] for row in np.argsort(-contrast)]
+        bends = [vertex(heights, int(place)) for heights, place in zip(alike, best, strict=True)]
+        refined = tried[np.arange(len(lags)), best] * (1 + np.array(bends) * (REFINED[1] - REFINED[0]))
+        depth = self._depth(refined)
+        return [float(refined[place]) for place in np.argsort(-depth) if depth[place] > DEEP]
+
+    def _depth(self, lags: Floats) -> Floats:
+        """How much smaller the difference is at multiples of each lag than halfway, as a part of that."""
+        count = len(self.difference)
+        halves = np.arange(0.5, ECHOES + 1, 0.5)[:, None] * lags
+        there = halves < np.maximum(REACH * count, 1.6 * lags)
+        difference = np.where(there, np.interp(halves, np.arange(count), self.difference), 0.0)
+        whole, after = there[1::2], there[2::2]
+        at = np.sum(difference[1::2] * (whole & after), axis=0)
+        before = np.sum(difference[:-1:2] * (whole & after), axis=0)
+        beyond = np.sum(difference[2::2] * (whole & after), axis=0)
+        return np.asarray(1 - 2 * at / np.maximum(before + beyond, 1e-30))
 
 
 def vertex(values: Floats, peak: int) -> float:

@@ -26,9 +26,9 @@ SAMPLES = 4096  # At most so many are looked at together.
 FEW = 14  # With fewer samples nothing can be told.
 EXTREME = 0.01  # Part of the samples, at either end, that counts as extreme.
 SAME = 0.004  # Candidates this close are one.
-PROMISING = 9  # So many candidates are folded,
-LIKELY = 3  # and so many of them, those with most evidence, are judged in full.
-PARTS, TIMES = (5, 4, 3, 2), (2, 3)
+PROMISING = 6  # So many candidates are folded,
+LIKELY = 2  # and so many of them, those with most evidence, are judged in full.
+PARTS, TIMES = (3, 2), (2,)
 UNEQUAL = 0.2  # Of what repeats; a smaller difference between parts of a period makes them no less periods.
 ENOUGH = 11.0  # Evidence, above what the choice among more periods of more cycles gives by chance.
 ALIKE = 0.3  # Three quarters of the cycles are at least as like the others. Stray bursts are not.
@@ -36,6 +36,7 @@ APART = 0.3  # Cycles of which each second or third is more like are parts of a 
 NEARLY = 0.9  # Evidence for a part of the period; jitter takes a little of it.
 HINT = 4.0  # Evidence that parts of a period are different, if nothing else speaks for it.
 MATTERS = 0.5  # A slower rhythm is the one that is told if it swings at least this much of the faster one.
+ECHOING, ECHO = 6.5, 0.04  # So many times a faster rhythm, and how exactly, is that rhythm again.
 SURE = 6.0  # Evidence beyond enough that halves the doubt.
 
 
@@ -116,7 +117,7 @@ def margin(evidence: Evidence) -> float:
 def fundamental(period: float, evidence: Evidence, cycles: Cycles, count: int) -> tuple[float, Evidence]:
     """The period, or a part or multiple of it that is the true one.
 
-    A part, if its cycles agree about as well and nothing tells them apart. A multiple, if each second (third)
+    A part, if its cycles agree about as well and nothing tells them apart. A multiple, if each second
     cycle is surely another one: a pass over the data, say, and an evaluation.
     """
     for part in PARTS:
@@ -144,11 +145,21 @@ def told(looks: Iterable[Found | None]) -> Found | None:
     """Of rhythms at several scales, fastest first, the one to tell: the slowest that matters.
 
     An epoch is worth more than its steps. What the averaging to a coarser step leaves of a fast rhythm may
-    itself look like a slow one, but it hardly swings.
+    itself look like a slow one, but it hardly swings; and one that is the same, or a few times as long, is
+    nothing but the fast one, seen less well.
     """
-    found = [look for look in looks if look is not None]
+    found = list[Found]()
+    for each in looks:
+        if each is not None and not any(echoes(each, other) for other in found):
+            found.append(each)
     most = max((each.evidence.swing for each in found), default=0.0)
     return next((each for each in reversed(found) if each.evidence.swing >= MATTERS * most), None)
+
+
+def echoes(slow: Found, fast: Found) -> bool:
+    """Whether the slower rhythm is the faster one again."""
+    times = slow.rhythm.period / fast.rhythm.period
+    return times < ECHOING and abs(times / max(1, round(times)) - 1) < ECHO
 
 
 def tamed(values: Floats, known: NDArray[np.bool_]) -> Floats:
