@@ -348,9 +348,7 @@ def _changed(snapshot: Snapshot, job: Job, change: Change) -> Iterator[None]:
         snapshot.put(replace(job, spec=replace(job.spec, request=request, priority=priority)))
         undo.append(lambda: snapshot.put(job))
     for name in change.stop:
-        other = snapshot.entries[name].job
-        snapshot.put(replace(other, phase=Phase.STOPPED, seats=()))
-        undo.append(lambda other=other: snapshot.put(other))  # type: ignore[misc]  # the default binds it now
+        undo.append(_stopped(snapshot, snapshot.entries[name].job))
     if change.quota is not None or change.limit is not None:
         undo.append(lambda: snapshot.tree.set_capacity(snapshot.pool.capacity))
         if change.quota is not None:
@@ -366,6 +364,24 @@ def _changed(snapshot: Snapshot, job: Job, change: Change) -> Iterator[None]:
         for step in reversed(undo):
             step()
         snapshot.settled = None  # what was decided with the change says nothing about how it is without
+
+
+def _stopped(snapshot: Snapshot, job: Job) -> Callable[[], None]:
+    """Let it have ended; returns the way back, with what was learned of it, which goes with its end."""
+    outlook, tag = snapshot.outlooks.get(job.id), snapshot.tags.get(job.id)
+    footprint = snapshot.footprints.get(job.id)
+    snapshot.put(replace(job, phase=Phase.STOPPED, seats=()))
+
+    def back() -> None:
+        snapshot.put(job)
+        if outlook is not None:
+            snapshot.expect(job.id, outlook)
+        if tag is not None:
+            snapshot.note(job.id, tag)
+        if footprint is not None:
+            snapshot.gauge(job.id, footprint)
+
+    return back
 
 
 def _raise(node: QueueNode, what: str, to: tuple[QueueName, int]) -> Callable[[], None]:
