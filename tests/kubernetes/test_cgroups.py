@@ -47,6 +47,19 @@ def test_a_pod_is_found_and_measured(tmp_path: Path, make: object, place: str) -
     assert groups.use(UID) == Use(1.5, 1000)
 
 
+def test_disk_bytes_are_the_pods_own_where_the_kernel_counts_them(tmp_path: Path) -> None:
+    pod_v1(tmp_path / "v1", PLACES[0])
+    lines = "9999:0 Read 4096\n9999:0 Write 512\n9999:1 Read 1\n9999:1 Discard 7\nTotal 4616\n"
+    write(tmp_path / "v1" / "blkio" / PLACES[0], blkio__throttle__io_service_bytes_recursive=lines)
+    pod_v2(tmp_path / "v2", PLACES[0])
+    lines = "9999:0 rbytes=4096 wbytes=512 rios=1 wios=1 dbytes=0 dios=0\n9999:1 rbytes=1\n9999:2\n"
+    write(tmp_path / "v2" / PLACES[0], io__stat=lines)
+    for version in ("v1", "v2"):
+        use = Groups(tmp_path / version).use(UID)
+        assert use is not None
+        assert use.disk == (4097, 512)
+
+
 def test_a_pod_without_a_group_has_no_processes_and_no_use(tmp_path: Path) -> None:
     pod_v1(tmp_path, PLACES[0])
     groups = Groups(tmp_path)

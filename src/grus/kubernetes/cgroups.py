@@ -17,6 +17,8 @@ class Use:
     """Used so far by all processes that the pod ever had."""
     memory: int
     """Bytes, without caches that the kernel would drop first: what `kubectl top` calls memory."""
+    disk: tuple[int, int] | None = None
+    """Bytes read from and written to disks so far; None where the kernel does not count them for pods."""
 
 
 def candidates(root: Path, uid: str) -> Iterator[Path]:
@@ -52,6 +54,7 @@ class Groups:
         self._unified = (top / "cgroup.procs").exists()
         self._memory = top if self._unified else top / "memory"
         self._cpu = top if self._unified else top / "cpuacct"
+        self._disk = top if self._unified else top / "blkio"
         self._roots: list[Path] = []
         self._known: dict[str, Path] = {}
 
@@ -76,13 +79,16 @@ class Groups:
         stat = _table(self._memory / folder / "memory.stat")
         usage = int((self._memory / folder / "memory.usage_in_bytes").read_text())
         cpu = int((self._cpu / folder / "cpuacct.usage").read_text())
-        return Use(cpu / 1e9, max(0, usage - stat["total_inactive_file"]))
+        disk = _disk_v1(self._disk / folder / "blkio.throttle.io_service_bytes_recursive")
+        return Use(cpu / 1e9, max(0, usage - stat["total_inactive_file"]), disk)
 
     def _use_v2(self, folder: Path) -> Use:
         stat = _table(self._memory / folder / "memory.stat")
         usage = int((self._memory / folder / "memory.current").read_text())
         cpu = _table(self._cpu / folder / "cpu.stat")["usage_usec"]
-        return Use(cpu / 1e6, max(0, usage - stat["inactive_file"]))
+        return Use(
+            cpu / 1e6, max(0, usage - stat["inactive_file"]), _disk_v2(self._disk / folder / "io.stat")
+        )
 
     def _folder(self, uid: str) -> Path | None:
         """Relative to a hierarchy: the same in all of them."""
@@ -106,6 +112,35 @@ def _processes(folder: Path) -> Iterator[int]:
         except OSError:  # gone
             continue
         yield from map(int, text.split())
+
+
+def _disk_v1(file: Path) -> tuple[int, int] | None:
+    """Lines such as `8:0 Read 4096`."""
+    try:
+        lines = [line.split() for line in file.read_text().splitlines()]
+    except OSError:
+        return None
+    rows = [line for line in lines if len(line) == 3 and not _stacked(line[0])]
+    reads = sum(int(size) for _, kind, size in rows if kind == "Read")
+    return reads, sum(int(size) for _, kind, size in rows if kind == "Write")
+
+
+def _disk_v2(file: Path) -> tuple[int, int] | None:
+    """Lines such as `8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=0 dios=0`."""
+    try:
+        lines = [line.split() for line in file.read_text().splitlines()]
+    except OSError:
+        return None
+    rows = [dict(word.split("=") for word in line[1:]) for line in lines if line and not _stacked(line[0])]
+    return sum(int(row.get("rbytes", 0)) for row in rows), sum(int(row.get("wbytes", 0)) for row in rows)
+
+
+def _stacked(number: str) -> bool:
+    """Whether a disk is made of others (LVM, RAID), which are counted themselves."""
+    try:
+        return bool(os.listdir(f"/sys/dev/block/{number}/slaves"))
+    except OSError:
+        return False
 
 
 def _table(file: Path) -> dict[str, int]:

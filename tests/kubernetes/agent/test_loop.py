@@ -248,6 +248,19 @@ def test_use_is_told_on_the_agents_own_pod(node: Node, monkeypatch: pytest.Monke
     assert found["pods"] == {UID: [2.0, 5000, None, 5000]}
 
 
+@pytest.mark.parametrize(("host", "count"), [(False, [10, 20]), (True, [None, None])])
+def test_network_bytes_are_those_of_a_pods_own_network(
+    node: Node, monkeypatch: pytest.MonkeyPatch, host: bool, count: list[int | None]
+) -> None:
+    monkeypatch.setattr("grus.kubernetes.agent.measuring.SOON", 0.0)
+    monkeypatch.setattr("grus.kubernetes.agent.measuring.interfaces", lambda path: (10, 20))
+    node.prepared()
+    node.process(memory=5000)
+    node.change("ADDED", status=RUNNING, spec={"hostNetwork": host})
+    node.loop.round()
+    assert json.loads(node.notes.of(ME.uid)[USAGE])["io"] == {UID: [None, None, *count]}
+
+
 def test_who_uses_more_than_its_slice_is_told_once(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SOON", "WATCH", "EVERY"):
         monkeypatch.setattr(f"grus.kubernetes.agent.measuring.{name}", 0.0)

@@ -11,6 +11,8 @@ from grus.kubernetes.names import AGENT, ANSWERED, USAGE
 from grus.model.identifiers import WorkerId
 from grus.model.ports import Usage
 
+UNKNOWN = (None, None, None, None)
+
 
 @dataclass(frozen=True, slots=True)
 class Said:
@@ -18,6 +20,8 @@ class Said:
 
     at: float
     pods: Mapping[str, Any]
+    io: Mapping[str, Any]
+    """Bytes read from disks and written, received and sent, each as the agent knows it."""
 
 
 class Agents:
@@ -72,7 +76,7 @@ class Agents:
         """Of these workers, given by the uids of their pods."""
         with self._changed:
             found = [
-                usage(workers[uid], said.at, figures)
+                usage(workers[uid], said.at, figures, said.io.get(uid, UNKNOWN))
                 for said in self._said.values()
                 for uid, figures in said.pods.items()
                 if uid in workers
@@ -83,14 +87,15 @@ class Agents:
 def read(text: str) -> Said | None:
     try:
         found = json.loads(text)
-        return Said(float(found["at"]), dict(found["pods"]))
+        return Said(float(found["at"]), dict(found["pods"]), dict(found.get("io") or {}))
     except (ValueError, KeyError, TypeError):  # nothing yet, or an agent of another release
         return None
 
 
-def usage(worker: WorkerId, at: float, figures: Any) -> Usage | None:
+def usage(worker: WorkerId, at: float, figures: Any, io: Any = UNKNOWN) -> Usage | None:
     try:
         cpu, memory, share, gpu_memory = figures
+        disk_read, disk_write, network_in, network_out = (None if one is None else int(one) for one in io)
         return Usage(
             worker=worker,
             at=at,
@@ -98,6 +103,11 @@ def usage(worker: WorkerId, at: float, figures: Any) -> Usage | None:
             memory=int(memory),
             gpu_utilisation=None if share is None else float(share),
             gpu_memory=None if gpu_memory is None else int(gpu_memory),
+            disk_read=disk_read,
+            disk_write=disk_write,
+            network_in=network_in,
+            network_out=network_out,
+            network_at=None if network_in is None else at,
         )
     except (ValueError, TypeError):
         return None

@@ -12,6 +12,7 @@ from typing import Protocol
 from grus.kubernetes.agent.pods import Wanted
 from grus.kubernetes.cgroups import Groups, Use
 from grus.telemetry.source import Reading
+from grus.telemetry.traffic import interfaces
 
 EVERY = 10.0
 """Seconds between two measurements that are told."""
@@ -19,6 +20,7 @@ SOON = 1.0
 """The same after pods have come or gone."""
 WATCH = 2.0
 """Seconds between two looks at pods that have a cap."""
+UNKNOWN = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ class MeasuredGpus:
 class Measured:
     use: Use
     gpu: GpuUse | None
+    network: tuple[int, int] | None = None
+    """Bytes received and sent so far over the pod's own network; None where it has none of its own."""
 
 
 def told(at: float, measured: Mapping[str, Measured]) -> str:
@@ -100,7 +104,8 @@ def told(at: float, measured: Mapping[str, Measured]) -> str:
         ]
         for uid, one in measured.items()
     }
-    return json.dumps({"at": round(at, 3), "pods": pods}, separators=(",", ":"))
+    io = {uid: [*(one.use.disk or UNKNOWN), *(one.network or UNKNOWN)] for uid, one in measured.items()}
+    return json.dumps({"at": round(at, 3), "pods": pods, "io": io}, separators=(",", ":"))
 
 
 def excess(pod: Wanted, measured: Measured) -> str:
@@ -151,4 +156,13 @@ class Meter:
         use = self._groups.use(pod.uid)
         if use is None:
             return None
-        return Measured(use, self._gpus.use(pod, set(self._groups.processes(pod.uid)), use, now))
+        pids = self._groups.processes(pod.uid)
+        return Measured(use, self._gpus.use(pod, set(pids), use, now), _network(pod, pids))
+
+
+def _network(pod: Wanted, pids: Collection[int]) -> tuple[int, int] | None:
+    """All processes of a pod share its network."""
+    if pod.host_network:
+        return None
+    counts = (interfaces(f"/proc/{pid}/net/dev") for pid in pids)
+    return next((count for count in counts if count is not None), None)

@@ -49,6 +49,8 @@ class Wanted:
     """Whether none of its containers runs, nor ever will, by the word of the kubelet or of who deleted it."""
     shared: bool
     """Whether its containers share the pod's first process, which belongs to none of them."""
+    host_network: bool
+    """Whether it has the machine's network in place of one of its own."""
     gpus: bool
     """Whether the kubelet gives it any."""
     gpu_memory: int
@@ -76,6 +78,7 @@ def wanted(pod: Mapping[str, Any]) -> Wanted | None:
         running=any("running" in (one.get("state") or {}) for one in status.get("containerStatuses") or ()),
         ended=ended(metadata, status),
         shared=bool(spec.get("shareProcessNamespace")),
+        host_network=bool(spec.get("hostNetwork")),
         gpus=any(map(asks_for_gpus, spec.get("containers") or ())),
         gpu_memory=int(_number(notes.get(GPU_MEMORY)) or 0),
     )

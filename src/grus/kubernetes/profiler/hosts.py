@@ -6,16 +6,17 @@ Where GPUs are pretended, as in tests, a pod's CPU time stands for GPU time and 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from grus.kubernetes.cgroups import Groups
+from grus.kubernetes.cgroups import Groups, Use
 from grus.kubernetes.profiler.attribution import subject
 from grus.kubernetes.profiler.pods import GpuPod
 from grus.model.identifiers import DeviceId, NodeId
+from grus.telemetry.rates import rate
 from grus.telemetry.samples import Measure, Sample, Subject
 
 
 class _Before(NamedTuple):
     at: float
-    cpu_seconds: float
+    use: Use
 
 
 class Hosts:
@@ -43,11 +44,12 @@ class Hosts:
         if use is None:
             return []
         before = self._before.get(pod.uid)
-        self._before[pod.uid] = _Before(now, use.cpu_seconds)
+        self._before[pod.uid] = _Before(now, use)
         if before is None or now <= before.at:
             return []
-        cores = max(0.0, use.cpu_seconds - before.cpu_seconds) / (now - before.at)
-        values = {Measure.CPU: cores, Measure.HOST_MEMORY: float(use.memory)}
+        cores = max(0.0, use.cpu_seconds - before.use.cpu_seconds) / (now - before.at)
+        disk = _disk(before.use, use, now - before.at)
+        values = {Measure.CPU: cores, Measure.HOST_MEMORY: float(use.memory), **disk}
         if not self._pretend:
             return [Sample(subject(self._node, pod), now, values)]
         gpus = max(1, len(pod.devices))
@@ -60,3 +62,14 @@ class Hosts:
             for device in pod.devices
         ]
         return [Sample(subject(self._node, pod), now, values | pretended), *devices]
+
+
+def _disk(before: Use, now: Use, seconds: float) -> dict[Measure, float]:
+    """Bytes a second; absent where they are not counted."""
+    if before.disk is None or now.disk is None:
+        return {}
+    told = {
+        Measure.DISK_READ: rate(before.disk[0], now.disk[0], seconds),
+        Measure.DISK_WRITE: rate(before.disk[1], now.disk[1], seconds),
+    }
+    return {measure: value for measure, value in told.items() if value is not None}
