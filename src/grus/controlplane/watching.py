@@ -36,7 +36,7 @@ TELL = 1.0
 """Seconds between two looks at jobs, their reports, and what was recognised."""
 SLOWEST = 5.0
 """Seconds between two questions to a source at most, so that what is new is not old when it is heard."""
-REST = 4.0
+REST = 9.0
 """Times the CPU time of a round that its thread rests afterwards: telemetry never takes the machine."""
 STALE = 3.0
 """After so many times its source's interval (and never sooner than a few seconds) a sample is old."""

@@ -47,6 +47,33 @@ def test_a_killed_recorder_has_lost_what_the_last_seconds_brought_and_no_more(tm
     assert not tape.recorder.trouble
 
 
+def test_many_series_are_sealed_in_several_goes_and_a_restart_between_changes_nothing(tmp_path: Path) -> None:
+    tape = Tape(tmp_path / "telemetry.db")
+    subjects = [Subject(NodeId(f"n{i}")) for i in range(200)]
+
+    def tell(seconds: int) -> None:
+        for _ in range(seconds):
+            samples = [Sample(one, tape.now, {UTILISATION: i / 200}) for i, one in enumerate(subjects)]
+            tape.recorder.add(samples)
+            tape.now += 10
+
+    tell(72)  # a block, and as long as its samples may be late
+    tape.now += 10
+    tell(1)
+    again = Recorder(tape.path, clock=lambda: tape.now)  # as if the first one had been killed here
+    for recorder in (tape.recorder, again):
+        for i, one in enumerate(subjects):
+            assert recorder.read(one, UTILISATION, START, START + 600, 600.0).values[0] == pytest.approx(
+                i / 200
+            )
+    again.close()
+    tell(10)
+    for i, one in enumerate(subjects):
+        seconds = tape.recorder.read(one, UTILISATION, START, START + 600, 1.0).values
+        assert np.count_nonzero(~np.isnan(seconds)) == 60
+        assert np.nanmean(seconds) == pytest.approx(i / 200)
+
+
 def test_the_finer_the_shorter(tmp_path: Path) -> None:
     keep = Keep(seconds=HOUR, minutes=3 * HOUR, tens=DAY)
     tape = Tape(tmp_path / "telemetry.db", keep=keep)

@@ -11,7 +11,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +39,8 @@ MOST_WAITING = 200_000
 """Values that wait for the journal while the disk refuses them."""
 PAUSE = 30_000
 """Milliseconds until a disk that refused is asked again."""
+AT_ONCE = 64
+"""Blocks that are sealed in one go, unless a great many are due: whoever adds has to wait for it."""
 MOST_OPEN = 6
 """Blocks of a subject that are kept in memory while the disk refuses them."""
 TIDY = 86_400_000
@@ -142,8 +144,16 @@ class Recorder:
     def _write(self, now: int) -> None:
         """Bring the file up to date; whatever happens, what is in memory stays bounded."""
         until = (now - LATE) // self.base.span * self.base.span
+        due = [
+            (subject, number)
+            for subject, mine in self._open.items()
+            for number in mine
+            if (number + 1) * self.base.span <= until
+        ]
+        some = due[: max(AT_ONCE, len(due) // 10)]
+        sealed = until if len(some) == len(due) else self._sealed
         try:
-            self._file.guarded(lambda: self._write_all(until, now))
+            self._file.guarded(lambda: self._write_all(some, sealed, now))
         except Unwritable as error:
             self._tell(f"telemetry cannot be written: {error}")
             self._flushed += PAUSE
@@ -156,33 +166,34 @@ class Recorder:
             self._names.written()
             self._waiting.clear()
             self.trouble = self._lasting
-            self._sealed = max(self._sealed, until)
-            self._drop_open(self._sealed)
+            self._sealed = max(self._sealed, sealed)
+            self._let_go(some)
 
-    def _write_all(self, until: int, now: int) -> None:
+    def _write_all(self, some: Sequence[tuple[Subject, int]], sealed: int, now: int) -> None:
         with self._file.transaction():
             self._names.write(self._file)
             if self._waiting:
                 newest = max(entry.at for entry in self._waiting)
                 self._file.write_journal(newest, blocks.journalled(self._waiting))
-            if until > self._sealed:
-                self._seal(until)
+            for subject, number in some:
+                id_ = self._names.subjects[subject].id
+                sealing.seal(self._file, self.base, id_, number, self._open[subject][number])
+            if sealed > self._sealed:  # else a restart seals some again, which changes nothing
+                self._file.seal(sealed)
                 self._file.prune(now, self.keep)
             if now - self._tidied >= TIDY:
                 self._tidied = now
                 self._names.forget(set(self._file.drop_subjects()), set(self._open))
                 self._names.write_all_again()
 
-    def _seal(self, until: int) -> None:
-        for subject, mine in self._open.items():
-            for number in sorted(mine):
-                if (number + 1) * self.base.span <= until:
-                    id_ = self._names.subjects[subject].id
-                    sealing.seal(self._file, self.base, id_, number, mine[number])
-        self._file.seal(until)
+    def _let_go(self, sealed: Iterable[tuple[Subject, int]]) -> None:
+        for subject, number in sealed:
+            del self._open[subject][number]
+            if not self._open[subject]:
+                del self._open[subject]
 
     def _drop_open(self, until: int) -> None:
-        """Let go of open blocks before that."""
+        """Let go of open blocks before that, though they are on no disk."""
         oldest = until // self.base.span
         for subject in [subject for subject, mine in self._open.items() if min(mine) < oldest]:
             left = {number: block for number, block in self._open[subject].items() if number >= oldest}
