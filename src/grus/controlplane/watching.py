@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from grus.api import reports
 from grus.api.reports import Report
@@ -50,6 +50,24 @@ Work = Callable[[float], None]
 Key = TypeVar("Key", Subject, JobId)
 
 
+class Recogniser(Protocol):
+    """What `Profiler` is asked and told; whoever else knows what runs may stand in for it."""
+
+    def take(self, batch: Batch) -> None: ...
+
+    def hear(
+        self, job: JobId, figures: Mapping[str, float], at: float, worker: WorkerId | None = None
+    ) -> None: ...
+
+    def known(self, job: JobId, facts: Known) -> None: ...
+
+    def forget(self, job: JobId) -> None: ...
+
+    def tags(self, now: float) -> Mapping[Subject, Tag]: ...
+
+    def jobs(self, now: float) -> Mapping[JobId, Tag]: ...
+
+
 class Recognised(NamedTuple):
     """What was recognised of what runs, at one moment."""
 
@@ -80,7 +98,7 @@ class Watching:
         recorder: Recorder,
         sources: Sequence[Source] = (),
         *,
-        profiler: Profiler | None = None,
+        profiler: Recogniser | None = None,
         facts: Facts = facts,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -88,7 +106,7 @@ class Watching:
         self._loop = loop
         self.recorder = recorder
         self._sources = tuple(sources)
-        self._profiler = profiler or Profiler()
+        self._profiler: Recogniser = profiler or Profiler()
         self._facts = facts
         self._clock = clock
         self._lock = threading.Lock()

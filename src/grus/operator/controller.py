@@ -149,7 +149,15 @@ class Controller:
         )
         self._stack.callback(self.loop.close)
         self.loop.start()
-        learning = Learning(self.store, self.engine, self.loop, profiles, own_engine.tags, clock=self._clock)
+        learning = Learning(
+            self.store,
+            self.engine,
+            self.loop,
+            profiles,
+            own_engine.tags,
+            file=options.state / "telemetry.db",
+            clock=self._clock,
+        )
         self._stack.callback(learning.close)
         learning.start()
         forecaster = Forecaster(self.store, self.loop) if options.forecasts else None
@@ -164,6 +172,7 @@ class Controller:
             settings=settings,
             clock=self._clock,
             forecaster=forecaster,
+            watching=learning.watching,
             insight=insight,
         )
         self._stack.callback(self.services.close)

@@ -1,29 +1,56 @@
-"""What jobs of a cluster show: asked of their nodes' agents now and then, kept under their fingerprints.
+"""What jobs of a cluster show: asked of their nodes' agents now and then, recorded, kept under fingerprints.
 
-Nodes sample and recognise by themselves; here their figures are only added up, and their tags of jobs are
-kept where people ask for them. A thread of its own, in nobody's way.
+Nodes sample and recognise by themselves; here their figures are only recorded and added up, and their tags of
+jobs are kept where people ask for them. On threads of their own, in nobody's way.
 """
 
-import logging
-import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from grus.controlplane.loop import ControlLoop
 from grus.controlplane.own_samples import OwnSamples
 from grus.controlplane.profiles import Profiles
 from grus.controlplane.profiling import Profiling
-from grus.controlplane.tag_keeping import TagKeeper, by_key, keys_of
-from grus.controlplane.watching import Recognised, holding
-from grus.model.identifiers import JobId
+from grus.controlplane.tag_keeping import TagKeeper
+from grus.controlplane.watching import Watching, holding
+from grus.model.identifiers import JobId, WorkerId
 from grus.model.ports import Engine, Store
 from grus.model.tags import Tag
-
-log = logging.getLogger(__name__)
+from grus.telemetry.profiler import Known
+from grus.telemetry.recorder import Recorder
+from grus.telemetry.samples import Batch, Subject
 
 EVERY = 5.0
-"""Seconds between two looks."""
+"""Seconds between two looks: as often as agents tell."""
 
 Tags = Callable[[float], Mapping[JobId, Tag]]
+
+
+class FromNodes:
+    """What was recognised elsewhere, where the samples are: nothing is recognised here a second time."""
+
+    def __init__(self, tags: Tags) -> None:
+        self._tags = tags
+
+    def take(self, batch: Batch) -> None:
+        """Its node has seen it."""
+
+    def hear(
+        self, job: JobId, figures: Mapping[str, float], at: float, worker: WorkerId | None = None
+    ) -> None:
+        """Its node has heard it."""
+
+    def known(self, job: JobId, facts: Known) -> None:
+        """Its node knows what it needs."""
+
+    def forget(self, job: JobId) -> None:
+        """Its node takes the tag away."""
+
+    def tags(self, now: float) -> Mapping[Subject, Tag]:  # noqa: ARG002 - those of GPUs stay on their nodes
+        return {}
+
+    def jobs(self, now: float) -> Mapping[JobId, Tag]:
+        return self._tags(now)
 
 
 class Learning:
@@ -37,14 +64,12 @@ class Learning:
         profiles: Profiles,
         tags: Tags,
         *,
+        file: Path,
         clock: Callable[[], float],
     ) -> None:
         self.keeper = TagKeeper(store)
-        self._loop = loop
-        self._tags = tags
-        self._clock = clock
         self._samples = OwnSamples(engine, lambda: holding(loop), shortest=EVERY)
-        self._profiling = Profiling(
+        self.profiling = Profiling(
             store,
             profiles,
             jobs=lambda: holding(loop),
@@ -52,31 +77,24 @@ class Learning:
             containers=True,
             clock=clock,
         )
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="learning", daemon=True)
+        recorder = Recorder(file, clock=clock)
+        self.watching = Watching(
+            engine, loop, recorder, [self._samples], profiler=FromNodes(tags), clock=clock
+        )
+        self.profiling.watch(self.watching)
+        self.keeper.watch(self.watching, lambda: holding(loop))
 
     def start(self) -> None:
-        self._profiling.start()
-        self._thread.start()
+        self.profiling.start()
+        self.watching.start()
 
     def close(self) -> None:
         """Idempotent."""
-        self._closing.set()
-        if self._thread.is_alive():
-            self._thread.join()
-        self._profiling.close()
+        self.watching.close()
+        self.watching.recorder.close()
+        self.profiling.close()
 
     def look(self, now: float) -> None:
         """Take in what was measured and recognised since the last look."""
-        seen = Recognised({}, self._tags(now))
-        newest = {sample.subject: sample for sample in self._samples.sample(now).samples}
-        self._profiling.look(seen, newest)
-        self.keeper.keep(by_key(seen), keys_of(holding(self._loop)), now)
-
-    def _run(self) -> None:
-        while not self._closing.wait(EVERY):
-            try:
-                self.look(self._clock())
-            except Exception:
-                # The edge of a thread: a node that does not answer now may answer the next time.
-                log.exception("what jobs show could not be read; tried again")
+        self.watching.take(self._samples.sample(now), EVERY)
+        self.watching.look(now)
