@@ -79,7 +79,7 @@ def test_notify_tells_once_and_does_nothing() -> None:
     assert plane.phase(job) is Phase.RUNNING
 
 
-def test_who_uses_his_gpus_after_the_warning_is_not_paused_and_told_so() -> None:
+def test_a_job_at_work_again_after_the_warning_is_not_paused_and_told_so() -> None:
     plane, job = a_plane(PAUSE)
     pass_time(plane, job, NOTHING, 400.0)
     assert len(said(plane, job, "idle")) == 1
@@ -161,7 +161,7 @@ def test_a_hung_job_is_told_so_with_a_reason_and_never_ended() -> None:
     assert len(said(plane, job, "hung")) == 2
 
 
-def test_an_owner_who_is_never_preempted_may_be_paused_by_his_own_policy() -> None:
+def test_what_is_never_preempted_may_be_paused_by_its_own_policy() -> None:
     plane = Plane(a_queue("A", quota=4))
     job = plane.submit("dev", queue="A", type="dev", idle=PAUSE)
     plane.after(2.0)
