@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from grus.model.identifiers import JobId, WorkerId
@@ -198,6 +199,22 @@ def test_a_job_that_spins_without_a_step_is_hung_within_two_minutes(watched: Wat
     watched.known("g0")
     watched.go(900, gpu(), busy=course((0, 0.97), (100, 1.0)), steps=counted(1.0, until=100))
     assert hung_after(watched, 1100.0) <= 120.0
+
+
+def test_a_job_that_had_a_rhythm_and_spins_without_a_step_is_hung_within_two_minutes(
+    watched: Watched,
+) -> None:
+    watched.known("g0")
+    rng = np.random.default_rng(11)
+    busy = course((0, epochs(5.0)), (200, lambda _: float(rng.uniform(0.4, 0.9))))
+    watched.go(600, gpu(), busy=busy, steps=counted(1.0, until=200))
+    assert hung_after(watched, 1200.0) <= 120.0
+
+
+def test_a_job_that_stops_to_report_while_its_rhythm_goes_on_does_not_hang(watched: Watched) -> None:
+    watched.known("g0")
+    watched.go(600, gpu(), busy=epochs(8.0), steps=counted(1.0, until=100))
+    assert all(tag.hung_since is None for _, tag in watched.told)
 
 
 def test_a_job_that_never_reports_but_loses_its_rhythm_is_hung(watched: Watched) -> None:

@@ -101,11 +101,19 @@ class Dossier:
         """Those of the worker that got on last; if even that one stands still, all do."""
         return max(self._steps.values(), key=lambda one: one.advanced_at or 0.0, default=Steps())
 
-    def tag(self, views: Sequence[View], now: float) -> Tag:
-        """What is recognised now, out of what its GPUs and workers look like."""
+    def suspect_since(self, now: float) -> float | None:
+        """Since when its steps rest, if that is long: then it matters whether its rhythm goes on."""
+        steps = self.steps
+        return steps.advanced_at if steps.advanced_at is not None and not steps.advances(now) else None
+
+    def tag(self, views: Sequence[View], now: float, *, beating: bool = True) -> Tag:
+        """What is recognised now, out of what its GPUs and workers look like.
+
+        `beating`: whether the rhythm that they have goes on since its steps rest.
+        """
         together = merged(views)
         steps, look = self.steps, together.traits
-        self._hang = self._hanging(together, now)
+        self._hang = self._hanging(together, beating, now)
         # Only what has trained can hang.
         stepping = steps.advances(now) or self._hang is not None
         found = judge(
@@ -131,7 +139,7 @@ class Dossier:
             note=self._note(found),
         )
 
-    def _hanging(self, view: View, now: float) -> Hang | None:
+    def _hanging(self, view: View, beating: bool, now: float) -> Hang | None:
         steps, look = self.steps, view.traits
         had = look.rhythm or view.had
         seen = Evidence(
@@ -140,7 +148,7 @@ class Dossier:
             flat_for=view.flat_for,
             power_low=view.power_low,
             period=had.period if had is not None else self.facts.period,
-            beating=look.rhythm is not None and not view.flat_for and not self._stopped(look),
+            beating=beating and look.rhythm is not None,
             writing=(view.writes or 0.0) >= stages.WRITING,
             interactive=self.facts.type is JobType.DEV,
         )
@@ -158,11 +166,6 @@ class Dossier:
         if advanced is not None:
             return True
         return view.traits.quiet_for > 0 or view.steady
-
-    @staticmethod
-    def _stopped(look: Traits) -> bool:
-        """Whether nothing has happened for longer than the rhythm allows."""
-        return look.rhythm is not None and look.quiet_for > 2 * look.rhythm.period
 
     def _stage(self, found: Judgement, view: View, now: float) -> Stage:
         if found.kind not in TRAINING:

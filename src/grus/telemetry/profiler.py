@@ -119,13 +119,12 @@ class Profiler:
         views = {
             one: track.view(now, refresh) for one, track in self._tracks.items() if now < track.silent_after
         }
-        own: dict[JobId, list[View]] = {}
+        own: dict[JobId, dict[Subject, View]] = {}
         for subject, view in views.items():
             if len(jobs := _jobs_of(subject, holders)) == 1:
-                own.setdefault(jobs[0], []).append(view)
+                own.setdefault(jobs[0], {})[subject] = view
         of_jobs = {
-            job: self._settle(job, dossier.tag(own.get(job, ()), now), now)
-            for job, dossier in self._jobs.items()
+            job: self._settle(job, self._of_job(job, own.get(job, {}), now), now) for job in self._jobs
         }
         told: dict[Subject, Tag] = {}
         for subject, view in views.items():
@@ -136,6 +135,16 @@ class Profiler:
                 self._told.pop(subject, None)
         self._looked = (now, told, of_jobs)
         return told, of_jobs
+
+    def _of_job(self, job: JobId, views: Mapping[Subject, View], now: float) -> Tag:
+        dossier = self._jobs[job]
+        since = dossier.suspect_since(now)
+        beating = since is None or any(
+            self._tracks[subject].beats_since(since, view.traits.rhythm.period)
+            for subject, view in views.items()
+            if view.traits.rhythm is not None
+        )
+        return dossier.tag(list(views.values()), now, beating=beating)
 
     def _of_subject(
         self, subject: Subject, view: View, jobs: list[JobId], of_jobs: Mapping[JobId, Tag], now: float

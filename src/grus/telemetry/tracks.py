@@ -1,5 +1,6 @@
 """What is kept of one subject (a GPU, or a worker's processes), and what it looks like at one moment."""
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from grus.patterns import hangs, stages
 from grus.patterns.activity import Activity
 from grus.patterns.kinds import SURE, Traits, traits
 from grus.patterns.online import Beat
-from grus.patterns.periods import Rhythm
+from grus.patterns.periods import Rhythm, rhythm
 from grus.patterns.windows import Window
 from grus.telemetry.samples import Measure, Sample
 
@@ -21,8 +22,14 @@ FINE = 300
 COARSE = 720
 """… and bins of ten seconds: two hours, for long periods."""
 WIDE = 10.0
+RAW = 600
+"""Samples of activity that are kept as they come."""
+AGAIN_AFTER = 5.0
+"""Seconds until a rhythm that is in doubt is looked for again."""
+SHORT = 6.0
+"""Seconds of a period below which samples are looked at as they came, …"""
 LONG = 45.0
-"""Seconds of a period from which the coarse bins are looked at."""
+"""… and from which the coarse bins are."""
 WORK = (Measure.UTILISATION, Measure.ACTIVE, Measure.MEMORY_TIME, Measure.CPU)
 """What activity is read off, best first."""
 RHYTHMS = (Measure.UTILISATION, Measure.POWER, Measure.MEMORY_TIME, Measure.ACTIVE, Measure.MEMORY)
@@ -78,6 +85,9 @@ class Track:
         self._rhythm: tuple[Measure, Rhythm, float] | None = None
         """The one in use, where it shows, and when it was last confirmed."""
         self._had: Rhythm | None = None
+        self._raw: deque[tuple[float, float]] = deque(maxlen=RAW)
+        """The last activity as it came, for periods that bins of a second are too wide for."""
+        self._beats_on: tuple[float, bool] | None = None
         self._viewed: tuple[float, View] | None = None
 
     def take(self, sample: Sample) -> None:
@@ -108,6 +118,7 @@ class Track:
     def _add(self, measure: Measure, at: float, value: float) -> None:
         if measure is self._work:
             self.activity.add(at, value)
+            self._raw.append((at, value))
         if measure in RHYTHMS or measure is self._work:
             self._beats.setdefault(measure, Beat()).add(at, value)
         if measure in {self._work, Measure.MEMORY, Measure.POWER, Measure.DISK_WRITE}:
@@ -123,7 +134,7 @@ class Track:
         """When nobody can say any more what it does, unless a sample comes."""
         return self.at + max(SHORTEST_SILENCE, SILENCE * self.activity.gap)
 
-    def rhythm(self, now: float) -> tuple[Measure, Rhythm] | None:
+    def _clearest(self, now: float) -> tuple[Measure, Rhythm] | None:
         """The clearest rhythm. It stays with its measure while that is about as clear as any."""
         found = {
             measure: beat
@@ -142,6 +153,26 @@ class Track:
             self._rhythm = kept = None
         return None if kept is None else kept[:2]
 
+    def beats_since(self, since: float, period: float) -> bool:
+        """Whether the rhythm of that period has gone on since then; looked at anew every few seconds.
+
+        A `Beat` looks far back and forgets a rhythm slowly; this looks at nothing older.
+        """
+        if self._beats_on is None or self.at - self._beats_on[0] >= AGAIN_AFTER:
+            self._beats_on = (self.at, self._goes_on(since, period))
+        return self._beats_on[1]
+
+    def _goes_on(self, since: float, period: float) -> bool:
+        if period < SHORT:
+            samples = np.array([sample for sample in self._raw if sample[0] > since]).reshape(-1, 2)
+            step, values = max(self.activity.gap, 1e-3), samples[:, 1]
+        else:
+            step, windows = (WIDE, self._wide) if period >= LONG else (1.0, self._windows)
+            values = self._values(self._work, windows)
+            values = values[len(values) - min(len(values), int((self.at - since) / step)) :]
+        found = rhythm(values, step)
+        return found is not None and found.confidence >= SURE and 0.4 < found.period / period < 2.5
+
     def view(self, now: float, refresh: float = 0.0) -> View:
         """What it looks like; that of `refresh` seconds ago is good enough."""
         if self._viewed is None or not now - refresh < self._viewed[0] <= now:
@@ -149,8 +180,8 @@ class Track:
         return self._viewed[1]
 
     def _view(self, now: float) -> View:
-        beat = self.rhythm(now)
-        measure, rhythm = beat if beat is not None else (None, None)
+        beat = self._clearest(now)
+        measure, clearest = beat if beat is not None else (None, None)
         values = self._values(self._work, self._windows)
         memory = self._values(Measure.MEMORY, self._windows)
         long = self._had is not None and self._had.period >= LONG
@@ -159,7 +190,7 @@ class Track:
         known = values[np.isfinite(values)]
         return View(
             device=self._device,
-            traits=traits(self.activity, values, memory, rhythm, _word(measure)),
+            traits=traits(self.activity, values, memory, clearest, _word(measure)),
             utilisation=float(known.mean()) if len(known) and self._work is not Measure.CPU else None,
             peak_memory=int(self.peak_memory) or None,
             flat_for=flat,
