@@ -230,7 +230,7 @@ class FakeClient:
 
     def put_queue(self, name: str, queue: QueueIn) -> QueueOut:
         self._ask("put_queue", name)
-        wanted = queue.model_dump(exclude={"quota", "max_runtime"})
+        wanted = queue.model_dump(exclude={"quota", "max_runtime"}, by_alias=True)
         quota = queue.quota if isinstance(queue.quota, int | float) else sum(queue.quota.values())
         made = QueueOut(name=name, quota=quota, **wanted)
         self.queue_list.append(made)

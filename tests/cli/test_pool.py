@@ -41,6 +41,20 @@ def test_queue_set_removes_a_limit_by_none(grus: Grus, client: FakeClient) -> No
     assert json.loads(grus("queue", "set", "vision", "--limit", "none", "-o", "json").stdout)["limit"] is None
 
 
+def test_a_queues_idle_policy_is_written_with_equals_and_removed_by_none(
+    grus: Grus, client: FakeClient
+) -> None:
+    words = "queue set vision --quota 4 --idle below=5%,for=45m,action=pause -o json"
+    asked = {"below": "5%", "for": "45m", "action": "pause"}
+    assert json.loads(grus(*words.split()).stdout)["idle"] == asked
+    client.queue_list = [QueueOut(name="vision", quota=4, idle=asked)]
+    assert json.loads(grus("queue", "set", "vision", "--weight", "3", "-o", "json").stdout)["idle"] == asked
+    client.queue_list = [QueueOut(name="vision", quota=4, idle=asked)]
+    assert json.loads(grus("queue", "set", "vision", "--idle", "none", "-o", "json").stdout)["idle"] is None
+    assert grus("queue", "set", "vision", "--idle", "soon").exit_code == 2
+    assert grus("queue", "set", "vision", "--idle", "for=soon").exit_code == 2
+
+
 def test_a_quota_by_type_is_written_with_equals(grus: Grus) -> None:
     assert (
         json.loads(grus("queue", "set", "v", "--quota", "A100=4,any=8", "-o", "json").stdout)["quota"] == 12

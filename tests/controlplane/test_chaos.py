@@ -1,7 +1,8 @@
 """A seeded storm over the whole control plane in virtual time, then a calm in which everything must finish.
 
 In the storm jobs come, workers fail, are lost or finish, people change their minds, messages are lost and
-repeated, graces run out, and control planes die. After every step the invariants are checked by `Plane`.
+repeated, graces run out, and control planes die; some jobs are seen to train, to idle or to hang. After every
+step the invariants are checked by `Plane`.
 """
 
 import random
@@ -10,8 +11,9 @@ from collections.abc import Callable
 import pytest
 
 from grus.model.errors import Conflict
-from grus.model.jobs import TERMINAL, Phase
+from grus.model.jobs import TERMINAL, Idle, Phase
 from grus.model.resources import Range
+from grus.model.tags import Kind, Tag
 from tests.controlplane.plane import ANN, Plane
 from tests.scheduling.builders import a_queue, a_role
 
@@ -40,6 +42,8 @@ class Storm:
     def blow(self) -> None:
         for _ in range(STEPS):
             self.chance.choice(self.deeds)()
+            if self.chance.random() < 0.2:
+                self.somebody_is_recognised()
             if self.chance.random() < 0.8:
                 self.plane.settle()
 
@@ -56,6 +60,8 @@ class Storm:
             extra["after"] = [self.chance.choice(known).id]
         if self.chance.random() < 0.1:
             extra["max_runtime"] = 40.0
+        if self.chance.random() < 0.2:
+            extra["idle"] = Idle(seconds=20.0, action=self.chance.choice(["pause", "notify"]))
         self.plane.submit("job", ANN, queue=queue, gpus=gpus, retries=retries, **extra)
 
     def a_worker_ends(self) -> None:
@@ -96,6 +102,24 @@ class Storm:
         engine.cannot_start = {"worker.1"} if self.chance.random() < 0.1 else set()
         engine.up()
 
+    def somebody_is_recognised(self) -> None:
+        """A job has a rhythm, idles or hangs, or nobody vouches for anything any more."""
+        holding = [job for job in self.plane.store.jobs() if job.seats]
+        if not holding or self.chance.random() < 0.1:
+            self.plane.tags = {}
+            return
+        now, period = self.plane.now, self.chance.choice([None, 8.0, 50.0, 200.0])
+        tag = Tag(
+            kind=self.chance.choice([Kind.TRAINING, Kind.TRAINING, Kind.IDLE]),
+            at=now,
+            expires=now + self.chance.choice([30.0, 600.0]),
+            period=period,
+            boundary=None if period is None else now - self.chance.random() * period,
+            hung_since=now if self.chance.random() < 0.1 else None,
+        )
+        self.plane.tags = {**self.plane.tags, self.chance.choice(holding).id: tag}
+        self.plane.engine.advance(6.0)  # the loop looks at its nodes
+
     def news_is_repeated(self) -> None:
         self.plane.engine.repeat("")
 
@@ -108,6 +132,7 @@ class Storm:
     def calm(self) -> None:
         """No more faults: every job must come to an end, and nothing be left."""
         engine = self.plane.engine
+        self.plane.tags = {}
         engine.obedient = engine.up_at_once = True
         engine.cannot_start = set()
         for _ in range(400):

@@ -8,7 +8,7 @@ from tests.controlplane.test_chaos import Storm
 
 @pytest.mark.parametrize("seed", range(100, 112))
 def test_whatever_happens_to_a_control_plane_its_decisions_are_made_again(seed: int) -> None:
-    """Faults, wishes, back-offs, gangs of several roles, slices, dependencies, control planes that die."""
+    """Faults, wishes, tags, back-offs, gangs of roles, slices, dependencies, control planes that die."""
     record: list[bytes] = []
     storm = Storm(seed, record)
     storm.blow()

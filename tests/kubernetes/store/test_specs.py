@@ -6,6 +6,7 @@ import pytest
 
 from grus.api.wire import JobIn, read, to_spec
 from grus.model.identifiers import QueueName, UserName
+from grus.model.jobs import Idle
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU
 from grus.store.kubernetes.queues import form, queue_of
@@ -72,6 +73,7 @@ QUEUES = [
         members=(UserName("ada"),),
         max_priority=50,
         max_runtime=90.5,
+        idle=Idle(below=0.05, seconds=90.5, action="pause"),
         oversubscribe=True,
     ),
 ]
