@@ -65,6 +65,21 @@ def test_a_single_report_teaches_nothing() -> None:
     assert Pupil(Learning()).run(2, reports=1).outlook is None
 
 
+def test_what_it_does_beside_another_on_its_gpu_teaches_nothing_of_its_speed() -> None:
+    learning = Learning(profiles := Profiles())
+    alone = running("job", 1, gpus="1")
+    alone = replace(alone, spec=replace(alone.spec, request=replace(alone.spec.request, shares=True)))
+    beside = replace(alone, seats=tuple(replace(seat, share=GPU // 2) for seat in alone.seats))
+    at = step = 0.0
+    for job, speed in ((alone, 2.0), (beside, 1.0), (alone, 2.0)):
+        for _ in range(4):
+            at, step = at + 10.0, step + 10.0 * speed
+            learning.hear(job, a_line(at, step=step), at)
+    known = profiles.of(alone)
+    assert known is not None
+    assert [speed.step for speed in known.speeds] == pytest.approx([0.5])
+
+
 def test_noise_of_a_few_percent_is_no_news() -> None:
     pupil = Pupil(Learning()).run(2)
     pupil.outlook = None

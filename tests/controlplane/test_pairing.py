@@ -132,3 +132,14 @@ def test_a_job_of_the_same_fingerprint_may_be_let_in_at_once(shares: bool) -> No
     bench.do(lambda: bench.services.stop(ANN, bench.named("guest")))
     again = bench.submit("guest", shares=shares, run=("train", "a"))
     assert (bench.job(again).guest_of is not None) is shares
+
+
+def test_a_pair_outlives_the_control_plane_that_made_it() -> None:
+    bench = a_pair().work(4, host=5.0)
+    bench.restart()
+    bench.settle().after(LOOK)
+    assert bench.shares() == {"host": 0.5, "guest": 0.5}
+    assert bench.job(bench.named("host")).attempt == 1
+    bench.engine.finish(f"{bench.named('guest')}.")
+    bench.settle()
+    assert bench.shares() == {"host": 1.0}

@@ -70,6 +70,8 @@ class JobOut(Out):
     """Workers that were lost and replaced while the others went on."""
     gpus: float | int = 0
     """GPUs held now."""
+    guest_of: str | None = None
+    """The job on whose GPU it was let in, while it shares that."""
     request: str = ""
     """What was asked for: 2..8, 0.5, A100:4."""
     size: str | None = None
@@ -204,6 +206,7 @@ def job_out(job: Job, eta: EtaOut | None = None, tag: TagOut | None = None) -> J
         team=job.team if job.seats else 0,
         lost=job.lost,
         gpus=gpu_number(job.held),
+        guest_of=job.guest_of if job.seats else None,
         request=request_text(spec.request) if job.size is None else str(job.size),
         size=None if job.size is None else str(job.size),
         priority=spec.priority,

@@ -111,10 +111,14 @@ class Learning:
         """Take in a report of a running job; what the scheduler should now expect of it, if that is new."""
         if not teaches(job.spec):
             return None
+        if _shared(job):
+            if job.id in self._pupils:
+                self._pupils[job.id].look = None  # the next speed is read when it is alone again
+            return None
         said = reports.read(line)
         figures = dict(said.figures)
         step = figures.get("step")
-        if step is None or said.at is None or job.phase is not Phase.RUNNING or _shared(job):
+        if step is None or said.at is None or job.phase is not Phase.RUNNING:
             return None
         pupil = self._pupils.setdefault(job.id, _Pupil())
         pupil.cost = Cost(_seconds(figures.get("stall")), _seconds(job.boot)).over(pupil.cost)
