@@ -17,6 +17,7 @@ from grus.api import reports
 from grus.api.reports import Report
 from grus.controlplane.launching import members
 from grus.controlplane.loop import ControlLoop
+from grus.controlplane.newest import Newest
 from grus.controlplane.recalling import recalled
 from grus.model.identifiers import JobId, WorkerId
 from grus.model.jobs import Job, Phase
@@ -38,10 +39,6 @@ SLOWEST = 5.0
 """Seconds between two questions to a source at most, so that what is new is not old when it is heard."""
 REST = 9.0
 """Times the CPU time of a round that its thread rests afterwards: telemetry never takes the machine."""
-STALE = 3.0
-"""After so many times its source's interval (and never sooner than a few seconds) a sample is old."""
-SHORTEST_STALE = 15.0
-
 MOST_NAMED = 5
 """Lost things that are named one by one."""
 
@@ -111,8 +108,7 @@ class Watching:
         self._clock = clock
         self._lock = threading.Lock()
         self._jobs: frozenset[JobId] = frozenset()
-        self._newest: dict[Subject, tuple[Sample, float]] = {}
-        """With the moment after which it is old."""
+        self._newest = Newest()
         self._lost: dict[int, tuple[Lost, ...]] = {}
         self._faults: dict[Subject, Fault] = {}
         self._recognised = Recognised()
@@ -179,13 +175,9 @@ class Watching:
     def take(self, batch: Batch, every: float = 1.0) -> None:
         """Take in what a source, which has something new `every` so many seconds, has told."""
         self.recorder.add(batch.samples)
-        fresh = max(SHORTEST_STALE, STALE * every)
         with self._lock:
             self._profiler.take(batch)
-            for sample in batch.samples:
-                known = self._newest.get(sample.subject)
-                if known is None or known[0].at <= sample.at:
-                    self._newest[sample.subject] = (sample, sample.at + fresh)
+            self._newest.take(batch.samples, every)
 
     def recall(self, now: float) -> None:
         """Let the profiler know again what was recorded of jobs that run since before this server."""
@@ -209,7 +201,7 @@ class Watching:
                 self._profiler.forget(gone)
             self._jobs = ids
             self._recognised = Recognised(self._profiler.tags(now), self._profiler.jobs(now))
-            self._newest = {subject: kept for subject, kept in self._newest.items() if now < kept[1]}
+            self._newest.tidy(now)
         for listener in self._listeners:
             listener(self._recognised, now)
 
@@ -264,9 +256,9 @@ class Watching:
         return _live(self._recognised.jobs, now)
 
     def newest(self, now: float) -> dict[Subject, Sample]:
-        """The last sample of each subject; none that is too old to be called current."""
+        """What each subject shows, as means of a second; nothing that is too old to be called current."""
         with self._lock:
-            return {subject: sample for subject, (sample, old) in self._newest.items() if now < old}
+            return self._newest.at(now)
 
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know: what is not measured any more, and what is not recorded."""
