@@ -40,16 +40,22 @@ def test_within_short_periods_stages_are_not_told() -> None:
 def test_two_levels_are_seen_and_the_frequent_one_comes_first() -> None:
     rng = np.random.default_rng(7)
     values = np.where(np.arange(240) % 60 < 45, 0.9, 0.5) + rng.normal(0, 0.02, 240)
-    found = levels(values)
+    found = levels(values, 60.0)
     assert found is not None
     assert found == pytest.approx((0.9, 0.5), abs=0.02)
 
 
 def test_one_level_with_noise_is_one() -> None:
     rng = np.random.default_rng(7)
-    assert levels(rng.normal(0.8, 0.05, 240)) is None
-    assert levels(rng.uniform(0.3, 0.9, 240)) is None
-    assert levels(np.full(240, 0.9)) is None
+    assert levels(rng.normal(0.8, 0.05, 240), 60.0) is None
+    assert levels(rng.uniform(0.3, 0.9, 240), 60.0) is None
+    assert levels(np.full(240, 0.9), 60.0) is None
+
+
+def test_short_dips_are_no_stage_of_their_own() -> None:
+    values = np.where(np.arange(240) % 10 < 8, 0.9, 0.5)
+    assert levels(values, 60.0) is None
+    assert levels(np.where(np.arange(240) % 60 < 57, 0.9, 0.5), 60.0) is None
 
 
 def test_usual_activity_is_that_of_busy_moments() -> None:

@@ -24,6 +24,8 @@ APART = 4.0
 """How far two levels of activity must lie apart, in sizes of their own noise."""
 RARE = (0.05, 0.4)
 """Part of the time that evaluation takes."""
+SHORTEST_STAY = 4
+"""Values that it lasts at least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,19 +69,34 @@ def usual(values: Floats) -> float:
     return float(np.median(busy)) if len(busy) else 0.0
 
 
-def levels(values: Floats) -> tuple[float, float] | None:
-    """The two levels between which busy activity goes to and fro, the more frequent one first."""
+def levels(values: Floats, period: float) -> tuple[float, float] | None:
+    """The two levels of busy activity, where each period has some time of both; the more frequent one first.
+
+    `period` in values. Noise goes to and fro as well, but more often than once a period and not for long.
+    """
     busy = np.sort(values[values > QUIET])
-    if len(busy) < 20:
+    if len(busy) < max(2 * period, 4 * SHORTEST_STAY):
         return None
     cut = _cut(busy)
     low, high = busy[:cut], busy[cut:]
-    rare = min(len(low), len(high)) / len(busy)
     noise = max(float(low.std()), float(high.std()), QUIET)
-    if not RARE[0] <= rare <= RARE[1] or float(high.mean() - low.mean()) < APART * noise:
+    if float(high.mean() - low.mean()) < APART * noise:
+        return None
+    middle = float(low[-1] + high[0]) / 2
+    rare = values <= middle if len(low) < len(high) else values > middle
+    stays = _lengths(rare & (values > QUIET))
+    share = float(stays.sum()) / len(busy)
+    often = len(stays) > len(values) / period + 1
+    if not RARE[0] <= share <= RARE[1] or often or float(np.median(stays)) < SHORTEST_STAY:
         return None
     first, second = float(low.mean()), float(high.mean())
     return (first, second) if len(low) > len(high) else (second, first)
+
+
+def _lengths(which: NDArray[np.bool_]) -> Floats:
+    """How long each stretch of true values is."""
+    edges = np.diff(np.concatenate([[0], which.astype(np.int8), [0]]))
+    return (np.flatnonzero(edges < 0) - np.flatnonzero(edges > 0)).astype(np.float64)
 
 
 def _cut(ordered: Floats) -> int:

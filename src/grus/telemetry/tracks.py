@@ -199,9 +199,14 @@ class Track:
             had=self._had,
             now=float(known[-NOW:].mean()) if len(known) else 0.0,
             usual=stages.usual(known),
-            levels=stages.levels(known),
+            levels=self._levels(known, clearest),
             writes=self._recent(Measure.DISK_WRITE),
         )
+
+    def _levels(self, known: Floats, beat: Rhythm | None) -> tuple[float, float] | None:
+        if beat is None or beat.period < stages.SHORTEST_PERIOD:
+            return None
+        return stages.levels(known, beat.period / max(1.0, self.activity.gap))
 
     def _power_low(self, flat: float, long: bool) -> bool | None:
         if not flat or Measure.POWER not in self._windows:
