@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
@@ -75,7 +76,8 @@ class GrusServer:
             raise RuntimeError(f"the server ended at once:\n{self.log()[-2000:]}")
         try:
             connection = Connection(self.address, self.token)
-            return connection.ask("GET", "/healthz")[0] == 200
+            with closing(connection):
+                return connection.ask("GET", "/healthz")[0] == 200
         except (OSError, ValueError, http.client.HTTPException):
             return False
 
@@ -87,6 +89,8 @@ class GrusServer:
         self._own = threading.local()
 
     def stop(self) -> None:
+        if (connection := getattr(self._own, "connection", None)) is not None:
+            connection.close()
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             try:
@@ -174,6 +178,9 @@ class Connection:
     def __init__(self, address: str, token: str) -> None:
         self._http = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+    def close(self) -> None:
+        self._http.close()
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
         self._http.request(method, path, body, self._headers)

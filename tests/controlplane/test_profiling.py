@@ -142,6 +142,11 @@ def test_the_same_code_on_new_data_is_told(shop: Shop) -> None:
     expected = shop.insight.of(shop.plane.job(new)).expected
     assert expected is not None
     assert expected.new_data
+    shop.finish(new)
+    later = shop.insight.of(shop.plane.job(new)).expected
+    assert later is not None
+    assert later.new_data, "it was new then"
+    assert [run.new_data for run in shop.known(new).runs] == [False, False, True]
 
 
 def test_a_server_that_is_killed_loses_at_most_what_it_had_not_written(shop: Shop) -> None:

@@ -130,6 +130,16 @@ def test_sizes_are_kept_apart() -> None:
     assert found == {1: pytest.approx(0.9), 2: pytest.approx(0.5)}
 
 
+def test_workers_that_are_measured_in_turns_are_watched_no_longer_than_they_ran() -> None:
+    watched = Watched(running(2))
+    for at in (0.0, 1.0, 2.0, 3.0, 4.0):
+        watched.take(of_worker(watched.job, at, 0, utilisation=1.0, cpu=1.0))
+        watched.take(of_worker(watched.job, at + 0.5, 1, utilisation=0.5, cpu=1.0))
+    assert watched.run.uses[0].seconds == 4.0
+    assert watched.run.uses[0].mean == pytest.approx(0.75)
+    assert watched.run.cpu == pytest.approx(2.0)
+
+
 def test_a_pause_is_no_rest() -> None:
     watched = Watched(running())
     for at in (0.0, 1.0):

@@ -124,6 +124,7 @@ def a_full_profile(fingerprint: str) -> JobProfile:
         kind=Kind.TRAINING,
         period=0.1 + 0.2,
         data="d1",
+        new_data=True,
     )
     return JobProfile(
         fingerprint=fingerprint,

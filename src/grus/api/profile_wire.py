@@ -72,6 +72,8 @@ class RunOut(Out):
     kind: str = "unknown"
     period: float | None = None
     data: str = ""
+    new_data: bool = False
+    """Whether others had run before, and none of them on these data."""
     uses: tuple[UseOut, ...] = ()
 
 
@@ -221,6 +223,7 @@ def _run_out(run: Run) -> RunOut:
         kind=run.kind.value,
         period=run.period,
         data=run.data,
+        new_data=run.new_data,
         uses=_uses_out(run.uses),
     )
 

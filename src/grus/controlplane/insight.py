@@ -53,8 +53,9 @@ class Insight:
         mine = kept.pop(settled.fingerprint, None)
         found = None
         if mine is not None:
-            new_data = bool(settled.data) and bool(mine.data) and settled.data not in mine.data
-            found = expected(mine, same_code=True, new_data=new_data, but=job.id)
+            run = mine.run(job.id)
+            new = mine.is_new(settled.data) if run is None else run.new_data
+            found = expected(mine, same_code=True, new_data=new, but=job.id)
         others = sorted(kept.values(), key=lambda one: (one.updated_at, one.fingerprint))
         while found is None and others:
             found = expected(others.pop(), same_code=False, new_data=False)

@@ -89,9 +89,7 @@ class Profiles:
         """Whether others of its fingerprint have run, and none of them on the data of this one."""
         mine = self._settled_or_not(job)
         profile = self.known(mine.fingerprint)
-        return (
-            profile is not None and bool(mine.data) and bool(profile.data) and mine.data not in profile.data
-        )
+        return profile is not None and profile.is_new(mine.data)
 
     def pair(self, one: Job, other: Job) -> Pair | None:
         """What came of it when jobs like these two shared a GPU."""

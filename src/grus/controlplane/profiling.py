@@ -182,7 +182,8 @@ class Profiling:
             settled = self.profiles.settle(job, code, data)
         profile = self.profiles.known(settled.fingerprint)
         before = None if profile is None else profile.run(job.id)
-        run = before or Run(job=job.id, at=job.started_at or 0.0, data=settled.data)
+        new = self.profiles.new_data(job)
+        run = before or Run(job=job.id, at=job.started_at or 0.0, data=settled.data, new_data=new)
         with self._lock:
             self._figures[job.id] = RunFigures(run)
         if before is None:

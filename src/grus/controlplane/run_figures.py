@@ -58,6 +58,11 @@ class Holding(NamedTuple):
         device = sample.subject.device
         return 0.0 if device is None else min(1.0, self.held.get(device, 0) / GPU)
 
+    def watched(self, samples: list[Fresh]) -> float:
+        """Seconds of the whole job: its workers (or GPUs) are measured one by one, and not always all."""
+        of_workers = samples[0].sample.subject.worker is not None
+        return sum(one.span for one in samples) / max(1, len(self.devices if of_workers else self.held))
+
     def memory(self, one: Fresh) -> int | None:
         """Bytes that the job had on one GPU; a worker on several is taken to divide itself evenly."""
         memory, worker = one.value(Measure.MEMORY), one.sample.subject.worker
@@ -92,7 +97,7 @@ class RunFigures:
         if own or gpus:
             self._use(job, own, gpus, holding)
         if own:
-            self._on_host(own)
+            self._on_host(own, holding)
         self._draw(gpus, holding)
 
     def recognise(self, tag: Tag) -> None:
@@ -141,16 +146,16 @@ class RunFigures:
         seen = Use(
             type=key[0],
             gpus=key[1],
-            seconds=max(one.span for one in measured or (*own, *gpus)),
+            seconds=holding.watched(measured or own or gpus),
             busy=busy,
             levels=tuple(levels) if any(levels) else (),
             memory=max(memory, default=None),
         )
         self._uses[key] = both(self._uses[key], seen) if key in self._uses else seen
 
-    def _on_host(self, own: list[Fresh]) -> None:
+    def _on_host(self, own: list[Fresh], holding: Holding) -> None:
         self._cores += sum((one.value(Measure.CPU) or 0.0) * one.span for one in own)
-        self._watched += max(one.span for one in own)
+        self._watched += holding.watched(own)
         last = max(one.sample.at for one in own)
         # Workers are measured one after the other; what each last had counts as had at once.
         self._newest = {who: one for who, one in self._newest.items() if last - one.at <= LONGEST_GAP}

@@ -105,6 +105,8 @@ class Run:
     period: float | None = None
     data: str = ""
     """Digest of what it was trained on; empty if it does not say."""
+    new_data: bool = False
+    """Whether others of its fingerprint had run before, and none of them on these data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +183,10 @@ class JobProfile:
         """Joules that a job of it usually takes: the mean of those that succeeded."""
         done = [run.energy for run in self.runs if run.phase is Phase.SUCCEEDED and run.energy is not None]
         return fmean(done) if done else None
+
+    def is_new(self, data: str) -> bool:
+        """Whether jobs of it have run on data, and none of them on these."""
+        return bool(data) and bool(self.data) and data not in self.data
 
     def run(self, job: JobId) -> Run | None:
         return next((run for run in self.runs if run.job == job), None)
