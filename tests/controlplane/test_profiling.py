@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from grus.controlplane import fingerprints
 from grus.controlplane.insight import Insight
 from grus.controlplane.profiles import Profiles
-from grus.controlplane.profiling import WRITE, Profiling
+from grus.controlplane.profiling import FRESH, WRITE, Profiling
 from grus.controlplane.tag_keeping import TagKeeper
 from grus.controlplane.watching import Recognised, holding
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, UserName
-from grus.model.jobs import Phase, worker_id
+from grus.model.jobs import Phase, Spec, worker_id
 from grus.model.profiles import JobProfile
 from grus.model.tags import Kind, Tag
 from grus.telemetry.samples import Measure, Sample, Subject
@@ -51,6 +52,7 @@ class Shop:
         self.begin()
 
     def submit(self, *run: str, gpus: int = 1, data: tuple[str, ...] = ()) -> JobId:
+        self.plane.after(2 * FRESH)
         run = run or ("python", "train.py")
         id_ = self.plane.submit("resnet", run=run, workdir=str(self.folder), gpus=gpus, data=data)
         self.profiling.step(self.plane.now)
@@ -176,6 +178,22 @@ def test_a_job_that_ended_while_nobody_looked_is_settled_from_its_record(shop: S
     shop.profiling.step(shop.plane.now)
     [run] = shop.known(job).runs
     assert (run.phase, run.seconds) == (Phase.SUCCEEDED, 5.0)
+
+
+def test_code_is_read_once_for_a_burst_of_jobs(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    digest = fingerprints.code_digest
+
+    def counted(spec: Spec, *, containers: bool) -> str:
+        read.append(spec.name)
+        return digest(spec, containers=containers)
+
+    monkeypatch.setattr(fingerprints, "code_digest", counted)
+    for _ in range(4):
+        shop.plane.submit("burst", run=("true",), workdir=str(shop.folder))
+    shop.profiling.step(shop.plane.now)
+    assert read == ["burst"]
+    assert [profile.count for profile in shop.plane.store.profiles()] == [4]
 
 
 def test_a_job_that_fails_says_nothing_of_how_long_it_lasts(shop: Shop) -> None:

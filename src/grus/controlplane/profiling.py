@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from grus.controlplane import fingerprints
 from grus.controlplane.profiles import Profiles
@@ -30,8 +31,19 @@ log = logging.getLogger(__name__)
 WRITE = 60.0
 """Seconds between two writes of what running jobs have shown: as much is lost when a server dies."""
 
+REST = 9.0
+"""Times the CPU time of a step that the thread rests afterwards: what comes meanwhile is taken together."""
+FRESH = 5.0
+"""Seconds for which code that was read is the code of the next job too, in the same folder."""
+MOST_DIGESTS = 1000
+
 Newest = Mapping[Subject, Sample]
 """The last sample of everything that is measured."""
+
+
+class Digests(NamedTuple):
+    code: str
+    data: str
 
 
 class Profiling:
@@ -60,6 +72,7 @@ class Profiling:
         self._heard: dict[JobId, Job] = {}
         """Jobs that began or ended since the last step."""
         self._written = 0.0
+        self._digests: dict[tuple[str, ...], tuple[float, Digests]] = {}
         self._changed, self._closing = threading.Event(), threading.Event()
         self._leave: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._run, name="profiling", daemon=True)
@@ -99,6 +112,7 @@ class Profiling:
             self._changed.wait(WRITE)
             last = self._closing.is_set()
             self._changed.clear()
+            began = time.thread_time()
             try:
                 self.step(self._clock(), everything=last)
             except Exception:
@@ -106,6 +120,7 @@ class Profiling:
                 log.exception("profiles could not be kept up to date; tried again later")
             if last:
                 return
+            self._closing.wait(REST * (time.thread_time() - began))
 
     # ------------------------------------------------------------------------------------ listening
 
@@ -162,24 +177,22 @@ class Profiling:
             heard, self._heard = self._heard, {}
         for job in heard.values():
             if job.terminal:
-                self._end(job)
+                self._end(job, now)
             else:
-                self._begin(job)
+                self._begin(job, now)
         if everything or now - self._written >= WRITE:
             self._written = now
             self._keep_all(now)
         self.profiles.write()
 
-    def _begin(self, job: Job) -> None:
+    def _begin(self, job: Job, now: float) -> None:
         """Its code is read once it starts: what it runs is what is there now."""
         with self._lock:
             if job.id in self._figures:
                 return
         settled = self.profiles.settled(job.id)
         if settled is None:
-            code = fingerprints.code_digest(job.spec, containers=self._containers)
-            data = fingerprints.data_digest(job.spec.data, containers=self._containers)
-            settled = self.profiles.settle(job, code, data)
+            settled = self.profiles.settle(job, *self._read(job, now))
         profile = self.profiles.known(settled.fingerprint)
         before = None if profile is None else profile.run(job.id)
         new = self.profiles.new_data(job)
@@ -189,11 +202,22 @@ class Profiling:
         if before is None:
             self.profiles.ran(job, run)
 
-    def _end(self, job: Job) -> None:
+    def _read(self, job: Job, now: float) -> Digests:
+        """Of its code and its data; of a burst of jobs the first one's."""
+        key = (fingerprints.program(job.spec, job.user), job.spec.workdir, *job.spec.data)
+        if key not in self._digests or self._digests[key][0] + FRESH < now:
+            if len(self._digests) >= MOST_DIGESTS:
+                self._digests.clear()
+            code = fingerprints.code_digest(job.spec, containers=self._containers)
+            data = fingerprints.data_digest(job.spec.data, containers=self._containers)
+            self._digests[key] = (now, Digests(code, data))
+        return self._digests[key][1]
+
+    def _end(self, job: Job, now: float) -> None:
         if job.first_started_at is None:
             self.profiles.forget(job.id)
             return
-        self._begin(job)
+        self._begin(job, now)
         seconds = self._running.in_all(job)
         with self._lock:
             figures = self._figures.pop(job.id)
