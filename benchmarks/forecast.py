@@ -15,12 +15,14 @@ seasons (a day, a week) series by series; the mean over the series of a piece, t
 are of single series. A virtual cluster is left out if it wanted less than one GPU on average before the span.
 
 `biggan_mase`: the last half hour of each GPU of the BigGAN traces, 5 s samples, five minutes ahead; the
-season is the rhythm recognised in what lies before (a trace without one is held against its last value).
+season is the rhythm recognised in what lies before (a trace without one is held against its last value; a GPU
+that rested all that time is left out).
 """
 
 import argparse
 import csv
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,10 +62,13 @@ class Score:
     covered: Array
 
     def ratio(self, season: float | None = None, first: int | None = None) -> float:
-        """Of the first so many distances, against one season, or against the better of them."""
+        """Of the first so many distances, against one season, or against the better of them.
+
+        NaN where seasonal-naive made no error at all: that is no measure."""
         seasons = self.naive if season is None else (season,)
         best = min((float(self.naive[one].mean()), one) for one in seasons)[1]
-        return float(self.error[:first].mean() / self.naive[best][:first].mean())
+        naive = float(self.naive[best][:first].mean())
+        return float(self.error[:first].mean()) / naive if naive > 0 else math.nan
 
     @property
     def coverage(self) -> float:
@@ -182,7 +187,7 @@ def biggan_figures(folder: Path) -> dict[str, float]:
         beat = rhythm(values[:-BIGGAN_HELD_BACK], SAMPLE)
         season = SAMPLE if beat is None else beat.period
         found = score(values, SAMPLE, BIGGAN_AHEAD, BIGGAN_HELD_BACK, 6, (season,))
-        if found is None:
+        if found is None or math.isnan(found.ratio()):
             continue
         with_rhythm += beat is not None
         ratios.append(found.ratio())
@@ -197,7 +202,8 @@ def biggan_figures(folder: Path) -> dict[str, float]:
 
 
 def _mean(values: Iterable[float]) -> float:
-    return round(float(np.mean(list(values))), 4)
+    """Of those that are numbers."""
+    return round(float(np.mean([value for value in values if not math.isnan(value)])), 4)
 
 
 def run(path: Path, every: int, seeds: Sequence[int]) -> dict[str, object]:

@@ -1,9 +1,10 @@
 """Guesses at the next values of a series, and their best mixture for each distance ahead.
 
-A guess is what somebody would say who knows one thing: the last value, the mean of the last while, what it
-was a season ago, what it usually is at this point of the season. How much each is worth is read off the past
-by least absolute deviations, apart for each distance. The errors are those of values that the weights were
-not fitted to: the past is cut into parts, and each part is judged by weights from the others.
+A guess is what somebody would say who knows one thing: the last value, mean or median of the last while, what
+it was a season ago, what it usually is at this point of the season. The best one is found in the past, and
+how much the others add to it by least absolute deviations, apart for each distance. The errors are those of
+values that the weights were not fitted to: the past is cut into parts, and each part is judged by weights
+from the others.
 """
 
 import math
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
@@ -22,8 +24,8 @@ WINDOWS = (3, 8, 24, 72)
 """Lengths of the recent means, in steps."""
 RECALLED = (3, 10)
 """Seasons that are looked back on for what is usual: lately, and for longer."""
-RIDGE = 1e-3
-"""How far weights that the past does not need are pulled to zero, that is to the last value."""
+RIDGE = 0.03
+"""How far weights that the past does not need are pulled to zero, that is to the best single guess."""
 ROUNDS = 6
 """Of reweighting: least squares with weights 1/|error| come to least absolute deviations."""
 NEAR = 0.1
@@ -60,20 +62,47 @@ class Mixture:
     above: float
 
 
-def ahead(values: Array, known: NDArray[np.bool_], steps: int, seasons: Sequence[float]) -> list[Ahead]:
-    """The next `steps` values. `values` has no gaps; what is not `known` was filled in and proves nothing.
+class Past:
+    """A series, and what of each of its moments does not depend on how far ahead one looks.
 
-    `seasons` in steps, each of which the series holds three times or more.
-    """
+    `seasons` in steps, each of which the series holds three times or more."""
+
+    def __init__(self, values: Array, seasons: Sequence[float]) -> None:
+        self.values = values
+        self.seasons = tuple(seasons)
+        at = np.arange(len(values))
+        sums = np.concatenate(([0.0], np.cumsum(values)))
+        squares = np.concatenate(([0.0], np.cumsum(values**2)))
+        windows = (*WINDOWS, *(round(season) for season in seasons))
+        self.recent = [values, *(_mean(sums, at, window) for window in windows), _median(values, LATELY)]
+        """The last value, the means of the last while, the median of a longer one."""
+        self.usual = [_usual(values, at, season, 1)[-1] for season in seasons]
+        """Of each season: what is usual at this point of it."""
+        spread = np.sqrt(np.maximum(_mean(squares, at, LATELY) - _mean(sums, at, LATELY) ** 2, 0.0))
+        self.restless: Array = CALM * spread.mean() + (1 - CALM) * spread + 1e-12
+        """How much errors weigh: half the series' usual spread, and half that of the last while. A queue that
+        woke up this week has wider intervals than it had while it slept."""
+
+    def guesses(self, at: Indices, distance: int) -> Array:
+        """A row for each moment of `at`, a column for each guess at the value so far ahead."""
+        columns = [each[at] for each in self.recent]
+        for season, usual in zip(self.seasons, self.usual, strict=True):
+            then = _usual(self.values, at + distance, season, math.ceil(distance / season))
+            columns += [*then, self.values[at] + then[-1] - usual[at]]
+        return np.column_stack(columns)
+
+
+def ahead(values: Array, known: NDArray[np.bool_], steps: int, seasons: Sequence[float]) -> list[Ahead]:
+    """The next `steps` values. `values` has no gaps; what is not `known` was filled in and proves nothing."""
+    past = Past(values, seasons)
     marks = distances(steps)
-    mixtures = [fit(values, known, mark, seasons) for mark in marks]
+    mixtures = [fit(past, known, mark) for mark in marks]
     last = np.array([len(values) - 1], dtype=np.int64)
-    restless = float(restlessness(values)[-1])
+    restless = float(past.restless[-1])
     found = []
     for step in range(1, steps + 1):
         mixture = _between(marks, mixtures, step)
-        guessed = guesses(values, last, step, seasons)[0]
-        middle = float(values[-1] + guessed @ mixture.weights)
+        middle = float(past.guesses(last, step)[0] @ mixture.weights)
         found.append(Ahead(middle, middle + restless * mixture.below, middle + restless * mixture.above))
     return found
 
@@ -98,66 +127,60 @@ def _between(marks: Sequence[int], mixtures: Sequence[Mixture], step: int) -> Mi
     )
 
 
-def guesses(values: Array, at: Indices, distance: int, seasons: Sequence[float]) -> Array:
-    """A row for each moment of `at`, a column for each guess: how far it is from the value at that moment."""
-    last = values[at]
-    sums = np.concatenate(([0.0], np.cumsum(values)))
-    columns = [_recent(sums, at, window) for window in WINDOWS]
-    for season in seasons:
-        before = math.ceil(distance / season)
-        then = _usual(values, at + distance, season, before)
-        change = then[-1] - _usual(values, at, season, 1)[-1]
-        columns += [*then, last + change, _recent(sums, at, round(season))]
-    return np.column_stack(columns) - last[:, None]
-
-
-def _recent(sums: Array, at: Indices, window: int) -> Array:
+def _mean(sums: Array, at: Indices, window: int) -> Array:
     begin = np.maximum(at + 1 - window, 0)
     mean: Array = (sums[at + 1] - sums[begin]) / (at + 1 - begin)
     return mean
 
 
-def _usual(values: Array, at: Indices, season: float, before: int) -> list[Array]:
-    """What was there so many seasons before; and the means of the few and the many seasons up to then.
+def _median(values: Array, window: int) -> Array:
+    padded = np.concatenate((np.full(window - 1, values[0]), values))
+    return np.asarray(np.median(sliding_window_view(padded, window), axis=1), dtype=np.float64)
 
-    Seasons before the first value are left out of the means; there is always one."""
+
+def _usual(values: Array, at: Indices, season: float, before: int) -> list[Array]:
+    """What was there so many seasons before; the median of many seasons up to then; means of few and of many.
+
+    Seasons before the first value are left out."""
     many = max(RECALLED)
     index = at - np.round((before + np.arange(many)) * season).astype(np.int64)[:, None]
     there = index >= 0
     found = np.where(there, values[np.maximum(index, 0)], 0.0)
-    counts = np.maximum(np.cumsum(there, axis=0), 1)
-    means = np.cumsum(found, axis=0) / counts
-    return [found[0], *(means[few - 1] for few in RECALLED)]
+    means = np.cumsum(found, axis=0) / np.maximum(np.cumsum(there, axis=0), 1)
+    return [found[0], _middle(found, there), *(means[few - 1] for few in RECALLED)]
 
 
-def fit(values: Array, known: NDArray[np.bool_], distance: int, seasons: Sequence[float]) -> Mixture:
+def _middle(found: Array, there: NDArray[np.bool_]) -> Array:
+    """The median of each column over the rows that are there; 0 where none is."""
+    order = np.sort(np.where(there, found, np.inf), axis=0)
+    last = np.maximum(there.sum(axis=0) - 1, 0)
+    column = np.arange(found.shape[1])
+    middle = (order[last // 2, column] + order[(last + 1) // 2, column]) / 2
+    return np.where(np.isfinite(middle), middle, 0.0)
+
+
+def fit(past: Past, known: NDArray[np.bool_], distance: int) -> Mixture:
     """Weights and errors at one distance, from every moment of the past that had as much behind it."""
-    at = np.arange(learns_from(seasons), len(values) - distance, dtype=np.int64)
+    at = np.arange(learns_from(past.seasons), len(past.values) - distance, dtype=np.int64)
     at = at[known[at + distance]]
-    columns = guesses(values, at, distance, seasons)
-    wanted = values[at + distance] - values[at]
+    columns = past.guesses(at, distance)
+    wanted = past.values[at + distance]
+    best = int(np.argmin(np.abs(columns - wanted[:, None]).mean(axis=0)))
+    # What the others add to the best one: where the past tells too little to weigh them, the best one stays.
+    wanted = wanted - columns[:, best]
+    columns = columns - columns[:, [best]]
     scale = np.sqrt((columns**2).mean(axis=0)) + 1e-12
-    columns = columns / scale
-    weights = _least_absolute(columns, wanted)
-    errors = _honest_errors(columns, wanted, distance) / restlessness(values)[at]
+    columns /= scale
+    weights = _least_absolute(columns, wanted) / scale
+    weights[best] += 1.0 - weights.sum()
+    errors = _honest_errors(columns, wanted, distance) / past.restless[at]
     below, above = np.quantile(errors, (TAIL, 1 - TAIL)).tolist()
-    return Mixture(weights / scale, min(below, 0.0), max(above, 0.0))
+    return Mixture(weights, min(below, 0.0), max(above, 0.0))
 
 
 def learns_from(seasons: Sequence[float]) -> int:
     """The first moment from which each season can be looked back on."""
     return math.ceil(max(seasons, default=0.0))
-
-
-def restlessness(values: Array) -> Array:
-    """How much errors weigh at each moment: half the series' usual spread, and half that of the last while.
-
-    A queue that woke up this week has wider intervals than it had while it slept."""
-    at = np.arange(len(values))
-    sums, squares = (np.concatenate(([0.0], np.cumsum(each))) for each in (values, values**2))
-    spread = np.sqrt(np.maximum(_recent(squares, at, LATELY) - _recent(sums, at, LATELY) ** 2, 0.0))
-    found: Array = CALM * spread.mean() + (1 - CALM) * spread + 1e-12
-    return found
 
 
 def _honest_errors(columns: Array, wanted: Array, distance: int) -> Array:
