@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal import lfilter
 
 Floats = NDArray[np.float64]
 Chance = np.random.Generator
@@ -18,6 +19,7 @@ Chance = np.random.Generator
 SHORTEST, LONGEST = 0.5, 1800.0  # Seconds of a period.
 FEWEST, MOST = 4.0, 40.0  # Periods in a series.
 FAST = 4.0  # Periods below are sampled at 10 Hz, the others at 1 Hz.
+JITTER = 0.03
 FINE = 16  # Moments computed for each sample.
 
 
@@ -28,24 +30,32 @@ class Trace:
     step: float
     period: float | None
     """Mean length of the epochs that it holds; None: it has no rhythm."""
+    began: float | None = None
+    """When the last epoch began, in seconds after the series began; None where nothing marks a beginning."""
 
 
-def training(chance: Chance, period: float | None = None) -> Trace:
-    """A series with a rhythm; of any period between the shortest and the longest unless one is given."""
+def training(chance: Chance, period: float | None = None, jitter: float | None = None) -> Trace:
+    """A series with a rhythm; of any period between the shortest and the longest unless one is given.
+
+    `jitter` is the standard deviation of epochs' lengths as part of the period, up to 3 % unless given.
+    """
     nominal = period or float(np.exp(chance.uniform(np.log(SHORTEST), np.log(LONGEST))))
     step = 0.1 if nominal < FAST else 1.0
     cycles = chance.uniform(FEWEST, MOST)
     count = int(np.ceil(cycles * nominal / step))
-    lengths = nominal * np.maximum(0.5, chance.normal(1.0, chance.uniform(0.0, 0.03), int(cycles * 1.3) + 4))
+    spread = chance.uniform(0.0, JITTER) if jitter is None else jitter
+    lengths = nominal * np.maximum(0.5, chance.normal(1.0, spread, int(cycles * 1.5) + 4))
     edges = np.concatenate([[0.0], np.cumsum(lengths)])
     fine = min(FINE, max(1, 2_000_000 // count))
-    moments = (np.arange(count * fine) + 0.5) * step / fine + chance.uniform(0, nominal)
+    since = chance.uniform(0, nominal)
+    moments = (np.arange(count * fine) + 0.5) * step / fine + since
     epoch = np.searchsorted(edges, moments, side="right") - 1
     phase = (moments - edges[epoch]) / lengths[epoch]
-    sort, name = SHAPES[chance.integers(len(SHAPES))]
-    clean = name(phase, chance).reshape(count, fine).mean(axis=1)
-    seen = lengths[epoch[0] : epoch[-1] + 1]
-    return Trace(sort, dressed(clean, nominal / step, chance), step, float(seen.mean()))
+    sort, shape = SHAPES[chance.integers(len(SHAPES))]
+    clean = shape(phase, chance).reshape(count, fine).mean(axis=1)
+    whole = float(lengths[epoch[0] : epoch[-1] + 1].mean())
+    began = None if sort == "wave" else float(edges[epoch[-1]] - since)
+    return Trace(sort, dressed(clean, nominal / step, chance), step, whole, began)
 
 
 def pause(phase: Floats, chance: Chance) -> Floats:
@@ -99,8 +109,6 @@ def measured(values: Floats) -> Floats:
 
 def drifting(count: int, memory: float, chance: Chance) -> Floats:
     """AR(1) of variance 1."""
-    from scipy.signal import lfilter
-
     first = chance.normal()
     shocks = chance.normal(0, np.sqrt(1 - memory**2), count)
     shocks[0] = first

@@ -109,16 +109,20 @@ class Lags:
         return [float(refined[place]) for place in np.argsort(-depth) if depth[place] > DEEP]
 
     def _depth(self, lags: Floats) -> Floats:
-        """How much smaller the difference is at multiples of each lag than halfway, as a part of that."""
+        """How much smaller the difference is at multiples of each lag than halfway, as a part of that.
+
+        At the first two multiples or at all, whichever is more: a pause now and then (an evaluation, a save)
+        takes the later ones out of step.
+        """
         count = len(self.difference)
         halves = np.arange(0.5, ECHOES + 1, 0.5)[:, None] * lags
         there = halves < np.maximum(REACH * count, 1.6 * lags)
-        difference = np.where(there, np.interp(halves, np.arange(count), self.difference), 0.0)
-        whole, after = there[1::2], there[2::2]
-        at = np.sum(difference[1::2] * (whole & after), axis=0)
-        before = np.sum(difference[:-1:2] * (whole & after), axis=0)
-        beyond = np.sum(difference[2::2] * (whole & after), axis=0)
-        return np.asarray(1 - 2 * at / np.maximum(before + beyond, 1e-30))
+        difference = np.interp(halves, np.arange(count), self.difference)
+        used = there[2::2]
+        at = np.cumsum(difference[1::2] * used, axis=0)
+        around = np.cumsum((difference[:-1:2] + difference[2::2]) * used, axis=0)
+        depths = 1 - 2 * at[[1, -1]] / np.maximum(around[[1, -1]], 1e-30)
+        return np.asarray(depths.max(axis=0))
 
 
 def vertex(values: Floats, peak: int) -> float:
