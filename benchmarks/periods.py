@@ -4,8 +4,8 @@
 
 `right` is the share of trainings whose period is told within 5 %, `wrong` of those told another; `false` the
 share of series without a rhythm that are given one, by sort in `false_by_sort`. The original rule and the
-library see the same series (`periods_rivals`); `library` names its detector with most right answers, which may
-be one of several that it gives.
+library see the same series (`periods_rivals`); `library` names its detector with most right answers, of which
+it may give several.
 `right_by_cycles`, `right_by_samples` and `right_by_jitter` are the shares by how many periods a series holds,
 how many samples a period has, and how much its length varies (the last by other series, of 30 s periods).
 `boundary_off` is by how much of a period, in the median, the told beginning of an epoch is off.
@@ -191,7 +191,7 @@ def measure(series: int, seed: int) -> dict[str, object]:
         library[name] = shares(find, trainings, others)
         say(f"  pyriodicity's {name}: {library[name]}")
     best = max(library, key=lambda name: library[name]["right"])
-    figures["library"] = best
+    figures |= {"library": best, "libraries": library}
     figures |= prefixed("library", library[best])
     short, few = [
         [each for each in part if len(each.values) <= ONLINE_SAMPLES] for part in (trainings, others)
