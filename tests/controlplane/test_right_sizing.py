@@ -106,11 +106,11 @@ def test_why_tells_of_both_that_one_is_let_finish_its_epoch_for_the_other() -> N
     plane.after(6.0)
     asker = plane.submit("asker", queue="B")
     why = plane.services.why(ANN, asker)
-    assert "lent is let finish its epoch first, for another 14 s" in why.sentence
+    assert "lent is let finish its epoch first, for another 15 s" in why.sentence
     told = plane.services.why(ANN, lent)
     assert f"it has to make room for asker ({asker}) of B" in told.notes[0]
     assert plane.phase(lent) is Phase.RUNNING
-    plane.after(14.1).after(5.0)
+    plane.after(15.1).after(5.0)
     assert plane.phase(asker) in (Phase.STARTING, Phase.RUNNING)
     assert plane.phase(lent) is Phase.PAUSED
     (note,) = plane.services.why(ANN, lent).notes

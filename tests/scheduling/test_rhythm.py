@@ -9,7 +9,7 @@ from grus.model.jobs import Checkpoint
 from grus.model.tags import Kind, Tag
 from grus.scheduling.decisions import Pause
 from grus.scheduling.explain import explain
-from grus.scheduling.rhythm import LONGEST_WAIT, is_news, phase
+from grus.scheduling.rhythm import LONGEST_WAIT, is_news, phase, safely
 from tests.scheduling.builders import a_job, a_queue
 from tests.scheduling.world import World, jobs_of, two_queues
 
@@ -29,7 +29,7 @@ TAG = Tag(
     [
         ({"note": "other words", "confidence": 0.3, "at": 55.0, "expires": 2e9}, False),
         ({"boundary": 500.0}, False),  # twenty periods on: the same beat
-        ({"boundary": 501.0}, False),
+        ({"boundary": 500.8}, False),
         ({"boundary": 510.0}, True),
         ({"boundary": 497.5}, True),
         ({"period": 20.01}, False),
@@ -58,8 +58,8 @@ def test_a_first_tag_is_news_and_so_is_its_end() -> None:
 
 
 def a_beat(world: World, name: str, *, period: float, since: float, **changes: object) -> None:
-    """The job was recognised as a training, so many seconds into its epoch."""
-    tag = replace(TAG, at=world.now, period=period, boundary=world.now - since)
+    """The job was recognised as a training; so many seconds ago the work of an epoch was surely saved."""
+    tag = replace(TAG, at=world.now, period=period, boundary=world.now - since - safely(period))
     world.note(name, replace(tag, **changes))  # type: ignore[arg-type]  # fields of Tag
 
 
@@ -180,9 +180,19 @@ def test_only_trainings_have_epochs(kind: Kind) -> None:
     assert phase(replace(TAG, kind=kind), 590.0) is None
 
 
-def test_a_waking_up_a_little_too_early_or_late_is_at_the_boundary() -> None:
-    early, late = phase(TAG, 599.7), phase(TAG, 600.2)
+def test_waking_up_a_little_too_early_or_late_is_the_moment_to_go() -> None:
+    early, late = phase(TAG, 600.7), phase(TAG, 601.2)
     assert early is not None
     assert late is not None
     assert early.since == 0.0
     assert late.since == pytest.approx(0.2)
+
+
+def test_the_moment_to_go_is_a_little_after_the_boundary() -> None:
+    """A pause before the checkpoint of an epoch is written would cost all of it."""
+    at_it, before = phase(TAG, 601.0), phase(TAG, 600.0)
+    assert at_it is not None
+    assert before is not None
+    assert at_it.since == pytest.approx(0.0)
+    assert before.ahead == pytest.approx(1.0)
+    assert safely(600.0) == pytest.approx(12.0)

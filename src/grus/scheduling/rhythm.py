@@ -22,8 +22,11 @@ grace that a pause takes anyway, and of the minimum run time."""
 SHORTEST = 5.0
 """Seconds: shorter periods are left to the pause itself, in which a worker finishes its step."""
 AT_IT = 0.5
-"""Seconds before a boundary that count as being at it: waking up takes its time."""
-PERIOD_NEWS = 0.1
+"""Seconds before the moment to go that count as being at it: waking up takes its time."""
+SAFELY = (1.0, 0.02)
+"""Seconds, and part of a period, after a boundary, whichever is more, until an epoch's work is surely saved:
+who is paused a moment too early loses all of it, who is paused a moment too late that moment."""
+PERIOD_NEWS = 0.05
 """Part of a period by which its length, or the moment of its next beginning, must differ to be told again."""
 MEMORY_NEWS = 0.05
 """Part of the memory that was told by which the peak must differ."""
@@ -37,9 +40,9 @@ class Phase(NamedTuple):
     """Where in its period a job is, in seconds."""
 
     since: float
-    """Since its period began: what it would lose if it saves at each boundary."""
+    """Since an epoch's work was safe: what it would lose if it saves at each boundary."""
     ahead: float
-    """Until the next one begins."""
+    """Until that of the next one is."""
 
     @property
     def period(self) -> float:
@@ -56,8 +59,13 @@ def phase(tag: Tag | None, now: float) -> Phase | None:
         return None
     if tag.period is None or tag.boundary is None or tag.period < SHORTEST:
         return None
-    since = (now - tag.boundary) % tag.period
+    since = (now - tag.boundary - safely(tag.period)) % tag.period
     return Phase(0.0, tag.period) if tag.period - since < AT_IT else Phase(since, tag.period - since)
+
+
+def safely(period: float) -> float:
+    """Seconds after the beginning of an epoch when what the last one did is surely saved."""
+    return max(SAFELY[0], SAFELY[1] * period)
 
 
 def hung(tag: Tag | None, now: float) -> bool:
