@@ -5,7 +5,7 @@ import pytest
 from scipy.special import gammaln, logsumexp
 
 from benchmarks.periods_traces import drifting
-from grus.patterns.folding import Cycles, level, surprise, weighed
+from grus.patterns.folding import Cycles, level, surprise, transformed, weighed
 
 
 def folded(
@@ -16,7 +16,9 @@ def folded(
 
 @pytest.mark.parametrize("memory", [0.0, 0.9, 0.99])
 def test_cycles_of_chance_agree_as_seldom_as_the_evidence_says(memory: float) -> None:
-    weights = np.array([max(weighed(level(folded(n, memory, 8, 24))).values()) for n in range(1500)])
+    weights = np.array(
+        [max(weighed(transformed(level(folded(n, memory, 8, 24)))).values()) for n in range(1500)]
+    )
     choices = 8  # The best of seven numbers of harmonics, akin to each other, and of two sizes of groups.
     for told in (3.0, 5.0):
         assert np.mean(weights > told) < choices * np.exp(-told)
@@ -38,9 +40,9 @@ def test_surprise_is_the_logarithm_of_the_tail_however_small() -> None:
 def test_cycles_that_are_the_same_weigh_more_the_more_there_are() -> None:
     shape = np.sin(np.arange(32) / 5) + np.random.default_rng(3).normal(0, 0.5, 32)
     rows = np.tile(shape, (20, 1)) + np.random.default_rng(4).normal(0, 0.3, (20, 32))
-    weights = [max(weighed(level(rows[:count])).values()) for count in (4, 8, 16)]
+    weights = [max(weighed(transformed(level(rows[:count]))).values()) for count in (4, 8, 16)]
     assert weights == sorted(weights)
-    assert weighed(level(rows[:3])) == {}
+    assert weighed(transformed(level(rows[:3]))) == {}
 
 
 def test_a_slope_is_no_likeness() -> None:

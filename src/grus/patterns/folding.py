@@ -20,6 +20,7 @@ from scipy.special import gammaincc, gammaln
 from grus.patterns.lags import FEWEST
 
 Floats = NDArray[np.float64]
+Harmonics = NDArray[np.complex128]
 Number = TypeVar("Number", bound=np.generic)
 
 PHASES = 32  # Parts of a cycle that are told apart.
@@ -56,7 +57,7 @@ NOTHING = Evidence(0.0, 0, 0, 0.0, 0.0, 0.0, 0.0)
 
 
 class Cycles:
-    """A series, ready to be folded at any period in samples. Where `known` is false it may hold any value."""
+    """A series, ready to be folded at any period in samples. Where not `known` it may hold any value."""
 
     def __init__(self, series: Floats, known: NDArray[np.bool_]) -> None:
         self._count = len(series)
@@ -64,15 +65,16 @@ class Cycles:
         self._total = np.concatenate([[0.0], np.cumsum(series)])
         self._trifle = (TRIFLE * float(series.std())) ** 2
         self._known = None if known.all() else np.concatenate([[0.0], np.cumsum(known)])
+        self._folded = dict[float, tuple[Floats, Harmonics]]()
 
     def weight(self, period: float, groups: int | None = None) -> float:
         """How much speaks for it; with cycles in so many groups, or as many as tell most."""
-        return max(weighed(level(self._fold(period)), self._trifle, groups).values(), default=0.0)
+        return max(weighed(self._cycles(period)[1], self._trifle, groups).values(), default=0.0)
 
     def evidence(self, period: float, groups: int | None = None) -> Evidence:
         """All that speaks for it."""
-        rows = level(self._fold(period))
-        weights = weighed(rows, self._trifle, groups)
+        rows, harmonics = self._cycles(period)
+        weights = weighed(harmonics, self._trifle, groups)
         if not weights:
             return NOTHING
         groups = max(weights, key=lambda count: weights[count])
@@ -81,7 +83,7 @@ class Cycles:
             weight=weights[groups],
             cycles=len(rows),
             groups=groups,
-            alike=float(np.quantile(alike, 0.25)),
+            alike=float(np.sort(alike, axis=None)[alike.size // 4]),
             latest=float(alike.ravel()[-2:].max()),
             swing=float(grouped(rows, groups).mean(axis=1).std(axis=1).mean()),
             apart=max(0.0, *(following(rows, after) - following(rows, 1) for after in (2, 3))),
@@ -91,7 +93,7 @@ class Cycles:
         """The period by how far the phases of its first harmonics move from each cycle to the next."""
         if self._count < CYCLES * period:
             return period
-        harmonics = transformed(level(self._fold(period)))[:, :POLISHING]
+        harmonics = self._cycles(period)[1][:, :POLISHING]
         turned = np.sum(harmonics[1:] * harmonics[:-1].conj(), axis=0)
         numbers = np.arange(1, len(turned) + 1)
         weights = np.abs(turned) * numbers
@@ -104,11 +106,11 @@ class Cycles:
         The evidence for that, and how much of what repeats it is, from 0 to 1: the harmonics of the period
         that are none of its part.
         """
-        rows = level(self._fold(period))
-        if len(rows) < CYCLES:
+        harmonics = self._cycles(period)[1]
+        if len(harmonics) < CYCLES:
             return 0.0, 0.0
-        groups = max(1, round(len(rows) / GROUPS[0]))
-        told, common = coherence(transformed(rows)[:, : 2 * parts], groups, self._trifle)
+        groups = max(1, round(len(harmonics) / GROUPS[0]))
+        told, common = coherence(harmonics[:, : 2 * parts], groups, self._trifle)
         own = np.arange(1, len(told) + 1) % parts != 0
         weight = surprise(np.array([groups * np.count_nonzero(own)]), told[own].sum(keepdims=True))
         return float(weight[0]), float(common[own].sum() / max(common.sum(), 1e-30))
@@ -119,7 +121,7 @@ class Cycles:
         A period begins where work resumes: at the steepest rise of the mean cycle, unless it falls much more
         steeply, as a load does that grows through each period.
         """
-        cycle = level(self._fold(period)[-LATEST:]).mean(axis=0)
+        cycle = self._cycles(period)[0][-LATEST:].mean(axis=0)
         reach = max(1, len(cycle) // 8)
         turns = np.concatenate([cycle[-reach:], cycle, cycle[:reach]])
         sums = np.concatenate([[0.0], np.cumsum(turns)])
@@ -129,6 +131,13 @@ class Cycles:
         if -change.min() > SUDDEN * change.max():
             change = -change
         return self._count - period + period * float(np.argmax(change)) / len(cycle)
+
+    def _cycles(self, period: float) -> tuple[Floats, Harmonics]:
+        """The cycles, level, and their harmonics."""
+        if period not in self._folded:
+            rows = level(self._fold(period))
+            self._folded[period] = rows, transformed(rows)
+        return self._folded[period]
 
     def _fold(self, period: float) -> Floats:
         """A row for each cycle, the last one ends with the series; less those of which half is not known."""
@@ -159,25 +168,25 @@ def grouped(rows: NDArray[Number], groups: int) -> NDArray[Number]:
     return rows[len(rows) - groups * size :].reshape(groups, size, -1)
 
 
-def weighed(rows: Floats, trifle: float = 0.0, groups: int | None = None) -> dict[int, float]:
+def weighed(harmonics: Harmonics, trifle: float = 0.0, groups: int | None = None) -> dict[int, float]:
     """Evidence of cycles by the number of groups into which they are put; empty with too few of them."""
-    if len(rows) < CYCLES:
-        return {}
-    harmonics, weights = transformed(rows), dict[int, float]()
-    for count in (groups,) if groups else {max(1, round(len(rows) / size)) for size in GROUPS}:
+    weights = dict[int, float]()
+    if len(harmonics) < CYCLES:
+        return weights
+    for count in (groups,) if groups else {max(1, round(len(harmonics) / size)) for size in GROUPS}:
         told = coherence(harmonics, count, trifle)[0].cumsum()
         taken = HARMONICS[: int(np.searchsorted(HARMONICS, len(told), side="right"))]
         weights[count] = float(surprise(count * taken, told[taken - 1]).max(initial=0.0))
     return weights
 
 
-def transformed(rows: Floats) -> NDArray[np.complex128]:
+def transformed(rows: Floats) -> Harmonics:
     """The harmonics of each cycle, from the first; that of two samples has no phase and is left out."""
     harmonics = np.fft.rfft(rows, axis=1, norm="forward")
     return harmonics[:, 1 : (rows.shape[1] - 1) // 2 + 1][:, : HARMONICS[-1]]
 
 
-def coherence(harmonics: NDArray[np.complex128], groups: int, trifle: float) -> tuple[Floats, Floats]:
+def coherence(harmonics: Harmonics, groups: int, trifle: float) -> tuple[Floats, Floats]:
     """Of each harmonic, over all groups: what its coherence tells, and the power that is common to cycles."""
     size = len(harmonics) // groups
     power = harmonics.real**2 + harmonics.imag**2 + trifle

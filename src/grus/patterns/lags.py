@@ -25,7 +25,8 @@ SPACING = (
 )
 AROUND = 17  # Candidates on each side that make the surroundings: a third of the lag.
 SHALLOW = 0.02  # A notch less deep is none.
-DEEP = 0.12  # Where cycles are alike enough to be told, the difference at their period is smaller by 0.25.
+DEEP = 0.12
+"""A lag with less `depth` is no period. Where cycles are alike enough to be told, theirs is above 0.25."""
 REFINED = np.linspace(0.96, 1.04, 49)
 REACH = 0.75  # Of the series: lags beyond leave too little to compare.
 ECHOES = 8  # Multiples of a period that are looked at to refine it; more would need less jitter.
@@ -105,10 +106,10 @@ class Lags:
         best = np.argmax(alike, axis=1)
         bends = [vertex(heights, int(place)) for heights, place in zip(alike, best, strict=True)]
         refined = tried[np.arange(len(lags)), best] * (1 + np.array(bends) * (REFINED[1] - REFINED[0]))
-        depth = self._depth(refined)
+        depth = self.depth(refined)
         return [float(refined[place]) for place in np.argsort(-depth) if depth[place] > DEEP]
 
-    def _depth(self, lags: Floats) -> Floats:
+    def depth(self, lags: Floats) -> Floats:
         """How much smaller the difference is at multiples of each lag than halfway, as a part of that.
 
         At the first two multiples or at all, whichever is more: a pause now and then (an evaluation, a save)

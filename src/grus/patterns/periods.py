@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grus.patterns.folding import Cycles, Evidence
-from grus.patterns.lags import FEWEST, SHORTEST, Lags
+from grus.patterns.lags import DEEP, FEWEST, SHORTEST, Lags
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ EXTREME = 0.01  # Part of the samples, at either end, that counts as extreme.
 SAME = 0.004  # Candidates this close are one.
 PROMISING = 6  # So many candidates are folded,
 LIKELY = 2  # and so many of them, those with most evidence, are judged in full.
-PARTS, TIMES = (3, 2), (2,)
+PARTS = (3, 2)
 UNEQUAL = 0.2  # Of what repeats; a smaller difference between parts of a period makes them no less periods.
 ENOUGH = 11.0  # Evidence, above what the choice among more periods of more cycles gives by chance.
 ALIKE = 0.3  # Three quarters of the cycles are at least as like the others. Stray bursts are not.
@@ -89,7 +89,7 @@ def look(values: Floats, step: float, *, start: float = 0.0) -> Found | None:
     sound = [each for each in judged if holds(each[1])]
     if not sound:
         return None
-    period, evidence = fundamental(*max(sound, key=lambda each: each[1].weight), cycles, len(series))
+    period, evidence = fundamental(*max(sound, key=lambda each: each[1].weight), cycles, lags)
     boundary = start + (cycles.boundary(period) - 0.5) * step
     return Found(Rhythm(period * step, 1 - 0.5 ** (1 + margin(evidence) / SURE), boundary), evidence)
 
@@ -114,7 +114,7 @@ def margin(evidence: Evidence) -> float:
     return evidence.weight - ENOUGH - math.log(max(1, evidence.cycles))
 
 
-def fundamental(period: float, evidence: Evidence, cycles: Cycles, count: int) -> tuple[float, Evidence]:
+def fundamental(period: float, evidence: Evidence, cycles: Cycles, lags: Lags) -> tuple[float, Evidence]:
     """The period, or a part or multiple of it that is the true one.
 
     A part, if its cycles agree about as well and nothing tells them apart. A multiple, if each second
@@ -122,17 +122,22 @@ def fundamental(period: float, evidence: Evidence, cycles: Cycles, count: int) -
     """
     for part in PARTS:
         shorter = cycles.polished(period / part)
-        if shorter >= SHORTEST and cycles.weight(shorter) > NEARLY * evidence.weight:
+        if possible(shorter, lags) and cycles.weight(shorter) > NEARLY * evidence.weight:
             closer = cycles.evidence(shorter)
             if holds(closer) and not differ(period, part, cycles, HINT):
                 return shorter, closer
-    for times in TIMES:
-        longer = cycles.polished(period * times)
-        if longer <= count / FEWEST and differ(longer, times, cycles, 2 * ENOUGH):
-            wider = cycles.evidence(longer)
-            if holds(wider):
-                return longer, wider
+    longer = cycles.polished(2 * period)
+    if possible(longer, lags) and differ(longer, 2, cycles, 2 * ENOUGH):
+        wider = cycles.evidence(longer)
+        if holds(wider):
+            return longer, wider
     return period, evidence
+
+
+def possible(period: float, lags: Lags) -> bool:
+    """Whether it has enough samples and cycles, and the series differs less from itself a period later."""
+    count = len(lags.likeness)
+    return SHORTEST <= period <= count / FEWEST and bool(lags.depth(np.array([period]))[0] > DEEP)
 
 
 def differ(period: float, parts: int, cycles: Cycles, enough: float) -> bool:
