@@ -55,6 +55,7 @@ bench: setup ## the benchmarks; writes their figures into docs/benchmarks.md
 	@$(PYTHON) tools/record.py periods -- $(PYTHON) -m benchmarks.periods
 	@if [ -n "$$GRUS_DATA" ]; then $(MAKE) bench-data; else echo 'not run without GRUS_DATA: pollux, policies, philly, eta, forecast'; fi
 	@$(PYTHON) tools/record.py recorder -- $(PYTHON) -m benchmarks.recorder
+	@$(PYTHON) tools/record.py pairs -- $(PYTHON) -m benchmarks.pairs
 	@$(PYTHON) tools/record.py measuring -- $(PYTHON) -m benchmarks.measuring
 	@$(PYTHON) tools/record.py profiling -- $(PYTHON) -m benchmarks.profiling
 	@$(PYTHON) tools/record.py resize -- $(PYTHON) -m benchmarks.resize

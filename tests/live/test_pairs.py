@@ -7,11 +7,11 @@ import re
 import sys
 from pathlib import Path
 
+from benchmarks import pairs_program
 from grus.api.wire import EventOut, JobOut, parse_time
 from grus.scheduling.footprint import MEASURED
 from grus.simulation.recording import lines
 from grus.simulation.replay import replay
-from tests.live import pair_program
 from tests.live.pool import PATIENCE
 from tests.live.test_replay import RecordedPool
 from tests.server.process import eventually
@@ -32,7 +32,7 @@ class Pair:
         self.guest, self.host = f"{name}-guest", f"{name}-host"
 
     def submit(self, name: str) -> None:
-        command = [sys.executable, pair_program.__file__, str(self._log(name)), *self._turn]
+        command = [sys.executable, pairs_program.__file__, str(self._log(name)), *self._turn]
         takes = {"gpu": 1, "share": "auto"}
         self._pool.submit(name, run=command, resources=takes, affinity={"avoid_nodes": [self._avoid]})
 

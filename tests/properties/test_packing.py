@@ -8,9 +8,6 @@ nobody is touched who does not share: what is decided for all others is what wou
 import random
 from dataclasses import replace
 
-from hypothesis import example, given
-from hypothesis import strategies as st
-
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase
 from grus.model.resources import GPU
@@ -18,7 +15,7 @@ from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decision, Decisions, Share, Start
 from grus.scheduling.footprint import MEASURED, Footprint
 from grus.scheduling.snapshot import Snapshot
-from tests.properties.profiles import profile
+from tests.properties.profiles import PROOF
 from tests.scheduling import reference
 from tests.scheduling.builders import GB, Gpus, a_job, a_pool, a_queue
 from tests.scheduling.world import World
@@ -168,19 +165,12 @@ def play(seed: int) -> Sharers:
     return world
 
 
-@profile(25)
-@given(seed=st.integers(0, 10_000))
-@example(seed=1)
-def test_nothing_is_given_out_twice_and_nobody_else_is_touched(seed: int) -> None:
-    play(seed)
-
-
-def test_the_histories_have_pairs_that_stay_and_pairs_that_are_parted() -> None:
-    """What is searched has to be there: else nothing was tested."""
-    worlds = [play(seed) for seed in range(12)]
+def test_nothing_is_given_out_twice_and_nobody_else_is_touched() -> None:
+    worlds = [play(seed) for seed in range(300 if PROOF else 10)]
+    # What is searched for has to be there: else nothing was tested.
     starts = [a for w in worlds for _, a in w.history if isinstance(a, Start) and a.guest_of is not None]
     reasons = [action.reason for world in worlds for _, action in world.history]
-    assert len(starts) > 20
+    assert len(starts) > 15
     assert sum("measured to do 0.80 times" in reason for reason in reasons) > 2
     assert sum("for itself again" in reason for reason in reasons) > 5
     assert all(gain > MEASURED for world in worlds for gain in _kept_gains(world))

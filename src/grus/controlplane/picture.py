@@ -143,6 +143,7 @@ class Picture:
     def _greet_sharer(self, job: Job) -> None:
         if job.terminal:
             self._sharers.pop(job.id, None)
+            self.verdicts.pop(job.id, None)
             self._pairing.ended(job.id)
         elif job.id not in self._sharers:
             self._sharers[job.id] = None

@@ -205,7 +205,9 @@ class _Packing:
     def _idle_gpu(self, guest: "Entry") -> bool:
         """Whether a whole GPU is left over for it now; it is taken, so that it is left over for one only."""
         cycle = self._cycle
-        if cycle.pool.free[NOW] < GPU or cycle.reservation is not None or cycle.guarded(guest):
+        if cycle.pool.free[NOW] < GPU or cycle.reservation is not None or not _saves(guest):
+            return False
+        if cycle.guarded(guest):
             return False
         if not _may_hold(cycle, guest) or guest.queue.breaks(GPU, cycle.capacity, NOW):
             return False
@@ -281,6 +283,11 @@ class _Packing:
         how = "predicted" if one.measured(other) is None else "measured"
         gain = worth_trying(one, other)
         return f"both together are {how} to do {gain:.2f} times the work that they would do in turns"
+
+
+def _saves(entry: "Entry") -> bool:
+    """Whether it can be moved without losing all that it has done."""
+    return bool(entry.job.spec.checkpoint.path) or entry.job.saved_at is not None
 
 
 def _host_of(cycle: "Cycle", guest: "Entry") -> "Entry | None":

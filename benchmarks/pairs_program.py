@@ -1,10 +1,10 @@
-"""A job that makes steps: a little computing, then a wait, as for data. It goes on where it was.
+"""A job that makes steps on a pretended GPU: part of each it computes, part of it it waits, as for data.
 
-    pair_program.py LOG [--turn FILE]
+    pairs_program.py LOG --compute SECONDS --wait SECONDS [--turn FILE --reload SECONDS]
 
 Each step is reported and its moment written to LOG. With `--turn` a step needs the FILE for itself, which
 stands for something that no utilisation shows (a bus, a disk, a cache): who takes it over from another has to
-load first what the other drove out. So two of them do less together than they would one after the other.
+load first what the other drove out.
 """
 
 import argparse
@@ -17,19 +17,16 @@ from pathlib import Path
 
 import grus
 
-COMPUTE, WAIT = 0.02, 0.08
-RELOAD = 0.1
-"""Seconds of a step; and of loading again what another has driven out."""
 
-
-def busy(seconds: float) -> None:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+def compute(seconds: float) -> None:
+    """Use the CPU for that long: of its own time, so that others who take it from us make it longer."""
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
         sum(range(1000))
 
 
 @contextmanager
-def turn(path: Path | None) -> Iterator[None]:
+def turn(path: Path | None, reload: float) -> Iterator[None]:
     """The file for itself, loaded again if another had it in between."""
     if path is None:
         yield
@@ -38,7 +35,7 @@ def turn(path: Path | None) -> Iterator[None]:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         if file.read() not in ("", str(os.getpid())):
-            time.sleep(RELOAD)
+            time.sleep(reload)
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
@@ -48,14 +45,17 @@ def turn(path: Path | None) -> Iterator[None]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("log", type=Path)
+    parser.add_argument("--compute", type=float, default=0.02)
+    parser.add_argument("--wait", type=float, default=0.08)
     parser.add_argument("--turn", type=Path)
+    parser.add_argument("--reload", type=float, default=0.1)
     told = parser.parse_args()
     step = len(told.log.read_text().split()) if told.log.exists() else 0
     with told.log.open("a") as log:
         while True:
-            with turn(told.turn):
-                busy(COMPUTE)
-                time.sleep(WAIT)
+            with turn(told.turn, told.reload):
+                compute(told.compute)
+                time.sleep(told.wait)
             step += 1
             print(time.time(), file=log, flush=True)
             grus.report(step=step)
