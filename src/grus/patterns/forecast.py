@@ -114,7 +114,7 @@ def _filled(series: Array, known: NDArray[np.bool_]) -> Array:
 def _basis(measured: float, seasons: Sequence[float]) -> str:
     if not seasons:
         return f"from {span(measured)} of measurements, too few for a season"
-    return f"from {span(measured)} of measurements; it repeats every {' and every '.join(map(span, seasons))}"
+    return f"from {span(measured)} of measurements, with seasons of {' and '.join(map(span, seasons))}"
 
 
 def span(seconds: float) -> str:

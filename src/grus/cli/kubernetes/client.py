@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from grus.api.forecast_wire import ForecastOut
 from grus.api.telemetry_wire import TelemetryOut
 from grus.api.wire import (
     EventOut,
@@ -275,6 +276,16 @@ class KubernetesClient(Client):
 
     def telemetry(self) -> TelemetryOut:
         raise NotFound("figures are told by the controller; ask it with --server, or see the pods' own tools")
+
+    def forecast(
+        self,
+        of: str = "pool",  # noqa: ARG002 - as the server's client
+        name: str = "",  # noqa: ARG002 - as the server's client
+        *,
+        day: bool = False,  # noqa: ARG002 - as the server's client
+        measure: str | None = None,  # noqa: ARG002 - as the server's client
+    ) -> ForecastOut:
+        raise NotFound("forecasts are made by the controller from what it records; ask it with --server")
 
     # ------------------------------------------------------------------------------------------- pool
 
