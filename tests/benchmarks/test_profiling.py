@@ -1,6 +1,6 @@
 """The benchmark in small: real torch jobs are profiled by a real server, and what it says holds together."""
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,12 +12,21 @@ MODEL = 50e6
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Profiled]:
-    folder: Path = tmp_path_factory.mktemp("profiling")
-    with GrusServer("1x2x16GB") as server:
-        return profile(
-            server, torch_program(folder), (SMALL, TWO, LARGER), epochs=2, small=1280, larger=12_800
-        )
+def server() -> Iterator[GrusServer]:
+    with GrusServer("1x2x16GB") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def found(server: GrusServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Profiled]:
+    program, cases = torch_program(tmp_path_factory.mktemp("profiling")), (SMALL, TWO, LARGER)
+    return profile(server, program, cases, epochs=2, small=1280, larger=12_800)
+
+
+def profiles(server: GrusServer) -> bytes:
+    status, answer = server.connection().ask("GET", "/v1/profiles")
+    assert status == 200
+    return answer
 
 
 def test_the_same_program_has_one_fingerprint_whatever_its_size_and_data(found: dict[str, Profiled]) -> None:
@@ -57,3 +66,12 @@ def test_figures_are_told_for_every_run(found: dict[str, Profiled]) -> None:
     assert isinstance(durations, dict)
     assert set(durations) == {"torch, small", "torch, small again", "torch, two workers", "torch, larger"}
     assert told["fingerprints"] == 1
+
+
+def test_a_server_that_was_killed_knows_it_all_again(server: GrusServer, found: dict[str, Profiled]) -> None:
+    before = profiles(server)
+    assert found[LARGER].fingerprint in before.decode()
+    server.connection().close()
+    server.kill()
+    server.start()
+    assert profiles(server) == before

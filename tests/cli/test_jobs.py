@@ -42,7 +42,8 @@ def test_the_name_of_a_submission_goes_along(grus: Grus, client: FakeClient, job
 
 
 def test_what_the_job_shall_see_is_given_as_pairs(grus: Grus, client: FakeClient) -> None:
-    grus("run", "-d", "-e", "CONDA_PREFIX=/mine", "-e", "A=b=c", "--", "true")
+    grus("run", "-d", "-e", "CONDA_PREFIX=/mine", "-e", "A=b=c", "--data", "./set", "--", "true")
+    assert client.submitted[0][0].data == ("./set",)
     assert client.submitted[0][0].env == {"CONDA_PREFIX": "/mine", "A": "b=c"}
 
 

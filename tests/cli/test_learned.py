@@ -114,6 +114,7 @@ def test_a_server_that_keeps_no_profiles_takes_jobs_all_the_same(
         (a_tag("idle"), "idle"),
         (a_tag(period=0.5, stage="evaluation"), "training, every 0.5s, evaluation"),
         (a_tag(period=90.0, stage="training"), "training, every 1m 30s"),
+        (a_tag("retraining", stage="training"), "retraining"),
     ],
 )
 def test_a_tag_in_few_words(tag: TagOut | None, words: str) -> None:

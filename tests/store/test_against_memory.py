@@ -18,9 +18,10 @@ from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.ports import Event, Store, Token, User
 from grus.model.queues import Queue, Quota
+from grus.model.tags import Kind, Tag
 from grus.store.memory import MemoryStore
 from grus.store.sqlite import SqliteStore
-from tests.store.builders import a_job
+from tests.store.builders import a_full_profile, a_job
 
 IDS = st.sampled_from(["j0", "j1", "j2", "j3"]).map(JobId)
 NAMES = st.sampled_from(["ada", "bob"])
@@ -123,6 +124,16 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
     def cordon(self, node: str, cordoned: bool) -> None:
         self.waiting.append(lambda store: store.set_cordoned(NodeId(node), cordoned))
 
+    @rule(name=NAMES, at=TIMES)
+    def profile(self, name: str, at: float) -> None:
+        profile = replace(a_full_profile(name), updated_at=at)
+        self.waiting.append(lambda store: store.put_profile(profile))
+
+    @rule(keys=st.lists(NAMES, min_size=1), at=TIMES, gone=st.booleans())
+    def tags(self, keys: list[str], at: float, gone: bool) -> None:
+        tag = None if gone else Tag(kind=Kind.IDLE, at=at, expires=at + 1 / 3)
+        self.waiting.append(lambda store: store.put_tags(dict.fromkeys(keys, tag)))
+
     @rule(events=TIMES, jobs=TIMES)
     def prune(self, events: float, jobs: float) -> None:
         self.waiting.append(lambda store: store.prune(events_before=events, jobs_before=jobs))
@@ -186,6 +197,8 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
         assert self.sqlite.users() == self.memory.users()
         assert self.sqlite.tokens() == self.memory.tokens()
         assert self.sqlite.cordoned() == self.memory.cordoned()
+        assert self.sqlite.profiles() == self.memory.profiles()
+        assert self.sqlite.tags() == self.memory.tags()
         assert self.heard[1] == self.heard[0]
 
 

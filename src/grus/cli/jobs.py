@@ -154,6 +154,9 @@ def run(
     grace: Annotated[str, typer.Option(help="Time to save before it is ended, such as 30s.")] = "",
     max_runtime: Annotated[str, typer.Option(help="End it after this time, such as 2h.")] = "",
     env: Annotated[list[str] | None, typer.Option("--env", "-e", help="NAME=VALUE; may be repeated.")] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(help="What it works on, a path or a name; may be repeated.")
+    ] = None,
     after: Annotated[list[str] | None, typer.Option(help="Start after this job has succeeded.")] = None,
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Print the id and leave it to itself.")
@@ -187,6 +190,7 @@ def run(
         "max_runtime": max_runtime,
         "env": _pairs(env or []),
         "workdir": os.getcwd(),
+        "data": data,
     }
     with connected() as client:
         if after:

@@ -177,7 +177,7 @@ def tag_words(tag: "TagOut | None") -> str:
         return ""
     words = [tag.kind]
     words += [f"every {_period(tag.period)}"] if tag.period is not None else []
-    words += [tag.stage] if tag.stage and tag.stage != tag.kind else []
+    words += [tag.stage] if tag.stage not in ("", "training") else []
     return ", ".join(words)
 
 

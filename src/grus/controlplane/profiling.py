@@ -36,6 +36,8 @@ REST = 9.0
 FRESH = 5.0
 """Seconds for which code that was read is the code of the next job too, in the same folder."""
 MOST_DIGESTS = 1000
+PATIENCE = 10.0
+"""Seconds that a server that ends waits for code that is being read from a network's disk."""
 
 Newest = Mapping[Subject, Sample]
 """The last sample of everything that is measured."""
@@ -100,12 +102,12 @@ class Profiling:
         return [job for job in found if job.terminal]
 
     def close(self) -> None:
-        """Write what there is, then stop. Idempotent."""
+        """Write what there is, then stop. Idempotent; a disk that does not answer holds nobody up."""
         self._leave()
         self._closing.set()
         self._changed.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(PATIENCE)
 
     def _run(self) -> None:
         while True:
