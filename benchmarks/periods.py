@@ -10,7 +10,8 @@ it may give several.
 how many samples a period has, and how much its length varies (the last by other series, of 30 s periods).
 `boundary_off` is by how much of a period, in the median, the told beginning of an epoch is off.
 `online_right` and `online_false` are by samples added one by one, at their end. BigGAN is apart, in windows
-of 120 samples and, as `biggan_samples`, as a whole: of Satori's GPUs only the period is known (about 18
+of 120 samples, sample by sample (`biggan_online_…`: parts of the time) and, as `biggan_samples`, as a whole:
+of Satori's GPUs only the period is known (about 18
 samples), of OpenShift's nothing.
 """
 
@@ -119,7 +120,25 @@ def biggan() -> dict[str, object]:
         )
         tagged = sum(bool(find(series, 1.0)) for series in others)
         figures[f"biggan_{name}openshift"] = round(tagged / len(others), 4)
-    return figures
+    return figures | followed(satori)
+
+
+def followed(series: Iterable[Floats]) -> dict[str, object]:
+    """Parts of the time, from the 120th sample on, in which a `Beat` tells the right and another period."""
+    told = list[Sequence[float]]()
+    for values in series:
+        beat = Beat()
+        for number, value in enumerate(values.tolist()):
+            beat.add(float(number), value)
+            found = beat.found(float(number))
+            if number >= WINDOW:
+                told.append(() if found is None else (found.period,))
+    right = sum(near(SATORI, periods) for periods in told)
+    wrong = sum(map(bool, told)) - right
+    return {
+        "biggan_online_right": round(right / len(told), 4),
+        "biggan_online_wrong": round(wrong / len(told), 4),
+    }
 
 
 def columns(file: Path, names: Sequence[str]) -> list[Floats]:

@@ -109,7 +109,7 @@ class Beat:
     """One measure of one subject, watched for its rhythm: at most 12 kB, and some 2 µs for each sample.
 
     A look takes a millisecond or two and comes once in 32 slots of a scale, more often at first: at 1 Hz that
-    is less than a ten-thousandth of a core, at 10 Hz less than a thousandth.
+    is about a ten-thousandth of a core, at 10 Hz about a thousandth.
     """
 
     def __init__(self) -> None:
