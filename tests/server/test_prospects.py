@@ -86,6 +86,8 @@ def test_the_same_question_has_the_same_answer_until_a_step_is_over(house: House
         ("of=queue&name=nowhere", 404),
         ("of=gpu&name=node-0/gpu-9", 404),
         ("of=job&name=j0000000000", 404),
+        ("of=node&name=nowhere", 404),
+        ("of=worker&name=nobody", 404),
         ("of=queue", 422),
         ("of=moon", 422),
         ("of=pool&reach=year", 422),

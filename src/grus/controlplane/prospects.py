@@ -104,6 +104,8 @@ class Prospects:
         until = now // scale.step * scale.step
         self._require(whose, name)
         if not self._readings.recorded(user, whose, name):
+            if whose in (Whose.NODE, Whose.WORKER):
+                raise NotFound(f"nothing is recorded of {whose.value} {name}")
             return Prospect(whose, name, what, reach, Nothing("nothing was measured of it so far"))
         past = self._readings.series(user, whose, name, what, back=scale.back, until=until, step=scale.step)
         seasons = (*_rhythm(self._tag(whose, name, now), scale.step), *scale.seasons)
