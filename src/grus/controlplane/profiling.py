@@ -71,6 +71,8 @@ class Profiling:
         self._running = Running(store)
         self._lock = threading.Lock()
         self._figures: dict[JobId, RunFigures] = {}
+        self._hearing = threading.Lock()
+        """Apart, and never held for long: the store's thread takes it."""
         self._heard: dict[JobId, Job] = {}
         """Jobs that began or ended since the last step."""
         self._written = 0.0
@@ -133,7 +135,7 @@ class Profiling:
     def _note(self, jobs: Sequence[Job]) -> None:
         worth = [job for job in jobs if job.phase in HOLDING or job.terminal]
         if worth:
-            with self._lock:
+            with self._hearing:
                 self._heard.update((job.id, job) for job in worth)
             self._changed.set()
 
@@ -175,7 +177,7 @@ class Profiling:
 
     def step(self, now: float, *, everything: bool = False) -> None:
         """Take note of who began and who ended; from time to time, or if asked, of how all are doing."""
-        with self._lock:
+        with self._hearing:
             heard, self._heard = self._heard, {}
         for job in heard.values():
             if job.terminal:
