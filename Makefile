@@ -52,6 +52,7 @@ bench: setup ## the benchmarks; writes their figures into docs/benchmarks.md
 	@$(PYTHON) tools/record.py cycle -- $(PYTHON) -m benchmarks.cycle
 	@$(PYTHON) tools/record.py pooling -- $(PYTHON) -m benchmarks.pooling
 	@$(PYTHON) tools/record.py sharing -- $(PYTHON) -m benchmarks.sharing
+	@$(PYTHON) tools/record.py epochs -- $(PYTHON) -m benchmarks.epochs
 	@$(PYTHON) tools/record.py periods -- $(PYTHON) -m benchmarks.periods
 	@if [ -n "$$GRUS_DATA" ]; then $(MAKE) bench-data; else echo 'not run without GRUS_DATA: pollux, policies, philly, eta, forecast'; fi
 	@$(PYTHON) tools/record.py recorder -- $(PYTHON) -m benchmarks.recorder

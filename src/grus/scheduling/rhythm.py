@@ -87,7 +87,8 @@ def safe_since(entry: "Entry", now: float, until: float) -> float:
 
 def saves(entry: "Entry") -> bool:
     """Whether the job is known to save its work: else an epoch that has ended is no less lost than others."""
-    return bool(entry.job.spec.checkpoint.path) or entry.job.saved_at is not None
+    checkpoint = entry.job.spec.checkpoint
+    return bool(checkpoint.path or checkpoint.every) or entry.job.saved_at is not None
 
 
 def wait_until(asking: "Asking", now: float) -> float:
