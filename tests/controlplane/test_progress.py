@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from grus.api.reports import MOST_FIGURES
+from grus.api.reports import MOST_FIGURES, progress, read
 from grus.controlplane.progress import taken
 from grus.model.jobs import Launch, Phase
 from tests.controlplane.plane import ADMIN, Plane
@@ -75,3 +75,15 @@ def test_only_the_first_worker_of_a_gang_is_asked() -> None:
     plane.engine.reports(second, a_line(step=2))
     plane.after(plane.settings.node_interval)
     assert plane.job(job).progress == (("step", 1.0),)
+
+
+def test_a_worker_of_a_team_tells_its_own_steps_and_seconds() -> None:
+    line = json.dumps({"at": NOW, "figures": {"step": 7, "loss": 0.5}, "elastic": {"step": 8, "lap": 0.25}})
+    assert progress(read(line)) == {"step": 8.0, "loss": 0.5, "step_seconds": 0.25}
+    alone = json.dumps({"at": NOW, "elastic": {"step": 8, "lap": 0.25}})
+    assert progress(read(alone)) == {"step": 8.0, "step_seconds": 0.25}
+
+
+def test_a_worker_that_has_no_lap_yet_tells_its_figures_only() -> None:
+    line = json.dumps({"at": NOW, "figures": {"loss": 0.5}, "elastic": {"step": 0, "lap": None}})
+    assert progress(read(line)) == {"loss": 0.5}

@@ -11,25 +11,31 @@ from pathlib import Path
 
 import pytest
 
+import grus
 from grus.api.wire import JobOut, TagOut
 from tests.live.pool import LivePool
 
 PROGRAM = Path(__file__).with_name("rhythm_program.py")
+SOURCE = str(Path(grus.__file__).parents[1])
+"""Jobs run with the very Grus that is tested."""
 PERIODS = {"quick": 2.0, "middle": 3.3, "slow": 5.4}
 NOTICED = 120.0
 """Seconds in which a hang must be told."""
 
 
 class Watched(LivePool):
-    """Five GPUs: three jobs with rhythms of their own, and two that will hang when told to."""
+    """Eight GPUs: three jobs with rhythms of their own, two that hang when told to, a training of three."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder, "1x5x1GB")
+        super().__init__(folder, "1x8x2GB")
         self.more = "[telemetry]\nhz = 5\n"
         self.folder = folder
 
     def works(self, name: str, period: float, *more: str) -> None:
-        self.submit(name, run=[sys.executable, str(PROGRAM), str(period), *more])
+        self.runs(name, PROGRAM, str(period), *more)
+
+    def runs(self, name: str, program: Path, *words: str, **more: object) -> None:
+        self.submit(name, run=[sys.executable, str(program), *words], env={"PYTHONPATH": SOURCE}, **more)  # type: ignore[arg-type]  # the fields of a job
 
     def tag(self, name: str) -> TagOut | None:
         return self[name].tag
@@ -68,6 +74,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
             60.0,
         )
         hang.touch()
+        pool.runs("three", PROGRAM.with_name("straggling_program.py"), gpus="2..3", launch="per-gpu")
         yield pool
 
 
@@ -78,6 +85,10 @@ def in_rhythm(tag: TagOut | None, period: float) -> bool:
         and tag.period is not None
         and abs(tag.period / period - 1) < 0.1
     )
+
+
+def told(tag: TagOut | None) -> str:
+    return "" if tag is None else tag.note
 
 
 def is_training(tag: TagOut | None) -> bool:
@@ -106,6 +117,13 @@ def test_jobs_that_hang_are_noticed_whether_they_sleep_or_spin_and_the_others_ar
         lambda: hangs(pool.tag("sleeps")) and hangs(pool.tag("spins")), "both are told to hang", NOTICED
     )
     assert not any(hangs(pool.tag(name)) for name in PERIODS)
+
+
+def test_the_rank_that_holds_up_a_synchronous_training_is_named(pool: Watched) -> None:
+    """All ranks step together; which one is slow only their own seconds tell."""
+    pool.watch(lambda: "is a straggler" in told(pool.tag("three")), "a rank of the training straggles", 90.0)
+    (slow,) = [one.id for one in pool.grus.workers(pool.handles["three"].id) if one.number == 1]
+    assert f"worker {slow} is a straggler" in told(pool.tag("three"))
 
 
 def test_tags_vanish_when_the_jobs_end(pool: Watched) -> None:

@@ -33,6 +33,10 @@ class Word(NamedTuple):
     """Seconds that count as too long (`hang_after`)."""
     new: bool = False
     """Whether it has not done a step yet: it may have to wait for the end of one that lasts."""
+    step: float | None = None
+    """How far it is, …"""
+    lap: float | None = None
+    """… and the seconds that it needs for its own part of a step, without waiting for the others."""
 
 
 class Report(NamedTuple):
@@ -48,6 +52,14 @@ def read(line: str) -> Report:
     said = _object(line)
     figures = tuple(_figures(said.get("figures"))[:MOST_FIGURES])
     return Report(_number(said.get("at")), figures, _number(said.get("saved_at")), _word(said.get("elastic")))
+
+
+def progress(said: Report) -> dict[str, float]:
+    """Its figures, and where it computes in a team, how far and how fast this very worker is."""
+    figures = dict(said.figures)
+    if said.word.step is not None and said.word.lap is not None:
+        figures |= {"step": max(said.word.step, figures.get("step", 0.0)), "step_seconds": said.word.lap}
+    return figures
 
 
 def _object(line: str) -> dict[str, object]:
@@ -68,6 +80,8 @@ def _word(said: object) -> Word:
         waits=_number(said.get("waits")),
         patience=patience if patience is not None and patience > 0 else USUAL_PATIENCE,
         new=_number(said.get("step")) == 0,
+        step=_number(said.get("step")),
+        lap=_number(said.get("lap")),
     )
 
 

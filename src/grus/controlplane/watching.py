@@ -195,7 +195,7 @@ class Watching:
             for job in jobs:
                 self._profiler.known(job.id, self._facts(job))
             for worker, job_id, said in told:
-                self._profiler.hear(job_id, dict(said.figures), said.at or now, worker)
+                self._profiler.hear(job_id, reports.progress(said), said.at or now, worker)
             ids = frozenset(job.id for job in jobs)
             for gone in self._jobs - ids:
                 self._profiler.forget(gone)
@@ -213,7 +213,7 @@ class Watching:
             if job.phase is Phase.RUNNING
             for member in members(job)
         ]
-        return [one for one in found if one[2].figures and one[2].at is not None]
+        return [one for one in found if reports.progress(one[2]) and one[2].at is not None]
 
     def count(self, now: float) -> None:
         """Record what queues and the pool hold and want, and how busy the pool's GPUs are."""

@@ -26,6 +26,7 @@ from grus.elastic.backends import Backend, Broken, Communicator, Store, backend_
 from grus.elastic.device_errors import end_apart
 from grus.elastic.forming import QUICK, Forming
 from grus.elastic.group import Group
+from grus.elastic.laps import Laps
 from grus.elastic.orders import Orders, Team
 from grus.sdk import worker
 
@@ -68,8 +69,8 @@ class Membership(Protocol):
         """For a part of that time in which the others depend on this worker."""
         ...
 
-    def tell(self, step: int) -> None:
-        """Note how far this worker is."""
+    def tell(self, step: int, parts: int = 1) -> None:
+        """Note how far this worker is, and of how many parts its own part of the step was."""
         ...
 
 
@@ -103,7 +104,7 @@ class Alone:
     def working(self) -> Iterator[None]:
         yield
 
-    def tell(self, step: int) -> None:
+    def tell(self, step: int, parts: int = 1) -> None:
         """Nobody listens."""
 
 
@@ -148,6 +149,7 @@ class Job:
         self._orders = Orders()
         self._seen: tuple[int, int] = (0, 0)
         self._waits_since: float | None = None
+        self._laps = Laps()
         self._step = 0
         self._level = False
         """Whether this worker has been part of a team that has begun: only then has it anything to lose."""
@@ -179,8 +181,9 @@ class Job:
 
     # --------------------------------------------------------------------------- what this one says
 
-    def tell(self, step: int) -> None:
+    def tell(self, step: int, parts: int = 1) -> None:
         """Note how far this worker is; told with the next sign of life."""
+        self._laps.done(parts)
         self._step = step
         self._level = True
 
@@ -195,6 +198,7 @@ class Job:
                 "address": self._address,
                 "team": self._named,
                 "step": self._step,
+                "lap": self._laps.seconds,
                 "waits": since,
                 "hang_after": self._hang_after,
             }
@@ -209,14 +213,19 @@ class Job:
         try:
             yield
         finally:
-            self._waits_since = None
+            self._go_on()
 
     @contextmanager
     def working(self) -> Iterator[None]:
         """While they depend on it."""
-        self._waits_since = None
+        self._go_on()
         yield
         self._waits_since = time.monotonic()
+
+    def _go_on(self) -> None:
+        since, self._waits_since = self._waits_since, None
+        if since is not None:
+            self._laps.waited(time.monotonic() - since)
 
     def _watch(self) -> None:
         beat = 0.0

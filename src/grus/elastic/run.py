@@ -73,6 +73,8 @@ class Run:
         self._keeping = Keeping(arguments, self._group, self._at, self._samples)
         self._batches: Iterator[tuple[Micro, Any]] = iter(())
         self._micro: Micro | None = None
+        self._parts = 0
+        """Micro-batches of this worker's in the step at hand."""
         self._last = False
         self._broken = False
         self._wants = (False, False)
@@ -185,7 +187,9 @@ class Run:
         self._noise.begin(self._at.progress.step)
         self._exchange.begin()
         step = plan.micros(self._at.progress, self._samples, self._at.batch, self._is.micro)
-        return plan.share(step, self.rank, self.world)
+        mine = plan.share(step, self.rank, self.world)
+        self._parts = len(mine)
+        return mine
 
     def _next_batch(self) -> Batch | None:
         """None where a stream has ended before its time."""
@@ -310,7 +314,7 @@ class Run:
                 scheduler.step()
         self._wants = (flags.change(self.world), flags.end > 0)
         self._time(flags, count)
-        self._membership.tell(self.steps)
+        self._membership.tell(self.steps, self._parts)
         self._keeping.report(losses)
         if epoch_done and self._on_epoch is not None:
             self._on_epoch(self)
@@ -388,7 +392,7 @@ class Run:
         self._broken = False
         self._wants = (False, False)
         self._noise = Noise()
-        self._membership.tell(self.steps)
+        self._membership.tell(self.steps, 0)
         self._plan()
 
     def _load(self) -> dict[str, Any] | None:
