@@ -113,8 +113,8 @@ def report(**figures: float) -> None:
     Every figure must be a number (or turn into one by `float`). What the first worker of a job says is shown
     by `grus ps` and `grus describe`, some seconds later. `report(saved=True)` is `saved()`. From `step`,
     `total` and `batch` (examples of one step, all GPUs together) Grus learns how an elastic job scales, and
-    gives it GPUs by that. Steps that stop are how a hang is known, and `step_seconds`, what this worker needed
-    itself for a step, told by every worker, how stragglers are.
+    gives it GPUs by that. Steps that stop are how a hang is known, and `step_seconds`, what this worker
+    needed itself for a step, told by every worker, how stragglers are.
     """
     numbers = {name: _number(name, value) for name, value in figures.items()}
     if not numbers:
