@@ -99,6 +99,19 @@ def test_late_samples_find_their_place_and_those_too_late_or_from_the_future_are
     assert tape.read(1000, 5000, 60.0) == [0.5, *[-1.0] * 67]
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_clock_that_was_ahead_and_was_set_right_costs_nothing_afterwards(tape: Tape, restart: bool) -> None:
+    tape.tell([0.25] * 1000)
+    tape.now += 7200
+    tape.tell([0.5] * 1000)
+    tape.now = START + 1000
+    if restart:
+        tape.again()
+    tape.tell([0.75] * 1000)
+    tape.again()
+    assert tape.read(0, 2000) == [0.25] * 1000 + [0.75] * 1000
+
+
 def test_subjects_and_their_measures_come_back_after_a_restart(tape: Tape) -> None:
     worker = Subject(NodeId("n0"), job=JobId("j1"), worker=WorkerId("j1.1"))
     slice_ = Subject(NodeId("n0"), DeviceId("GPU-0"), "3")

@@ -78,7 +78,7 @@ class Recorder:
         self._lasting = self.trouble
         """What stays true though the disk takes what it is given."""
         self._names = Names(self._file)
-        self._sealed = self._file.sealed
+        self._sealed = min(self._file.sealed, self._due(self._now()))
         self._replay()
 
     def _replay(self) -> None:
@@ -104,6 +104,8 @@ class Recorder:
             if self._closed:
                 return
             now = self._now()
+            # A clock that was ahead and was set right: sealing again what was sealed changes nothing.
+            self._sealed = min(self._sealed, self._due(now))
             for sample in samples:
                 at = int(sample.at * 1000)
                 if self._sealed <= at <= now + LATE:
@@ -143,7 +145,7 @@ class Recorder:
 
     def _write(self, now: int) -> None:
         """Bring the file up to date; whatever happens, what is in memory stays bounded."""
-        until = (now - LATE) // self.base.span * self.base.span
+        until = self._due(now)
         due = [
             (subject, number)
             for subject, mine in self._open.items()
@@ -290,6 +292,10 @@ class Recorder:
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
+
+    def _due(self, now: int) -> int:
+        """Before this, blocks are full: nothing of them may come any more."""
+        return (now - LATE) // self.base.span * self.base.span
 
     def _learn_loss(self, loss: Gone) -> None:
         self._tell(str(loss))
