@@ -1,5 +1,6 @@
 """What running jobs show becomes what is known of their fingerprints, whoever dies on the way."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -7,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from grus.controlplane import fingerprints
+from grus.controlplane.code_reading import Digests, read
 from grus.controlplane.insight import Insight
 from grus.controlplane.profiles import Profiles
 from grus.controlplane.profiling import FRESH, WRITE, Profiling
+from grus.controlplane.submission import new_job
 from grus.controlplane.tag_keeping import TagKeeper
 from grus.controlplane.watching import Recognised, holding
 from grus.model.errors import NotFound
@@ -18,7 +21,7 @@ from grus.model.jobs import Phase, Spec, worker_id
 from grus.model.profiles import JobProfile
 from grus.model.tags import Kind, Tag
 from grus.telemetry.samples import Measure, Sample, Subject
-from tests.controlplane.plane import ADMIN, ANN, Plane
+from tests.controlplane.plane import ADMIN, ANN, Plane, a_spec
 
 
 class Shop:
@@ -181,19 +184,41 @@ def test_a_job_that_ended_while_nobody_looked_is_settled_from_its_record(shop: S
 
 
 def test_code_is_read_once_for_a_burst_of_jobs(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
+    names: list[str] = []
     digest = fingerprints.code_digest
 
-    def counted(spec: Spec, *, containers: bool) -> str:
-        read.append(spec.name)
-        return digest(spec, containers=containers)
+    def counted(spec: Spec, *, containers: bool, contents: bool) -> str:
+        names.append(spec.name)
+        return digest(spec, containers=containers, contents=contents)
 
     monkeypatch.setattr(fingerprints, "code_digest", counted)
     for _ in range(4):
         shop.plane.submit("burst", run=("true",), workdir=str(shop.folder))
     shop.profiling.step(shop.plane.now)
-    assert read == ["burst"]
+    assert names == ["burst"]
     assert [profile.count for profile in shop.plane.store.profiles()] == [4]
+
+
+def test_a_server_that_is_root_tells_nothing_of_contents_to_those_who_are_not(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two files of one length and time: who may not read them learns nothing of whether they differ."""
+    source = shop.folder / "train.py"
+
+    def seen(text: str) -> Digests:
+        source.write_text(text)
+        os.utime(source, ns=(1, 1))
+        spec = a_spec(run=("python", "train.py"), workdir=str(shop.folder))
+        job = new_job(JobId("j"), ANN, spec, 0.0)
+        return read(shop.plane.store, job, containers=False)
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert seen("steps = 1") != seen("steps = 2"), "they run as the server does"
+    shop.plane.store.put_user(replace(ANN, unix_user="ann"))
+    assert seen("steps = 1") == seen("steps = 2")
+    assert seen("steps = 1") != seen("steps = 10")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert seen("steps = 1") != seen("steps = 2")
 
 
 def test_a_job_that_fails_says_nothing_of_how_long_it_lasts(shop: Shop) -> None:

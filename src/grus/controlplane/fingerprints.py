@@ -55,10 +55,11 @@ def command_words(spec: Spec) -> str:
     return first[2] if first[:2] == ("/bin/sh", "-c") and len(first) == 3 else shlex.join(first)
 
 
-def code_digest(spec: Spec, *, containers: bool) -> str:
+def code_digest(spec: Spec, *, containers: bool, contents: bool = True) -> str:
     """Of the code that the job would run if it started now. Reads the disk; never raises for what is there.
 
-    Where workers are containers, code is in the image or in a bundle that is named by its content.
+    Where workers are containers, code is in the image or in a bundle that is named by its content. Without
+    `contents` files count by name, size and time.
     """
     if containers or is_bundle(spec.workdir):
         return _short(spec.workdir)
@@ -67,9 +68,9 @@ def code_digest(spec: Spec, *, containers: bool) -> str:
     digest = hashlib.sha256()
     left = MOST_SOURCE_BYTES
     for name in names[:MOST_SOURCES]:
-        content = _content(root / name, left)
+        content = _content(root / name, left if contents else -1)
         if content is not None:
-            left -= len(content)
+            left = max(0, left - len(content))
             digest.update(f"{name}\0{len(content)}\0".encode(errors="surrogateescape"))
             digest.update(content)
     return digest.hexdigest()[:LENGTH]
@@ -128,7 +129,10 @@ def _walk(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _content(path: Path, most: int) -> bytes | None:
-    """Of a regular file; its size where it is too long, None where it is none or may not be read."""
+    """Of a regular file; its size where it is too long (and its time, where `most` is negative).
+
+    None where it is none, or may not be read.
+    """
     try:
         # Never waits for the other end of a pipe, and never follows a link to a place outside.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -138,6 +142,8 @@ def _content(path: Path, most: int) -> bytes | None:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return None
+        if most < 0:
+            return f"{status.st_size} bytes of {status.st_mtime_ns}".encode()
         if status.st_size > most:
             return f"{status.st_size} bytes".encode()
         with open(descriptor, "rb", closefd=False) as file:

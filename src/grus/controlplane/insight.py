@@ -6,7 +6,7 @@ Some answers read code from disks: not for a thread in a hurry.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grus.controlplane import access, fingerprints
+from grus.controlplane import access, code_reading, fingerprints
 from grus.controlplane.profiles import Profiles, Settled
 from grus.controlplane.tag_keeping import TagKeeper
 from grus.model.errors import NotFound
@@ -64,9 +64,8 @@ class Insight:
     def _settle(self, job: Job) -> Settled:
         """By what a job that has not begun would be recognised if it began now."""
         program = fingerprints.program(job.spec, job.user)
-        code = fingerprints.code_digest(job.spec, containers=self._containers)
-        data = fingerprints.data_digest(job.spec.data, containers=self._containers)
-        return Settled(fingerprints.fingerprint(program, code), program, data)
+        found = code_reading.read(self._store, job, containers=self._containers)
+        return Settled(fingerprints.fingerprint(program, found.code), program, found.data)
 
     def profiles(self, user: User) -> list[JobProfile]:
         """One's own, and all for administrators; the last updated first."""

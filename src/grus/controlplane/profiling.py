@@ -11,9 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
-from grus.controlplane import fingerprints
+from grus.controlplane import code_reading, fingerprints
+from grus.controlplane.code_reading import Digests
 from grus.controlplane.profiles import Profiles
 from grus.controlplane.run_figures import RunFigures
 from grus.controlplane.running import Running
@@ -41,11 +41,6 @@ PATIENCE = 10.0
 
 Newest = Mapping[Subject, Sample]
 """The last sample of everything that is measured."""
-
-
-class Digests(NamedTuple):
-    code: str
-    data: str
 
 
 class Profiling:
@@ -212,9 +207,7 @@ class Profiling:
         if key not in self._digests or self._digests[key][0] + FRESH < now:
             if len(self._digests) >= MOST_DIGESTS:
                 self._digests.clear()
-            code = fingerprints.code_digest(job.spec, containers=self._containers)
-            data = fingerprints.data_digest(job.spec.data, containers=self._containers)
-            self._digests[key] = (now, Digests(code, data))
+            self._digests[key] = (now, code_reading.read(self._store, job, containers=self._containers))
         return self._digests[key][1]
 
     def _end(self, job: Job, now: float) -> None:
