@@ -70,7 +70,7 @@ class Prospect:
     reach: Reach
     found: Forecast | Nothing
     ends: float | None = None
-    """Of a job: when it is expected to end, if that is before the forecast does."""
+    """Of a job: when it is expected to end."""
 
 
 class Prospects:
