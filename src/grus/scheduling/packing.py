@@ -19,7 +19,7 @@ from grus.model.resources import GPU
 from grus.scheduling.footprint import MEASURED, fits, worth_trying
 from grus.scheduling.gang import Place
 from grus.scheduling.nomination import behind_preemptor
-from grus.scheduling.ordering import giving_key
+from grus.scheduling.ordering import Key, giving_key
 from grus.scheduling.topology import NOW, SOON
 
 if TYPE_CHECKING:
@@ -74,14 +74,14 @@ def _may_hold(cycle: "Cycle", guest: "Entry") -> bool:
 
 def _comes_first(cycle: "Cycle", guest: "Entry") -> bool:
     """Whether nobody who waits would be given a GPU before it; rights to take it back are not asked here."""
-    mine = giving_key(guest.queue, False, GPU)
+    mine = _rank(guest.queue, GPU)
     for leaf in cycle.tree.leaves:
         if not leaf.line.count:
             continue
         if any(shape.minimum > GPU for shape in leaf.line.shapes):
             return False  # a gang may have been waiting for it
         if leaf is not guest.queue:
-            if giving_key(leaf, False, GPU) < mine:
+            if _rank(leaf, leaf.line.least) < mine:
                 return False
             continue
         top = leaf.line.top_priority()
@@ -89,6 +89,12 @@ def _comes_first(cycle: "Cycle", guest: "Entry") -> bool:
         if (-top, oldest) < (-guest.priority, guest.age):
             return False
     return True
+
+
+def _rank(queue: "QueueNode", amount: int) -> tuple[bool, Key]:
+    """When a request for so much has its turn: what is inside quota first, then as GPUs are given."""
+    inside = amount <= queue.quota_room()
+    return not inside, giving_key(queue, inside, GPU)
 
 
 def _take_whole(cycle: "Cycle", guest: "Entry") -> None:
@@ -224,7 +230,7 @@ class _Packing:
     def _let_in(self) -> None:
         """Let waiting jobs in on GPUs of others, in the order in which GPUs are given."""
         cycle = self._cycle
-        known = [cycle.snapshot.entries[job] for job in cycle.snapshot.footprints]
+        known = [e for job in cycle.snapshot.footprints if (e := cycle.snapshot.entries[job]).shape.shares]
         taken = {pair.host for pair in self._staying}
         hosts = sorted((e for e in known if e not in taken and _may_host(cycle, e)), key=lambda e: e.age)
         if not hosts:

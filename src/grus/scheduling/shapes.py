@@ -138,7 +138,7 @@ class Compiler:
             possible=self._possible(nodes, kinds, minimum, request.one_node),
             minimum=minimum,
             maximum=sum(part.high * part.unit for part in parts),
-            shares=request.shares,
+            shares=request.shares and [(part.gpus, part.low, part.high) for part in parts] == [(1, 1, 1)],
         )
 
     def _possible(self, nodes: int, kinds: frozenset[int], minimum: int, one_node: bool) -> bool:
