@@ -12,6 +12,7 @@ the guest starts when that is on record. The host has its GPU whole again when t
 guest whose host has left gets the GPU if it is its turn, else it waits in line like everybody.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from grus.model.jobs import Phase
@@ -76,19 +77,21 @@ def _comes_first(cycle: "Cycle", guest: "Entry") -> bool:
     """Whether nobody who waits would be given a GPU before it; rights to take it back are not asked here."""
     mine = _rank(guest.queue, GPU)
     for leaf in cycle.tree.leaves:
-        if not leaf.line.count:
-            continue
-        if any(shape.minimum > GPU for shape in leaf.line.shapes):
+        room = leaf.never_room()
+        firsts = [entry for entry in _firsts(leaf) if not entry.never or entry.shape.minimum <= room]
+        if any(entry.shape.minimum > GPU for entry in firsts):
             return False  # a gang may have been waiting for it
-        if leaf is not guest.queue:
-            if _rank(leaf, leaf.line.least) < mine:
+        if leaf is guest.queue:
+            if any((-entry.priority, entry.age) < (-guest.priority, guest.age) for entry in firsts):
                 return False
-            continue
-        top = leaf.line.top_priority()
-        oldest = min(found.ages[0] for users in leaf.line.levels[top].values() for found in users.values())
-        if (-top, oldest) < (-guest.priority, guest.age):
+        elif any(_rank(leaf, entry.shape.minimum) < mine for entry in firsts):
             return False
     return True
+
+
+def _firsts(leaf: "QueueNode") -> "Iterator[Entry]":
+    """The first in line of each class of those who ask for the same."""
+    return (found.entries[found.ages[0]] for found in leaf.line.classes())
 
 
 def _rank(queue: "QueueNode", amount: int) -> tuple[bool, Key]:
