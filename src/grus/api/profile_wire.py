@@ -40,7 +40,7 @@ class UseOut(Out):
 
 
 class SpeedOut(Out):
-    """How fast it was at one size; `throughput` in examples a second."""
+    """How fast it was at one size; `throughput` in examples a second, 1,024 a step where it does not say."""
 
     type: str
     nodes: int

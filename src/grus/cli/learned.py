@@ -134,10 +134,16 @@ def _show(one: "ProfileOut") -> None:
     if one.speeds:
         say()
         speeds = [
-            (speed.type, speed.gpus, speed.nodes, f"{speed.step_seconds:.4g} s", f"{speed.throughput:.4g}/s")
+            (
+                speed.type,
+                speed.gpus,
+                speed.nodes,
+                f"{speed.step_seconds:.4g} s",
+                f"{1 / speed.step_seconds:.4g}",
+            )
             for speed in one.speeds
         ]
-        table(("GPU TYPE", "GPUS", "NODES", "STEP", "EXAMPLES"), speeds)
+        table(("GPU TYPE", "GPUS", "NODES", "STEP", "STEPS/S"), speeds)
     if one.pairs:
         say()
         pairs = [(pair.other, f"{pair.gain:.2f}", pair.times, local(pair.at)) for pair in one.pairs]
