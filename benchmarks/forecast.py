@@ -1,12 +1,13 @@
 """Whether forecasts of demand and of GPU use beat what was there a day or a week ago, and keep their word.
 
-    GRUS_DATA=… python -m benchmarks.forecast [--every 7] [--seeds 6] [--first-seed 1000]
+    GRUS_DATA=… python -m benchmarks.forecast [--every 7] [--seeds 6] [--first-seed 2000]
 
 Three pieces, hour by hour: the demand of Philly's pool and of each of its virtual clusters (GPUs that jobs
 wanted, from submission for as long as they ran; 110 days, the last 21 held back), and 28 generated days of a
 GPU's use in four sorts (`benchmarks.gpu_days`, the last 7 held back). The origin rolls through the span held
 back, `--every` so many hours; each forecast sees what lies before it and reaches a day ahead. Parameters were
-chosen on what lies before the span and on generated seeds below 100.
+chosen on what lies before the span and on generated seeds below 100. (A first version was held against the
+spans, found wanting, and given medians, chosen on those same earlier parts; the seeds are new since then.)
 
 `mase`: the mean absolute error over that of seasonal-naive on the same hours, for the better of its two
 seasons (a day, a week) series by series; the mean over the series of a piece, then over the three pieces.
@@ -242,7 +243,7 @@ def main() -> None:
     )
     parser.add_argument("--every", type=int, default=7, help="hours between two origins (7)")
     parser.add_argument("--seeds", type=int, default=6, help="generated series of each sort (6)")
-    parser.add_argument("--first-seed", type=int, default=1000, help="below 100 they were tuned on")
+    parser.add_argument("--first-seed", type=int, default=2000, help="those below 2000 were looked at")
     given = parser.parse_args()
     path = trace_file()
     if path is None:
