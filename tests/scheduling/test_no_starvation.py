@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from grus.scheduling.allocation import Candidate, Rule, allocate
@@ -70,6 +70,7 @@ def arrivals(rng: random.Random, now: float, load: float) -> list[Job]:
     return made
 
 
+@settings(deadline=None)  # how long it takes says how busy the machine is
 @given(st.integers(0, 2**32), st.floats(0.2, 0.8), st.floats(0, 900), st.floats(1, 300))
 @example(seed=1, load=0.8, patience=0.0, turn=1.0)
 def test_no_job_waits_longer_than_the_bound(seed: int, load: float, patience: float, turn: float) -> None:
