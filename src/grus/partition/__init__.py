@@ -1,0 +1,6 @@
+"""Splitting one model over several GPUs: which operator runs where, in which order, how long a step takes.
+
+`graph` and `topology` say what is to be placed and on what; `placers` find placements, `schedule` simulates
+them, `portfolio` takes the best and `check` verifies an answer without trusting any of the others.
+Nothing here needs torch.
+"""

@@ -1,0 +1,69 @@
+"""Answers: where each operator runs and what that gives, or why there is no way."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """The output of operator `producer` goes to device `target`."""
+
+    producer: int
+    target: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One step, in full: `check` needs nothing else to verify it."""
+
+    placer: str
+    device_of: tuple[int, ...]
+    """For each operator the number of its device."""
+    order: tuple[tuple[int, ...], ...]
+    """For each device its operators in the order in which they run."""
+    start: tuple[float, ...]
+    end: tuple[float, ...]
+    transfers: tuple[Transfer, ...]
+    seconds: float
+    """From the first start to the last end."""
+    peaks: tuple[int, ...]
+    """For each device the most bytes in use at once."""
+    bound: float = 0.0
+    """No placement on these devices takes less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Stages for many micro-batches: the slowest device sets the pace."""
+
+    placer: str
+    device_of: tuple[int, ...]
+    loads: tuple[float, ...]
+    """Seconds that each device is busy for a micro-batch: its operators, what it sends and receives."""
+    peaks: tuple[int, ...]
+    bound: float = 0.0
+    """No pipeline on these devices has a smaller largest load."""
+
+    @property
+    def slowest(self) -> float:
+        return max(self.loads)
+
+
+@dataclass(frozen=True, slots=True)
+class Infeasible:
+    """No placement was found in which every device has enough memory."""
+
+    blocking: str
+    """The operator that has no place."""
+    least: int
+    """Bytes: with at least this on every device a placement is known."""
+    proven: bool
+    """No placement exists at all; otherwise none was found."""
+
+    def __str__(self) -> str:
+        what = "No split fits" if self.proven else "No split that fits was found"
+        return (
+            f"{what}: there is no room for operator {self.blocking}. "
+            f"It would fit if every device had at least {self.least / 1e9:.3g} GB free."
+        )
