@@ -28,7 +28,7 @@ HARMONICS = np.array([1, 2, 3, 4, 6, 8, 12])  # How many are taken together: whi
 GROUPS = (10, 5)  # Cycles that must agree: jitter takes those further away out of step.
 CYCLES = 4  # With fewer there is no evidence.
 CERTAIN = 0.9999  # More coherence than this is rounding.
-TRIFLE = 0.001  # Of the series' standard deviation: what swings less than this does not swing.
+TRIFLE = 0.001  # Of the series' standard deviation, which is 1: what swings less does not swing.
 VANISHING = 1e-280  # Smaller probabilities are lost to rounding; an expansion takes over.
 POLISHING = 3  # Harmonics that are seen to move without turning all the way round.
 LATEST = 8  # Cycles that tell where a period begins.
@@ -42,47 +42,44 @@ class Evidence:
     weight: float
     """−ln of the probability that cycles of chance agree as well."""
     cycles: int
-    groups: int
     alike: float
     """Correlation of a cycle with the others of its group: three quarters have at least this."""
     latest: float
     """The same of the last two cycles, the better of them: whether it is still so."""
     swing: float
-    """Standard deviation of the mean cycle, in the unit of the series."""
+    """Standard deviation of the mean cycle, as part of the series'."""
     apart: float
     """How much more a cycle is like the second or third after it than like the next."""
 
 
-NOTHING = Evidence(0.0, 0, 0, 0.0, 0.0, 0.0, 0.0)
+NOTHING = Evidence(0.0, 0, 0.0, 0.0, 0.0, 0.0)
 
 
 class Cycles:
-    """A series, ready to be folded at any period in samples. Where not `known` it may hold any value."""
+    """A series of variance 1, ready to be folded at any period in samples; guessed where not `known`."""
 
     def __init__(self, series: Floats, known: NDArray[np.bool_]) -> None:
         self._count = len(series)
         self._moments = np.arange(self._count + 1)
         self._total = np.concatenate([[0.0], np.cumsum(series)])
-        self._trifle = (TRIFLE * float(series.std())) ** 2
         self._known = None if known.all() else np.concatenate([[0.0], np.cumsum(known)])
         self._folded = dict[float, tuple[Floats, Harmonics]]()
 
-    def weight(self, period: float, groups: int | None = None) -> float:
-        """How much speaks for it; with cycles in so many groups, or as many as tell most."""
-        return max(weighed(self._cycles(period)[1], self._trifle, groups).values(), default=0.0)
+    def weight(self, period: float) -> float:
+        """How much speaks for it, with cycles in as many groups as tell most."""
+        return max(weighed(self._cycles(period)[1]).values(), default=0.0)
 
-    def evidence(self, period: float, groups: int | None = None) -> Evidence:
+    def evidence(self, period: float) -> Evidence:
         """All that speaks for it."""
         rows, harmonics = self._cycles(period)
-        weights = weighed(harmonics, self._trifle, groups)
+        weights = weighed(harmonics)
         if not weights:
             return NOTHING
         groups = max(weights, key=lambda count: weights[count])
-        alike = likeness(grouped(rows, groups), self._trifle)
+        alike = likeness(grouped(rows, groups))
         return Evidence(
             weight=weights[groups],
             cycles=len(rows),
-            groups=groups,
             alike=float(np.sort(alike, axis=None)[alike.size // 4]),
             latest=float(alike.ravel()[-2:].max()),
             swing=float(grouped(rows, groups).mean(axis=1).std(axis=1).mean()),
@@ -110,7 +107,7 @@ class Cycles:
         if len(harmonics) < CYCLES:
             return 0.0, 0.0
         groups = max(1, round(len(harmonics) / GROUPS[0]))
-        told, common = coherence(harmonics[:, : 2 * parts], groups, self._trifle)
+        told, common = coherence(harmonics[:, : 2 * parts], groups)
         own = np.arange(1, len(told) + 1) % parts != 0
         weight = surprise(np.array([groups * np.count_nonzero(own)]), told[own].sum(keepdims=True))
         return float(weight[0]), float(common[own].sum() / max(common.sum(), 1e-30))
@@ -168,13 +165,13 @@ def grouped(rows: NDArray[Number], groups: int) -> NDArray[Number]:
     return rows[len(rows) - groups * size :].reshape(groups, size, -1)
 
 
-def weighed(harmonics: Harmonics, trifle: float = 0.0, groups: int | None = None) -> dict[int, float]:
+def weighed(harmonics: Harmonics) -> dict[int, float]:
     """Evidence of cycles by the number of groups into which they are put; empty with too few of them."""
     weights = dict[int, float]()
     if len(harmonics) < CYCLES:
         return weights
-    for count in (groups,) if groups else {max(1, round(len(harmonics) / size)) for size in GROUPS}:
-        told = coherence(harmonics, count, trifle)[0].cumsum()
+    for count in {max(1, round(len(harmonics) / size)) for size in GROUPS}:
+        told = coherence(harmonics, count)[0].cumsum()
         taken = HARMONICS[: int(np.searchsorted(HARMONICS, len(told), side="right"))]
         weights[count] = float(surprise(count * taken, told[taken - 1]).max(initial=0.0))
     return weights
@@ -186,13 +183,13 @@ def transformed(rows: Floats) -> Harmonics:
     return harmonics[:, 1 : (rows.shape[1] - 1) // 2 + 1][:, : HARMONICS[-1]]
 
 
-def coherence(harmonics: Harmonics, groups: int, trifle: float) -> tuple[Floats, Floats]:
+def coherence(harmonics: Harmonics, groups: int) -> tuple[Floats, Floats]:
     """Of each harmonic, over all groups: what its coherence tells, and the power that is common to cycles."""
     size = len(harmonics) // groups
-    power = harmonics.real**2 + harmonics.imag**2 + trifle
+    power = harmonics.real**2 + harmonics.imag**2 + TRIFLE**2
     together = grouped(harmonics, groups).sum(axis=1)
     common = (together.real**2 + together.imag**2) / size
-    share = common / np.maximum(grouped(power, groups).sum(axis=1), 1e-30)
+    share = common / grouped(power, groups).sum(axis=1)
     told = -(size - 1) * np.log1p(-np.minimum(share, CERTAIN))
     return told.sum(axis=0), common.sum(axis=0)
 
@@ -207,12 +204,12 @@ def surprise(shape: NDArray[np.int_], value: Floats) -> Floats:
         return np.asarray(np.where(chance > VANISHING, -np.log(chance), tail))
 
 
-def likeness(groups: Floats, trifle: float) -> Floats:
+def likeness(groups: Floats) -> Floats:
     """Correlation of each cycle with the mean of the others in its group, by group and cycle."""
     others = (groups.sum(axis=1, keepdims=True) - groups) / (groups.shape[1] - 1)
     product = np.mean(others * groups, axis=2)
     power = np.mean(others**2, axis=2) * np.mean(groups**2, axis=2)
-    return np.asarray(product / (np.sqrt(power) + max(trifle, 1e-30)))
+    return np.asarray(product / (np.sqrt(power) + TRIFLE**2))
 
 
 def following(rows: Floats, after: int) -> float:

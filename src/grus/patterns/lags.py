@@ -20,9 +20,7 @@ FEWEST = 3.85
 """Periods that a series must hold: four, less what jitter takes."""
 
 NOTCHES, PEAKS = 10, 6  # Candidates from lag and from frequency.
-SPACING = (
-    0.02  # Of candidates in lag, as part of the lag; a notch is as wide as the shortest pause of an epoch.
-)
+SPACING = 0.02  # Of lags, as part of the lag: a notch is as wide as the pause of an epoch.
 AROUND = 17  # Candidates on each side that make the surroundings: a third of the lag.
 SHALLOW = 0.02  # A notch less deep is none.
 DEEP = 0.12
@@ -34,14 +32,14 @@ ECHOES = 8  # Multiples of a period that are looked at to refine it; more would 
 
 @dataclass(frozen=True, slots=True)
 class Lags:
-    """What one transform tells of a series without its mean, by lag in samples and by frequency."""
+    """What one transform tells of a series of mean 0 and variance 1, by lag in samples and by frequency."""
 
     difference: Floats
     """Mean squared difference between the series and itself `lag` later."""
     likeness: Floats
     """Correlation of the same, between −1 and 1."""
     power: Floats
-    """Of each frequency, of which there are `2 * (len(power) - 1)` to one sample."""
+    """By frequency: the k-th has a period of `2 * (len(power) - 1) / k` samples."""
 
     @classmethod
     def of(cls, series: Floats) -> "Lags":

@@ -23,6 +23,7 @@ from grus.patterns.lags import DEEP, FEWEST, SHORTEST, Lags
 Floats = NDArray[np.float64]
 
 SAMPLES = 4096  # At most so many are looked at together.
+ROUNDING = 1e-9  # Of the largest value: what varies less does not vary.
 FEW = 14  # With fewer samples nothing can be told.
 EXTREME = 0.01  # Part of the samples, at either end, that counts as extreme.
 SAME = 0.004  # Candidates this close are one.
@@ -60,6 +61,8 @@ class Found:
 
     rhythm: Rhythm
     evidence: Evidence
+    swing: float
+    """Standard deviation of the mean cycle, in the unit of the samples."""
 
 
 def rhythm(values: Floats, step: float, *, start: float = 0.0) -> Rhythm | None:
@@ -80,8 +83,10 @@ def look(values: Floats, step: float, *, start: float = 0.0) -> Found | None:
     if np.count_nonzero(known) < max(FEW, len(values) / 2):
         return None
     series = tamed(values, known)
-    if not np.any(np.abs(series) > 1e-9):
+    spread = float(series.std())
+    if spread <= ROUNDING * float(np.abs(values[known]).max()):
         return None
+    series /= spread
     cycles, lags = Cycles(series, known), Lags.of(series)
     likely = sorted(periods(lags), key=cycles.weight, reverse=True)[:LIKELY]
     polished = [cycles.polished(period) for period in likely]
@@ -91,7 +96,8 @@ def look(values: Floats, step: float, *, start: float = 0.0) -> Found | None:
         return None
     period, evidence = fundamental(*max(sound, key=lambda each: each[1].weight), cycles, lags)
     boundary = start + (cycles.boundary(period) - 0.5) * step
-    return Found(Rhythm(period * step, 1 - 0.5 ** (1 + margin(evidence) / SURE), boundary), evidence)
+    sure = 1 - 0.5 ** (1 + margin(evidence) / SURE)
+    return Found(Rhythm(period * step, sure, boundary), evidence, evidence.swing * spread)
 
 
 def periods(lags: Lags) -> list[float]:
@@ -157,8 +163,8 @@ def told(looks: Iterable[Found | None]) -> Found | None:
     for each in looks:
         if each is not None and not any(echoes(each, other) for other in found):
             found.append(each)
-    most = max((each.evidence.swing for each in found), default=0.0)
-    return next((each for each in reversed(found) if each.evidence.swing >= MATTERS * most), None)
+    most = max((each.swing for each in found), default=0.0)
+    return next((each for each in reversed(found) if each.swing >= MATTERS * most), None)
 
 
 def echoes(slow: Found, fast: Found) -> bool:
