@@ -24,7 +24,7 @@ from grus.partition.units import breadth_first, depth_first, units_of
 
 Placer = Callable[[OpGraph, Topology, bool], Assignment | NoRoom]
 LISTS: dict[str, Placer] = {"topo": topo, "etf": etf, "sct": sct}
-EFFORT = 40_000
+EFFORT = 60_000
 """Operators that the local search may simulate in all: a few tenths of a second."""
 STARTS = 3
 """So many of the placers' answers are improved."""
