@@ -1,0 +1,186 @@
+"""Runs a training on tensors without data and notes when each piece of memory is born and dies.
+
+The model is built with real but untouched memory, since some models cannot be built from tensors without
+data, and converted before the first step. Two steps are run: the optimizer's state is born in the first, so
+only the second shows what goes on for hours. Numbers that the training asks for (`loss.item()`) are made up,
+so a training whose path depends on them is traced along one path.
+"""
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.optim import Optimizer
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter, tree_map
+
+from grus.estimation.lives import Event, Kind, Trace
+
+STEPS = 2
+
+_AT_RANDOM = {
+    getattr(torch.ops.aten, name)
+    for name in ("normal_", "uniform_", "random_", "bernoulli_", "erfinv_", "exponential_", "log_normal_")
+}
+_NUMBER = torch.ops.aten._local_scalar_dense.default
+_TRUTH = torch.ops.aten.is_nonzero.default
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is trained, and how. Each function is called anew for every trace."""
+
+    model: Callable[[], nn.Module]
+    optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
+    batch: Callable[[], object]
+    """One batch: tensors in any nesting of tuples, lists and dicts."""
+    loss: Callable[[nn.Module, Any], Tensor]
+    """The forward pass: the loss of the model on a batch."""
+
+
+def trace(training: Training, steps: int = STEPS) -> Trace:
+    """The lives of all memory over the first steps of the training."""
+    with _Untouched():  # type: ignore[no-untyped-call] # torch gives it no types
+        model = training.model()
+    model.train()
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    _convert(model, fake)
+    lives = _Lives()
+    with fake:
+        optimizer = training.optimizer(model.parameters())
+        _as_on_a_gpu(optimizer)
+        for tensor in (*model.parameters(), *model.buffers()):
+            lives.note(tensor, Kind.WEIGHTS)
+        with lives:
+            _run(training, model, optimizer, lives, steps)
+    return Trace(tuple(lives.events), dict(lives.kinds), lives.operators)
+
+
+def _run(training: Training, model: nn.Module, optimizer: Optimizer, lives: "_Lives", steps: int) -> None:
+    """The loop that everybody writes: a batch is alive until the next one is there."""
+    batch: object = None
+    for _ in range(steps):
+        with lives.phase(None):  # a batch is made on the CPU's side
+            made = training.batch()
+        batch = tree_map(lives.moved, made)
+        optimizer.zero_grad(set_to_none=True)
+        training.loss(model, batch).backward()
+        lives.label((p.grad for p in model.parameters()), Kind.GRADIENTS)
+        with lives.phase(Kind.OPTIMIZER):
+            optimizer.step()
+        lives.label(tree_iter(list(optimizer.state.values())), Kind.OPTIMIZER)
+    del batch
+
+
+def _as_on_a_gpu(optimizer: Optimizer) -> None:
+    """On a GPU, optimizers take all parameters at once unless told otherwise; that needs more memory."""
+    for group in optimizer.param_groups:
+        if group.get("foreach", True) is None and not group.get("fused"):
+            group["foreach"] = True
+
+
+def _convert(model: nn.Module, fake: FakeTensorMode) -> None:
+    """Takes the data out of a model's tensors; what is shared stays shared."""
+    done: dict[int, tuple[Tensor, Tensor]] = {}  # the first keeps the number of the second's key taken
+    for module in model.modules():
+        for tensors in (module._parameters, module._buffers):
+            for name, tensor in tensors.items():
+                if tensor is None:
+                    continue
+                if id(tensor) not in done:
+                    done[id(tensor)] = (tensor, _without_data(tensor, fake))
+                tensors[name] = done[id(tensor)][1]  # type: ignore[assignment] # parameters stay parameters
+
+
+def _without_data(tensor: Tensor, fake: FakeTensorMode) -> Tensor:
+    if not tensor.is_meta:
+        return fake.from_tensor(tensor)
+    with fake:  # a model built on "meta" will be trained on a device like any other
+        empty = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+        return nn.Parameter(empty, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else empty
+
+
+class _Untouched(TorchDispatchMode):
+    """Leaves out the random numbers of new weights: nobody reads them, and writing them takes the memory."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func.overloadpacket in _AT_RANDOM:
+            return args[0]
+        return func(*args, **(kwargs or {}))
+
+
+class _Lives(TorchDispatchMode):
+    """Notes the storage of each operator's results: its birth when first seen, its death when collected."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call] # torch gives it no types
+        self.events: list[Event] = []
+        self.kinds: dict[int, Kind] = {}
+        self.operators = 0
+        self._current: Kind | None = Kind.ACTIVATIONS
+        self._alive: dict[int, tuple[int, weakref.ref[Any]]] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.operators += 1
+        if func is _NUMBER or func is _TRUTH:
+            return _made_up(args[0])
+        result = func(*args, **(kwargs or {}))
+        if self._current is not None:
+            for tensor in tree_iter(result):
+                if isinstance(tensor, Tensor):
+                    self.note(tensor, self._current)
+        return result
+
+    def note(self, tensor: Tensor, kind: Kind) -> None:
+        storage = tensor.untyped_storage()
+        address = storage._cdata
+        if address in self._alive:
+            return
+        piece, size = len(self.kinds), storage.nbytes()
+        self.kinds[piece] = kind
+        self.events.append(Event(piece, size))
+
+        def died(_: object) -> None:
+            self.events.append(Event(piece, -size))
+            del self._alive[address]
+
+        self._alive[address] = (piece, weakref.ref(storage, died))
+
+    def label(self, tensors: Iterable[object], kind: Kind) -> None:
+        """What these tensors turned out to be for, from their birth on."""
+        for tensor in tensors:
+            if isinstance(tensor, Tensor) and (known := self._alive.get(tensor.untyped_storage()._cdata)):
+                self.kinds[known[0]] = kind
+
+    @contextmanager
+    def phase(self, kind: Kind | None) -> Iterator[None]:
+        """What is born meanwhile is of this kind; None: it is not on the GPU."""
+        before, self._current = self._current, kind
+        try:
+            yield
+        finally:
+            self._current = before
+
+    def moved(self, value: object) -> object:
+        """A batch's tensor on its way to the GPU: noted, and without data."""
+        if not isinstance(value, Tensor):
+            return value
+        moved = torch.empty_like(value)
+        self.note(moved, Kind.ACTIVATIONS)
+        return moved
+
+
+def _made_up(tensor: Tensor) -> bool | int | float:
+    """A number for a tensor that has none."""
+    if tensor.dtype == torch.bool:
+        return True
+    return 1.0 if tensor.is_floating_point() else 1
