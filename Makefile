@@ -54,7 +54,7 @@ bench: setup ## the benchmarks; writes their figures into docs/benchmarks.md
 	@$(PYTHON) tools/record.py sharing -- $(PYTHON) -m benchmarks.sharing
 	@$(PYTHON) tools/record.py epochs -- $(PYTHON) -m benchmarks.epochs
 	@$(PYTHON) tools/record.py periods -- $(PYTHON) -m benchmarks.periods
-	@if [ -n "$$GRUS_DATA" ]; then $(MAKE) bench-data; else echo 'not run without GRUS_DATA: pollux, policies, philly, eta, forecast, placement'; fi
+	@if [ -n "$$GRUS_DATA" ]; then $(MAKE) bench-data; else echo 'not run without GRUS_DATA: pollux, policies, philly, eta, forecast, placement, memory'; fi
 	@$(PYTHON) tools/record.py recorder -- $(PYTHON) -m benchmarks.recorder
 	@$(PYTHON) tools/record.py pairs -- $(PYTHON) -m benchmarks.pairs
 	@$(PYTHON) tools/record.py measuring -- $(PYTHON) -m benchmarks.measuring
@@ -70,6 +70,7 @@ bench-data: setup
 	@$(PYTHON) tools/record.py eta -- $(PYTHON) -m benchmarks.eta
 	@$(PYTHON) tools/record.py forecast -- $(PYTHON) -m benchmarks.forecast
 	@$(PYTHON) tools/record.py placement -- $(PYTHON) -m benchmarks.placement
+	@$(PYTHON) tools/record.py memory -- $(PYTHON) -m benchmarks.memory
 
 clean: ## remove everything that these commands made
 	rm -rf .venv .stamps .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist

@@ -1,0 +1,63 @@
+"""What only a GPU can tell, learned from finished runs: how far their peaks were from the replay.
+
+Libraries on a GPU take workspaces that no trace on a CPU shows, and free them in an order of their own. The
+runs of one model err alike, so a model is one observation however often it ran. Pure.
+"""
+
+import math
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from scipy.special import stdtrit
+
+LEAST = 3
+"""So many models must have run on a type of GPU before anything is said about another one."""
+CERTAINTY = 0.975
+"""Share of new models whose peak should stay within the upper bound: the end of the usual 95 % interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A finished run."""
+
+    model: str
+    gpu: str
+    replayed: int
+    """Bytes that the replay came to before the run."""
+    peak: int
+    """Bytes that the run really took at most, measured like those to be estimated."""
+
+    @property
+    def beyond(self) -> int:
+        """Bytes that the run took more than the replay; below 0: less."""
+        return self.peak - self.replayed
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """Bytes to add to a replay."""
+
+    typical: int
+    """For the estimate; from 0, since the replay is already the sum of what must be there."""
+    upper: int
+    """For the bound that a job is admitted by."""
+
+
+def learn(observations: Iterable[Observation], gpu: str, without: str = "") -> Margin | None:
+    """The margin for a new model on this type of GPU, from all models but `without`; None: too few ran."""
+    models: dict[str, list[int]] = {}
+    for one in observations:
+        if one.gpu == gpu and one.model != without:
+            models.setdefault(one.model, []).append(one.beyond)
+    if len(models) < LEAST:
+        return None
+    typical = statistics.median(statistics.median(values) for values in models.values())
+    return Margin(max(0, round(typical)), max(0, round(_bound([max(values) for values in models.values()]))))
+
+
+def _bound(values: list[int]) -> float:
+    """Where the next value stays below with CERTAINTY, were they drawn from one normal distribution."""
+    count = len(values)
+    width = float(stdtrit(count - 1, CERTAINTY)) * math.sqrt(1 + 1 / count)
+    return statistics.fmean(values) + width * statistics.stdev(values)
