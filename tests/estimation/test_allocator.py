@@ -106,17 +106,24 @@ def test_blocks_in_use_never_overlap_and_hold_their_pieces(events: list[Event]) 
 
 
 @given(some_lives())
-def test_with_everything_given_back_the_same_lives_need_no_new_segment(events: list[Event]) -> None:
+def test_with_everything_given_back_all_segments_are_whole_again(events: list[Event]) -> None:
     allocator = Allocator()
     for event in events:
         play(allocator, event)
     for piece in alive_after(events):
         allocator.give_back(piece)
     assert allocator.allocated == 0
-    before = allocator.reserved
-    for event in events:
-        play(allocator, event)
-    assert allocator.reserved == before
+    allocator.capacity = 202 * MIB  # only whole segments can make room for one larger than all of them
+    allocator.take(-1, 202 * MIB)
+    assert (allocator.reserved, allocator.fits) == (202 * MIB, True)
+
+
+def test_lives_that_come_again_may_need_more_since_best_fit_cuts_other_segments() -> None:
+    sizes = {0: 60, 1: 40, 2: 20, 3: 44}
+    once = [Event(0, 60 * MIB), Event(0, -60 * MIB), *(Event(n, sizes[n] * MIB) for n in (1, 2, 3))]
+    ends = [Event(n, -sizes[n] * MIB) for n in (1, 2, 3)]
+    assert replay(once).reserved == 104 * MIB
+    assert replay([*once, *ends, *once]).reserved > 104 * MIB
 
 
 @given(some_lives(), st.integers(1, 400))
