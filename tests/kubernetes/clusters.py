@@ -90,7 +90,7 @@ def shared(kind: str, *words: str) -> Iterator[Cluster]:
         stopped = tool("down", *mine)
         assert stopped.returncode == 0, stopped.stderr
         if settings and not settings.folder.exists():  # we were the last
-            assert not left(settings)
+            assert left(settings) == []
 
 
 def name_of(kind: str) -> str:
@@ -109,9 +109,8 @@ def left(settings: Settings) -> list[str]:
     """What of a stopped cluster is still there: bridge, control groups, processes that name its folder."""
     bridge = Path("/sys/class/net", settings.bridge)
     groups = Path("/sys/fs/cgroup").glob(f"**/grus-{settings.name}-node*")
-    commands = [
-        file for file in Path("/proc").glob("[0-9]*/cmdline") if str(settings.folder) in text_of(file)
-    ]
+    inside = f"{settings.folder}/"  # not that of another cluster whose name only begins the same
+    commands = [file for file in Path("/proc").glob("[0-9]*/cmdline") if inside in text_of(file)]
     return [str(path) for path in (bridge, *groups, *commands) if path.exists()]
 
 

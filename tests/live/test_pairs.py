@@ -54,7 +54,8 @@ class Pair:
 
     def measured(self) -> float:
         """The gain that the product tells, by the first word of it."""
-        told = [*self.events(self.host, "measured"), *self.events(self.guest, "pausing")]
+        both = [*self.events(self.host, "measured"), *self.events(self.guest, "measured")]
+        told = [*both, *self.events(self.guest, "pausing")]
         return next(float(found[1]) for event in told if (found := LOOKED.search(event.text)))
 
     def true_gain(self) -> float:
