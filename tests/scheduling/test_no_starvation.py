@@ -73,7 +73,6 @@ def arrivals(rng: random.Random, now: float, load: float) -> list[Job]:
 @settings(deadline=None)  # how long it takes says how busy the machine is
 @given(st.integers(0, 2**32), st.floats(0.2, 0.8), st.floats(0, 900), st.floats(1, 300))
 @example(seed=1, load=0.8, patience=0.0, turn=1.0)
-@settings(deadline=None)
 def test_no_job_waits_longer_than_the_bound(seed: int, load: float, patience: float, turn: float) -> None:
     rng, now = random.Random(seed), 0.0
     rule = Rule(offset=1.0, power=1.0, patience=patience, turn=turn)
