@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grus.scheduling.entry import Entry
 from grus.scheduling.gang import place
-from grus.scheduling.snapshot import Entry
 from grus.scheduling.transaction import Transaction
 from tests.properties.core_strategies import jobs, pools, size_of, trees
 from tests.properties.profiles import profile

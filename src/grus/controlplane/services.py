@@ -20,24 +20,24 @@ from grus.controlplane.lifecycle import Change
 from grus.controlplane.loop import ControlLoop
 from grus.controlplane.planning import NEVER, Plan, plan
 from grus.controlplane.prospects import Prospect, Prospects, Reach
-from grus.controlplane.readings import Figures, Readings, Whose
+from grus.controlplane.queue_changes import QueueChanges
+from grus.controlplane.readings import Readings, Whose
 from grus.controlplane.remarks import Remarks
 from grus.controlplane.settings import Settings
 from grus.controlplane.sight import Sight
 from grus.controlplane.submission import Submission, new_job
 from grus.controlplane.watching import Watching
 from grus.model.cluster import Node
-from grus.model.errors import BadInput, Conflict, DoesNotFit, Mistake, NotFound, StaleVersion
+from grus.model.errors import Conflict, DoesNotFit, NotFound, StaleVersion
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, job_id
-from grus.model.jobs import HOLDING, TERMINAL, Job, PauseCause, Phase, Spec
+from grus.model.jobs import HOLDING, Job, PauseCause, Phase, Spec
 from grus.model.ports import Engine, Event, Store, Token, Usage, User, WorkerStatus
 from grus.model.profiles import JobProfile
-from grus.model.queues import DEFAULT_QUEUE, Queue, check_tree
+from grus.model.queues import Queue
 from grus.model.resources import Range
 from grus.model.tags import Tag
 from grus.scheduling.explain import Explanation, explain
 from grus.scheduling.quota import QueueState, queue_states
-from grus.telemetry.recorder import Series
 from grus.telemetry.samples import Measure
 
 HIDDEN = JobId("")
@@ -97,6 +97,7 @@ class Services:
         self._insight = insight
         self._started_at = clock()
         self._accounts = Accounts(store, clock)
+        self._queue_changes = QueueChanges(store, loop)
         self._submission = Submission(store, loop.picture, settings)
         self._copiers = ThreadPoolExecutor(2, thread_name_prefix="code-copy")
         self._sight = Sight(store, loop.picture)
@@ -276,27 +277,6 @@ class Services:
             use for use in self._engine.usage() if self._sight.job(user, JobId(use.worker.partition(".")[0]))
         )
 
-    def figures(self, user: User) -> Figures:
-        """The newest telemetry of the pool's GPUs, and of the workers of jobs that this user sees."""
-        return self._telemetry.now(user)
-
-    def series(
-        self,
-        user: User,
-        whose: Whose,
-        name: str,
-        measure: Measure,
-        *,
-        back: float,
-        until: float | None = None,
-        step: float | None = None,
-        highest: bool = False,
-    ) -> Series:
-        """Recorded telemetry; see `Readings`."""
-        return self._telemetry.series(
-            user, whose, name, measure, back=back, until=until, step=step, highest=highest
-        )
-
     def prospect(
         self, user: User, whose: Whose, name: str, reach: Reach, measure: Measure | None = None
     ) -> Prospect:
@@ -318,7 +298,8 @@ class Services:
         return self._readings is not None
 
     @property
-    def _telemetry(self) -> Readings:
+    def telemetry(self) -> Readings:
+        """What is measured and recorded; each sees what is theirs. Raises NotFound where nothing is."""
         if self._readings is None:
             raise NotFound(NO_TELEMETRY)
         return self._readings
@@ -375,40 +356,10 @@ class Services:
         return [queue for queue in self._loop.picture.queues if queue.name in seen]
 
     def put_queue(self, user: User, queue: Queue) -> Queue:
-        access.require_admin(user, "add or change queues")
-        nodes = self._loop.picture.nodes
-        known = {other.name: other for other in self._store.queues()} | {queue.name: queue}
-        tree = [other for other in known.values() if other.name != DEFAULT_QUEUE]
-        mistakes = check_tree(tree, pool.size(nodes))
-        if queue.parent == DEFAULT_QUEUE:
-            mistakes = [
-                Mistake(f"queues.{queue.name}.parent", "must not be the default queue", DEFAULT_QUEUE)
-            ]
-        if mistakes:
-            raise BadInput(mistakes)
-        if queue.parent is not None and (jobs := self._unfinished(queue.parent)):
-            raise Conflict(f"queue {queue.parent} has jobs and so cannot have queues below it: {_list(jobs)}")
-        self._store.put_queue(queue).result()
-        self._loop.refresh()
-        return {made.name: made for made in pool.with_default(known.values(), pool.size(nodes))}[queue.name]
+        return self._queue_changes.put(user, queue)
 
     def delete_queue(self, user: User, name: QueueName) -> None:
-        access.require_admin(user, "delete queues")
-        if name == DEFAULT_QUEUE:
-            raise Conflict("the default queue takes what names no queue, and cannot be deleted")
-        queues = self._store.queues()
-        if all(queue.name != name for queue in queues):
-            raise NotFound(f"there is no queue {name}")
-        if children := [queue.name for queue in queues if queue.parent == name]:
-            raise Conflict(f"queue {name} has queues below it: {', '.join(children)}; delete them first")
-        if jobs := self._unfinished(name):
-            raise Conflict(f"queue {name} has jobs that have not ended: {_list(jobs)}; stop them first")
-        self._store.delete_queue(name).result()
-        self._loop.refresh()
-
-    def _unfinished(self, queue: QueueName) -> list[Job]:
-        phases = [phase for phase in Phase if phase not in TERMINAL]
-        return self._store.jobs(phases=phases, queue=queue)
+        self._queue_changes.delete(user, name)
 
     def nodes(self, user: User) -> tuple[Node, ...]:  # noqa: ARG002 - everybody may see the pool
         return self._loop.picture.nodes
@@ -489,11 +440,6 @@ class Services:
 
     def _note_events(self, written: Sequence[tuple[Job, Event | None]]) -> None:
         self._last_event = max([self._last_event, *(event.seq for _, event in written if event is not None)])
-
-
-def _list(jobs: list[Job]) -> str:
-    shown = ", ".join(job.id for job in jobs[:10])
-    return shown if len(jobs) <= 10 else f"{shown} and {len(jobs) - 10} more"
 
 
 def _last_seq(store: Store) -> int:

@@ -6,7 +6,6 @@ nothing: the next cycle comes to the same plan, until they are proven free.
 """
 
 from collections.abc import Iterable
-from enum import IntEnum
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -16,7 +15,9 @@ from grus.scheduling.decisions import Decisions
 from grus.scheduling.defragment import defragment
 from grus.scheduling.difference import difference
 from grus.scheduling.elastic import grow
+from grus.scheduling.entry import Entry
 from grus.scheduling.gang import PLANNED, Place, place
+from grus.scheduling.hope import hopeless, own_to_take, worth_asking
 from grus.scheduling.nomination import awaited, behind_preemptor
 from grus.scheduling.ordering import Group, Key, RequestClass, Turn, giving_key
 from grus.scheduling.packing import Lodging, fold, pack
@@ -24,14 +25,26 @@ from grus.scheduling.preemption import make_room
 from grus.scheduling.quota import UNLIMITED, QueueNode
 from grus.scheduling.reservation import Reservation, due_at, passes
 from grus.scheduling.rhythm import wait_until
-from grus.scheduling.rights import MINIMUM_RUN, PATIENCE, Asking, Piece, inside, may_take
+from grus.scheduling.rights import MINIMUM_RUN, PATIENCE, Asking, Piece, inside
 from grus.scheduling.shapes import Shape
-from grus.scheduling.snapshot import Entry, Settled, Snapshot
+from grus.scheduling.snapshot import Settled, Snapshot
+from grus.scheduling.stages import (
+    BEHIND_GANG,
+    BEHIND_PREEMPTOR,
+    LACKS_GPUS,
+    LATER,
+    NEVER_QUOTA,
+    NO_FREE,
+    OVER_QUOTA,
+    OVER_SHARE,
+    SCATTERED,
+    Stage,
+)
 from grus.scheduling.topology import NOW, SOON
 from grus.scheduling.trading import trade
 from grus.scheduling.transaction import Transaction
 from grus.scheduling.types import preferred_shapes
-from grus.scheduling.victims import finds_victim, shrink_step
+from grus.scheduling.victims import shrink_step
 
 
 def decide(snapshot: Snapshot, now: float, *, patient: bool = True) -> Decisions:
@@ -49,31 +62,6 @@ def decide(snapshot: Snapshot, now: float, *, patient: bool = True) -> Decisions
         snapshot.settled = Settled(decisions.wake_at, snapshot.tree.shares)
     cycle.close()
     return decisions
-
-
-class Stage(IntEnum):
-    """Which requests are served at a time."""
-
-    INSIDE = 1
-    """Inside the quota of their own queue."""
-    BRANCH = 2
-    """Inside the quota of a branch above it."""
-    FAIR = 3
-    """Over quota, but within fair share."""
-    OVER = 4
-
-
-OVER_QUOTA = "over quota"
-OVER_SHARE = "over fair share"
-LATER = (OVER_QUOTA, OVER_SHARE)
-"""Not yet: a later stage serves these."""
-BEHIND_GANG = "behind a gang"
-BEHIND_PREEMPTOR = "behind the job that it made room for"
-NO_FREE = "no free GPUs"
-SCATTERED = "scattered"
-LACKS_GPUS = (NO_FREE, SCATTERED)
-"""Held back for a gang that a rule keeps out, GPUs would only lie idle."""
-NEVER_QUOTA = "never-preempted quota"
 
 
 class Victim(NamedTuple):
@@ -119,7 +107,7 @@ class Cycle:
         """Shapes that found no place, and how much had been freed by then."""
         self._in_vain: dict[tuple[QueueNode, Shape, int, Stage], int] = {}
         """Who found nothing to take, and how much had been freed by then."""
-        self._victims_found: dict[QueueNode, tuple[int, bool]] = {}
+        self.victims_found: dict[QueueNode, tuple[int, bool]] = {}
         """Whether a queue might take the least that it waits for from others, and for which version."""
         self._over_leaves: tuple[int, tuple[list[QueueNode], float, bool]] | None = None
         self._someone_behind = False
@@ -190,7 +178,7 @@ class Cycle:
             self.reservation = Reservation.make(self, self._first_gang)
         line: list[tuple[Key, int, QueueNode, Turn]] = []
         for leaf in self.tree.leaves:
-            if leaf.line.count > self.seated.get(leaf, 0) and self._worth_asking(leaf, stage):
+            if leaf.line.count > self.seated.get(leaf, 0) and worth_asking(leaf, stage):
                 turn = Turn(leaf, self.started, self.blocked, self.snapshot.policy.by_user)
                 line.append((giving_key(leaf, by_quota, GPU), len(line), leaf, turn))
         heapify(line)
@@ -200,48 +188,14 @@ class Cycle:
             if present > key:
                 heappush(line, (present, number, leaf, turn))
                 continue
-            if not by_quota and self._hopeless(leaf):
+            if not by_quota and hopeless(self, leaf):
                 continue
             if self._serve(leaf, turn, stage):
                 heappush(line, (giving_key(leaf, by_quota, GPU), number, leaf, turn))
 
-    def _worth_asking(self, leaf: QueueNode, stage: Stage) -> bool:
-        """A cheap look before a walk down the line: is anything in it for this stage?"""
-        if stage is Stage.OVER:
-            return True
-        least = leaf.line.least
-        if stage is Stage.FAIR:
-            return leaf.within_share(least)
-        if stage is Stage.BRANCH:
-            return any(least <= node.quota_room() for node in leaf.path[1:-1])
-        return least <= leaf.quota_room() or self._own_to_take(leaf)
-
-    def _hopeless(self, leaf: QueueNode) -> bool:
-        """Whether nothing that the queue waits for has a place, and it may take nothing from anybody."""
-        free, least = self.pool.free[SOON], leaf.line.least
-        if least <= free:
-            for shape in leaf.line.shapes:
-                if shape.minimum <= free and not self.known_placeless(shape):
-                    return False
-        if self._own_to_take(leaf) or self._late_backfill() or self.over_leaves()[2]:
-            return False
-        known = self._victims_found.get(leaf)
-        if known is None or known[0] != self.transaction.version:
-            found = may_take(self, leaf, least) and finds_victim(self, leaf, least)
-            known = self._victims_found[leaf] = (self.transaction.version, found)
-        return not known[1]
-
     def known_placeless(self, shape: Shape) -> bool:
         known = self._no_place.get(shape)
         return known is not None and known[0] == self.transaction.freed
-
-    def _late_backfill(self) -> bool:
-        return any((entry.backfill_until or 0.0) <= self.now for entry in self.snapshot.backfilled.values())
-
-    def _own_to_take(self, leaf: QueueNode) -> bool:
-        if leaf.surplus:
-            return True
-        return bool(leaf.priorities) and min(leaf.priorities) < leaf.line.top_priority()
 
     def _serve(self, leaf: QueueNode, turn: Turn, stage: Stage) -> bool:
         """Give seats to the next job in line that can have them; False when none can."""
@@ -354,7 +308,7 @@ class Cycle:
         queue = asking.queue
         room = queue.quota_room()
         exact = not any(part.memory_slice for part in asking.shape.parts)
-        if not (exact and asking.amount <= room) and self._own_to_take(queue):
+        if not (exact and asking.amount <= room) and own_to_take(queue):
             priority = asking.entry.priority
             running = [e for e in queue.running.values() if e.running]
             room += sum(e.held for e in running if e.priority < priority)
@@ -364,7 +318,7 @@ class Cycle:
         asking = asking._replace(entitled=True, most=room)
         if inside(queue, asking, self.pool):
             return asking.inside_types(queue, self.pool)
-        return asking if self._own_to_take(queue) else None
+        return asking if own_to_take(queue) else None
 
     def _seat_free(self, asking: Asking) -> str:
         """Seat on what is free now, else plan on what is free soon; the code says what stands in the way."""

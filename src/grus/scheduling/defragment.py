@@ -14,7 +14,7 @@ from grus.scheduling.topology import SOON, NodeState
 
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Cycle
-    from grus.scheduling.snapshot import Entry
+    from grus.scheduling.entry import Entry
 
 
 def defragment(cycle: "Cycle", asking: Asking) -> bool:

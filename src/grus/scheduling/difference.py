@@ -9,7 +9,7 @@ from grus.scheduling.transaction import Before
 
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Cycle
-    from grus.scheduling.snapshot import Entry
+    from grus.scheduling.entry import Entry
 
 
 def difference(cycle: "Cycle", requeued: "list[Entry]") -> Decisions:

@@ -19,9 +19,9 @@ from grus.scheduling.topology import NOW, SOON
 
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Cycle
+    from grus.scheduling.entry import Entry
     from grus.scheduling.ordering import Age
     from grus.scheduling.quota import QueueNode
-    from grus.scheduling.snapshot import Entry
 
 
 def grow(cycle: "Cycle", by_quota: bool) -> None:

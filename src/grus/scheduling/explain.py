@@ -15,9 +15,10 @@ from grus.model.queues import DEFAULT_QUEUE, Quota, check_tree, gpus
 from grus.model.resources import GPU, Request
 from grus.scheduling.cycle import Cycle, decide
 from grus.scheduling.decisions import Decision, Pause, Resize, Share, Start, with_share
+from grus.scheduling.entry import Entry
 from grus.scheduling.fitting import with_replicas
 from grus.scheduling.quota import QueueNode
-from grus.scheduling.snapshot import Entry, Snapshot
+from grus.scheduling.snapshot import Snapshot
 from grus.scheduling.topology import NOW, SOON
 
 STOPPABLE = 8

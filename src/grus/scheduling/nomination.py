@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Cycle
-    from grus.scheduling.snapshot import Entry
+    from grus.scheduling.entry import Entry
 
 
 def behind_preemptor(cycle: "Cycle", entry: "Entry") -> bool:

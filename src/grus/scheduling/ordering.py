@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from grus.model.identifiers import UserName
 
 if TYPE_CHECKING:
+    from grus.scheduling.entry import Entry
     from grus.scheduling.quota import QueueNode
     from grus.scheduling.shapes import Shape
-    from grus.scheduling.snapshot import Entry
 
 Alike = tuple[int, float | None]
 """Shape and `max_runtime`: jobs that share these can start in the same situations."""

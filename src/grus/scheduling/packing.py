@@ -25,8 +25,8 @@ from grus.scheduling.topology import NOW, SOON
 
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Cycle
+    from grus.scheduling.entry import Entry
     from grus.scheduling.quota import QueueNode
-    from grus.scheduling.snapshot import Entry
 
 HALF = GPU // 2
 

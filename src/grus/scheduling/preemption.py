@@ -9,11 +9,11 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from grus.model.resources import GPU
+from grus.scheduling.entry import Entry
 from grus.scheduling.gang import PLANNED, Place
 from grus.scheduling.quota import QueueNode
 from grus.scheduling.rhythm import moment
 from grus.scheduling.rights import Asking, Piece, has_own, inside, victims_of
-from grus.scheduling.snapshot import Entry
 from grus.scheduling.topology import SOON, NodeState
 from grus.scheduling.victims import (
     cached_over_minima,

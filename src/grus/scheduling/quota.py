@@ -16,7 +16,8 @@ from grus.scheduling.ordering import WaitingLine
 from grus.scheduling.topology import NOW, SOON
 
 if TYPE_CHECKING:
-    from grus.scheduling.snapshot import Entry, Snapshot
+    from grus.scheduling.entry import Entry
+    from grus.scheduling.snapshot import Snapshot
 
 ROOT = QueueName("")
 UNLIMITED = 1 << 60

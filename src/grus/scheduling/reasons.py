@@ -12,7 +12,7 @@ NEAR = 1.0
 
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Victim
-    from grus.scheduling.snapshot import Entry
+    from grus.scheduling.entry import Entry
 
 
 def started_reason(entry: "Entry") -> str:

@@ -15,7 +15,7 @@ from grus.scheduling.topology import SOON, DeviceState
 
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Cycle
-    from grus.scheduling.snapshot import Entry
+    from grus.scheduling.entry import Entry
 
 
 class Reservation:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from grus.model.tags import Kind, Tag
 
 if TYPE_CHECKING:
+    from grus.scheduling.entry import Entry
     from grus.scheduling.rights import Asking, Piece
-    from grus.scheduling.snapshot import Entry
 
 LONGEST_WAIT = 60.0
 """Seconds from when a request began to wait in which it lets others finish their epochs; of the order of the

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from grus.scheduling.entry import Entry
 from grus.scheduling.gang import Place
 from grus.scheduling.quota import UNLIMITED, QueueNode
 from grus.scheduling.shapes import Shape
-from grus.scheduling.snapshot import Entry
 from grus.scheduling.topology import SOON, Pool
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from grus.scheduling.victims import shrink_step
 
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Cycle
+    from grus.scheduling.entry import Entry
     from grus.scheduling.ordering import Age
-    from grus.scheduling.snapshot import Entry
 
 UNLIMITED = float("inf")
 TRIED = 4

@@ -8,8 +8,9 @@ The log holds what was done in order; undoing walks it backwards. Nothing is eve
 cycle the net difference is read off the touched entries, then everything is undone.
 """
 
+from grus.scheduling.entry import Entry, count_entry
 from grus.scheduling.gang import Place
-from grus.scheduling.snapshot import Entry, Snapshot, count_entry
+from grus.scheduling.snapshot import Snapshot
 from grus.scheduling.topology import NOW, SOON, DeviceState, NodeState
 
 _DEVICE, _HOST, _ENTRY = 0, 1, 2

@@ -16,8 +16,8 @@ from grus.scheduling.topology import SOON
 
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Cycle
+    from grus.scheduling.entry import Entry
     from grus.scheduling.shapes import Shape
-    from grus.scheduling.snapshot import Entry
 
 MOST = 200
 """So many jobs, the oldest first, are weighed against each other."""

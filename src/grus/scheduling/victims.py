@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from grus.scheduling.entry import Entry
 from grus.scheduling.gang import Place
 from grus.scheduling.quota import UNLIMITED, QueueNode
 from grus.scheduling.rhythm import safe_since
 from grus.scheduling.rights import Asking, Piece, fair_bound, inside, may_reclaim, parting, victims_of
-from grus.scheduling.snapshot import Entry
 from grus.scheduling.topology import SOON
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ def _text(figures: Figures, does: Services, user: User, streams: int, age: float
         *_of_jobs(does, user),
         *_of_pool(does, user),
         *_of_workers(does, user),
-        *(device_metrics.families(does.figures(user)) if does.watched else ()),
+        *(device_metrics.families(does.telemetry.now(user)) if does.watched else ()),
         _gauge("grus_streams", "Open live streams.", {(): streams}),
         _gauge("grus_loop_age_seconds", "Time since the last pass of the control loop.", {(): age}),
     ]

@@ -37,7 +37,7 @@ Step = Annotated[float | None, Query(gt=0, le=LONGEST, description="Seconds; as 
 @router.get("/telemetry", response_model=TelemetryOut)
 async def telemetry(user: Who, does: Does) -> Response:
     """The newest figures of the GPUs, and of the workers of jobs that the caller sees."""
-    return answer(_telemetry_out(await off_loop(does.figures, user)))
+    return answer(_telemetry_out(await off_loop(does.telemetry.now, user)))
 
 
 @router.get("/telemetry/series", response_model=SeriesOut)
@@ -54,7 +54,7 @@ async def series(
 ) -> Response:
     """The past of one measure: means (or maxima) on an even grid, null where nothing is known."""
     found = await off_loop(
-        does.series,
+        does.telemetry.series,
         user,
         of,
         name,
