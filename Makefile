@@ -38,7 +38,7 @@ types:
 # Tests marked `serial` measure time or load, so they run alone; 5 is pytest's "nothing to run".
 tests:
 	@echo '== tests'
-	@$(PYTHON) -m pytest -n 2 --dist loadfile -m 'not serial'
+	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not serial'
 	@echo '== tests that need the machine for themselves'
 	@$(PYTHON) -m pytest -m serial || [ $$? -eq 5 ]
 

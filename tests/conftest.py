@@ -1,16 +1,30 @@
-"""Rules for all tests: the marker `serial`, and no skip that goes unnoticed.
+"""Rules for all tests: the marker `serial`, the long ones first, and no skip that goes unnoticed.
 
 Every test that could not run is named at the end with its reason. With REQUIRE_ALL=1 (continuous integration)
 one such test fails the whole run: a proof that did not happen is not a proof.
 """
 
 import os
+from pathlib import Path
 
 import pytest
+
+LONG = ("live", "chaos", "kubernetes", "elastic")
+"""Folders whose tests wait for real processes. They begin first, so that the short ones fill what is left at
+the end."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "serial: needs the machine for itself (measures time or load)")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: _turn(item.path))
+
+
+def _turn(path: Path) -> int:
+    folder = path.relative_to(Path(__file__).parent).parts[0]
+    return LONG.index(folder) if folder in LONG else len(LONG)
 
 
 def not_run(config: pytest.Config) -> dict[str, str]:
