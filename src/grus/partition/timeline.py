@@ -1,0 +1,121 @@
+"""What each device does in a step and how much memory that takes over time: a plan as it can be shown."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import accumulate
+
+from grus.partition.graph import OpGraph
+from grus.partition.plan import Plan
+from grus.partition.topology import Topology
+
+
+class Kind(StrEnum):
+    """What a stretch of time is spent on."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    SENDS = "sends"
+    RECEIVES = "receives"
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Something that a device does from one second to another."""
+
+    kind: Kind
+    begin: float
+    end: float
+    name: str
+    """Of the operator, or of the one whose output is sent."""
+    size: int = 0
+    """Bytes that are sent."""
+    peer: str = ""
+    """Where to or from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """One device during a step."""
+
+    device: str
+    memory: int
+    """Bytes that it may use."""
+    stretches: tuple[Stretch, ...]
+    usage: tuple[tuple[float, int], ...]
+    """(second, bytes from then on), ascending; several of one second in the order in which they happen."""
+
+    @property
+    def peak(self) -> int:
+        return max((size for _, size in self.usage), default=0)
+
+    @property
+    def busy(self) -> float:
+        """Seconds in which it computes."""
+        return sum(one.end - one.begin for one in self.stretches if one.kind in COMPUTING)
+
+
+COMPUTING = frozenset({Kind.FORWARD, Kind.BACKWARD})
+Change = tuple[float, int, int]
+"""(second, order of those of one second, bytes more): what ends comes before what begins, and what takes no
+time is there for that instant."""
+
+
+def strips(graph: OpGraph, topology: Topology, plan: Plan) -> tuple[Strip, ...]:
+    """The devices in their order."""
+    return tuple(
+        Strip(
+            limit.name,
+            limit.memory,
+            tuple(sorted(_stretches(graph, topology, plan, device), key=_moment)),
+            _usage(graph, plan, device),
+        )
+        for device, limit in enumerate(topology.devices)
+    )
+
+
+def _moment(one: Stretch) -> tuple[float, float, Kind]:
+    return one.begin, one.end, one.kind
+
+
+def _stretches(graph: OpGraph, topology: Topology, plan: Plan, device: int) -> Iterator[Stretch]:
+    for number in plan.order[device]:
+        op = graph.ops[number]
+        kind = Kind.BACKWARD if op.backward else Kind.FORWARD
+        yield Stretch(kind, plan.start[number], plan.end[number], op.name)
+    for one in plan.transfers:
+        op, source = graph.ops[one.producer], plan.device_of[one.producer]
+        if device in (source, one.target):
+            kind = Kind.SENDS if device == source else Kind.RECEIVES
+            peer = topology.devices[one.target if device == source else source].name
+            yield Stretch(kind, one.start, one.end, op.name, op.output, peer)
+
+
+def _usage(graph: OpGraph, plan: Plan, device: int) -> tuple[tuple[float, int], ...]:
+    home = plan.order[device]
+    changes: list[Change] = [(0.0, -1, sum(graph.ops[number].permanent for number in home))]
+    sent: dict[int, float] = {}
+    for one in plan.transfers:
+        sent[one.producer] = max(sent.get(one.producer, 0.0), one.end)
+    for number in home:
+        op = graph.ops[number]
+        changes += _held(plan.start[number], plan.end[number], op.temporary)
+        last = max(_read(graph, plan, number, device), sent.get(number, 0.0))
+        until = last if graph.consumers[number] else plan.seconds
+        changes += _held(plan.start[number], until, op.passing)
+    for one in plan.transfers:
+        if one.target == device:
+            until = _read(graph, plan, one.producer, device)
+            changes += _held(one.start, until, graph.ops[one.producer].output)
+    changes.sort()
+    return tuple(zip((at for at, _, _ in changes), accumulate(size for *_, size in changes), strict=True))
+
+
+def _read(graph: OpGraph, plan: Plan, number: int, device: int) -> float:
+    """When the last reader there has ended; its own end where nobody there reads it."""
+    readers = [plan.end[one] for one in graph.consumers[number] if plan.device_of[one] == device]
+    return max([plan.end[number], *readers])
+
+
+def _held(begin: float, end: float, size: int) -> list[Change]:
+    return [(begin, 1, size), (end, 0 if end > begin else 2, -size)] if size else []
