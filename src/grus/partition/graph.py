@@ -26,6 +26,8 @@ class Op:
     """Operators with the same group share a device: tied weights, a parameter and its gradient."""
     backward: bool = False
     """Belongs to the backward pass: in a pipeline its data flows from later stages to earlier ones."""
+    kept: int = 0
+    """Of the permanent bytes those of one micro-batch (saved activations); the others are there once."""
 
     @property
     def passing(self) -> int:
@@ -90,6 +92,8 @@ def _mistakes(ops: Sequence[Op], edges: Sequence[tuple[int, int]]) -> list[Mista
             found.append(Mistake(op.name, "without any time there are no temporary bytes", str(op.temporary)))
         if op.saved and op.output > op.permanent:
             found.append(Mistake(op.name, "a saved output must be among the permanent bytes"))
+        if not 0 <= op.kept <= op.permanent:
+            found.append(Mistake(op.name, "kept bytes must be among the permanent ones", str(op.kept)))
     for edge in edges:
         if not all(0 <= end < len(ops) for end in edge):
             found.append(Mistake("edges", "both ends must be operators", str(edge)))
