@@ -1,10 +1,10 @@
-"""Split now or wait? The ways in which one job could run, each played forward on the pool, and the best named.
+"""Split now or wait? The ways in which one job could run, each played forward on the pool, the best named.
 
 The job fits no free GPU as it is. It may wait for one that is large enough, be split over several smaller
 ones, or take less memory and run slower (a smaller batch, checkpointed activations, off-loading). For each
-way the production scheduler is asked, in virtual time and in several worlds that differ in how long the others
-run, when the job would start and end and what the others lose by it. Nothing here knows how fast a way is:
-that comes from a plan of the partitioner or from an estimate.
+way the production scheduler is asked, in virtual time and in several worlds that differ in how long the other
+jobs run, when the job would start and end and what the others lose by it. Nothing here knows how fast a way
+is: that comes from a plan of the partitioner or from an estimate.
 """
 
 import random
@@ -28,6 +28,7 @@ from grus.simulation.work import NOBODY, WORKER, Work
 WORTH = 0.05
 """A way that ends later by no more than this is preferred if it takes less of the pool."""
 WORLDS = 8
+THIS = JobId("asked")
 SPREAD = 0.5
 """The logarithm of other jobs' lengths is uncertain by this much (one standard deviation)."""
 
@@ -68,7 +69,7 @@ class Asked:
     queue: QueueName = DEFAULT_QUEUE
     user: UserName = NOBODY
     priority: int = PRIORITIES["train"]
-    id: JobId = JobId("asked")
+    id: JobId = THIS
 
     def work(self, way: Alternative) -> Work:
         """The job as it would be submitted for this way."""
