@@ -34,7 +34,8 @@ from benchmarks.memory_models import CLASSES, CNNS, Decoder
 from benchmarks.memory_truth import real_peak
 from grus.estimation.allocator import MIB, replay
 from grus.estimation.margins import Observation, learn
-from grus.estimation.tracing import Training, trace
+from grus.estimation.tracing import trace
+from grus.estimation.training import Training
 
 CARD = 12_622_168_064
 """Bytes that CUDA reports for an RTX 3060 of 12 GiB."""
@@ -118,7 +119,7 @@ def sentences(count: int) -> tuple[Tensor, Tensor]:
 def observe(row: Row) -> tuple[Observation, float]:
     """The replay beside the published peak, and the seconds it took."""
     begin = time.perf_counter()
-    training = Training(CNNS[row.model], OPTIMIZERS[row.optimizer], lambda: pictures(row.batch), loss)
+    training = Training(CNNS[row.model], OPTIMIZERS[row.optimizer], pictures, loss, row.batch)
     usage = replay(trace(training).events, CARD - CONTEXT)
     seconds = time.perf_counter() - begin
     return Observation(row.model, row.gpu, usage.reserved, row.peak), seconds
@@ -167,14 +168,14 @@ def cpu_trainings(quick: bool) -> dict[str, Training]:
     """Ten CNNs and a language model, each with two optimizers."""
     names = ["MnasNet"] if quick else [*CNNS]
     found = {
-        f"{name}, {optimizer}": Training(CNNS[name], OPTIMIZERS[optimizer], lambda: pictures(CPU_BATCH), loss)
+        f"{name}, {optimizer}": Training(CNNS[name], OPTIMIZERS[optimizer], pictures, loss, CPU_BATCH)
         for name in names
         for optimizer in ("SGD", "Adam")
     }
     if not quick:
         for optimizer in ("SGD", "Adam"):
             found[f"Decoder, {optimizer}"] = Training(
-                Decoder, OPTIMIZERS[optimizer], lambda: sentences(CPU_BATCH), loss
+                Decoder, OPTIMIZERS[optimizer], sentences, loss, CPU_BATCH
             )
     return found
 

@@ -7,7 +7,8 @@ from typing import Any
 from torch._C._profiler import _EventType
 from torch.profiler import ProfilerActivity, profile
 
-from grus.estimation.tracing import STEPS, Training
+from grus.estimation.tracing import STEPS
+from grus.estimation.training import Training
 
 CONVOLUTIONS = {"aten::convolution", "aten::convolution_backward"}
 
@@ -86,7 +87,7 @@ def _run(training: Training) -> None:
     for group in optimizer.param_groups:
         group["foreach"] = True
     for _ in range(STEPS):
-        batch = training.batch()
+        batch = training.batch(training.size)
         optimizer.zero_grad()
         training.loss(model, batch).backward()
         optimizer.step()

@@ -19,7 +19,8 @@ from benchmarks.memory_truth import real_peak
 from grus.estimation.allocator import replay
 from grus.estimation.lives import Kind, Trace
 from grus.estimation.parts import parts
-from grus.estimation.tracing import Training, trace
+from grus.estimation.tracing import trace
+from grus.estimation.training import Training
 
 MODELS: dict[str, Callable[[], nn.Module]] = {
     "convnext": lambda: convnext((32, 64, 128, 256), (1, 1, 2, 1), 0.2),
@@ -48,12 +49,12 @@ def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
     return functional.cross_entropy(model(batch[0]).flatten(0, -2), batch[1])
 
 
-def pictures() -> tuple[Tensor, Tensor]:
-    return torch.randn(12, 3, 48, 48), torch.randint(0, 1000, (12,))
+def pictures(count: int) -> tuple[Tensor, Tensor]:
+    return torch.randn(count, 3, 48, 48), torch.randint(0, 1000, (count,))
 
 
-def sentences() -> tuple[Tensor, Tensor]:
-    return torch.randint(0, 500, (8, 64)), torch.randint(0, 500, (8 * 64,))
+def sentences(count: int) -> tuple[Tensor, Tensor]:
+    return torch.randint(0, 500, (count, 64)), torch.randint(0, 500, (count * 64,))
 
 
 def a_training(
@@ -61,7 +62,7 @@ def a_training(
     optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] = sgd,
     of: Callable[[nn.Module, tuple[Tensor, Tensor]], Tensor] = loss,
 ) -> Training:
-    return Training(model, optimizer, pictures, of)
+    return Training(model, optimizer, pictures, of, size=12)
 
 
 @pytest.mark.parametrize("optimizer", [sgd, adam])
@@ -70,7 +71,7 @@ def test_the_traced_peak_is_what_a_real_training_allocates(
     name: str, optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
 ) -> None:
     batch = sentences if name == "decoder" else pictures
-    training = Training(MODELS[name], optimizer, batch, loss)
+    training = Training(MODELS[name], optimizer, batch, loss, size=8)
     assert trace(training).peak == pytest.approx(real_peak(training).without_scratch, rel=0.01)
 
 
@@ -128,11 +129,7 @@ def test_a_training_that_looks_at_its_numbers_is_traced_along_one_path() -> None
 
 
 def test_a_larger_batch_needs_more_activations_only() -> None:
-    def needs(count: int) -> Trace:
-        batch = (torch.empty(count, 3, 48, 48), torch.zeros(count, dtype=torch.int64))
-        return trace(Training(small, sgd, lambda: batch, loss))
-
-    few, many, most = needs(4), needs(8), needs(12)
+    few, many, most = (trace(a_training(small), size) for size in (4, 8, 12))
     assert born(few, Kind.ACTIVATIONS) < born(many, Kind.ACTIVATIONS)
     assert 2 * born(many, Kind.ACTIVATIONS) == born(few, Kind.ACTIVATIONS) + born(most, Kind.ACTIVATIONS)
     assert born(many, Kind.WEIGHTS) == born(few, Kind.WEIGHTS)

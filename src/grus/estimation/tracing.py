@@ -7,9 +7,8 @@ so a training whose path depends on them is traced along one path.
 """
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map
 
 from grus.estimation.lives import Event, Kind, Trace
+from grus.estimation.training import Training
 
 STEPS = 2
 
@@ -31,20 +31,8 @@ _NUMBER = torch.ops.aten._local_scalar_dense.default
 _TRUTH = torch.ops.aten.is_nonzero.default
 
 
-@dataclass(frozen=True)
-class Training:
-    """What is trained, and how. Each function is called anew for every trace."""
-
-    model: Callable[[], nn.Module]
-    optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
-    batch: Callable[[], object]
-    """One batch: tensors in any nesting of tuples, lists and dicts."""
-    loss: Callable[[nn.Module, Any], Tensor]
-    """The forward pass: the loss of the model on a batch."""
-
-
-def trace(training: Training, steps: int = STEPS) -> Trace:
-    """The lives of all memory over the first steps of the training."""
+def trace(training: Training, size: int | None = None, steps: int = STEPS) -> Trace:
+    """The lives of all memory over the first steps of the training, with batches of `size` samples."""
     with _Untouched():  # type: ignore[no-untyped-call] # torch gives it no types
         model = training.model()
     model.train()
@@ -57,16 +45,18 @@ def trace(training: Training, steps: int = STEPS) -> Trace:
         for tensor in (*model.parameters(), *model.buffers()):
             lives.note(tensor, Kind.WEIGHTS)
         with lives:
-            _run(training, model, optimizer, lives, steps)
+            _run(training, model, optimizer, lives, [training.size if size is None else size] * steps)
     return Trace(tuple(lives.events), dict(lives.kinds), lives.operators)
 
 
-def _run(training: Training, model: nn.Module, optimizer: Optimizer, lives: "_Lives", steps: int) -> None:
+def _run(
+    training: Training, model: nn.Module, optimizer: Optimizer, lives: "_Lives", sizes: Iterable[int]
+) -> None:
     """The loop that everybody writes: a batch is alive until the next one is there."""
     batch: object = None
-    for _ in range(steps):
+    for size in sizes:
         with lives.phase(None):  # a batch is made on the CPU's side
-            made = training.batch()
+            made = training.batch(size)
         batch = tree_map(lives.moved, made)
         optimizer.zero_grad(set_to_none=True)
         training.loss(model, batch).backward()
