@@ -1,0 +1,260 @@
+"""Work on a user's code, done in a child process: it may raise, never end, or take all memory.
+
+`run` names a function and its arguments; the child imports and calls it, passes on its progress, and sends
+its answer back as JSON. Whoever asks never imports the user's code, and needs no torch. A child that takes
+too long or too much is killed with all that it started; it dies with whoever asked, too.
+"""
+
+import contextlib
+import ctypes
+import dataclasses
+import importlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+import psutil
+
+from grus.api.units import render_bytes_short, render_seconds
+from grus.estimation.faults import blamed
+from grus.model import errors
+from grus.model.errors import BadInput, GrusError, Mistake
+
+Tell = Callable[[str], None]
+"""Takes a few words about what is being done now."""
+
+LOOK = 0.05
+"""Seconds between looks at the child's memory: it cannot take much of a machine's meanwhile."""
+LOOK_AROUND = 1.0
+"""Seconds between looks at what the child has started."""
+GRANTED = 0.75
+"""Share of the memory that is free now, where no limit is given."""
+LAST_LINES = 5
+NO_TORCH = "needs torch, which is not installed beside Grus: pip install 'grus[torch]'"
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    """What a child may take."""
+
+    seconds: float = 300.0
+    memory: int = 0
+    """Bytes of host memory; 0 for three quarters of what is free."""
+
+
+USUAL = Limits()
+
+
+def run(
+    function: str,
+    arguments: Mapping[str, object],
+    *,
+    what: str,
+    folder: Path,
+    limits: Limits = USUAL,
+    tell: Tell = lambda _: None,
+) -> Any:
+    """The answer of `module:function`, called as function(tell, **arguments) in a child that is in `folder`.
+
+    Arguments and answer are JSON; dataclasses of the answer arrive as mappings. Raises BadInput about `what`
+    (the name of the user's code) when that code fails, and whatever GrusError the function raises.
+    """
+    memory = limits.memory or int(psutil.virtual_memory().available * GRANTED)
+    with tempfile.TemporaryFile() as said, _started(folder, said) as (process, answers):
+        request = {"function": function, "arguments": dict(arguments), "what": what}
+        watch = _Watch(process.pid, what, dataclasses.replace(limits, memory=memory), tell)
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it died at once: heard below
+            process.stdin.write(json.dumps(request).encode())
+            process.stdin.close()
+        for line in watch.lines(answers):
+            heard = json.loads(line)
+            if "tell" in heard:
+                watch.now_at(heard["tell"])
+            elif "error" in heard:
+                raise _error(heard["error"])
+            else:
+                return heard["answer"]
+        raise _died(what, process.wait(), watch.at, said)
+
+
+class _Watch:
+    """Hears the child, and ends the wait when it takes too much."""
+
+    def __init__(self, pid: int, what: str, limits: Limits, tell: Tell) -> None:
+        self._process = psutil.Process(pid)
+        self._what = what
+        self._limits = limits
+        self._tell = tell
+        self._others: list[psutil.Process] = []
+        self._looked = 0.0
+        self.at = ""
+
+    def now_at(self, words: str) -> None:
+        self.at = words
+        self._tell(words)
+
+    def lines(self, answers: int) -> Iterator[bytes]:
+        """What the child says, a line at a time, until it ends."""
+        end = time.monotonic() + self._limits.seconds
+        heard = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(answers, selectors.EVENT_READ)
+            while True:
+                if selector.select(LOOK):
+                    piece = os.read(answers, 1 << 16)
+                    if not piece:
+                        return
+                    *lines, heard = (heard + piece).split(b"\n")
+                    yield from lines
+                self._look(end)
+
+    def _look(self, end: float) -> None:
+        now = time.monotonic()
+        if now > end:
+            span = render_seconds(self._limits.seconds)
+            raise self._refused(f"did not end within {span}", "is it stuck, or does it train already?")
+        if self._taken(now) > self._limits.memory:
+            amount = render_bytes_short(self._limits.memory)
+            hint = "a model that is built with torch.device('meta') takes none"
+            raise self._refused(f"took more than {amount} of this machine's memory", hint)
+
+    def _taken(self, now: float) -> int:
+        """Bytes that the child and what it has started hold."""
+        with contextlib.suppress(psutil.Error):
+            if now - self._looked > LOOK_AROUND:
+                self._looked = now
+                self._others = self._process.children(recursive=True)
+            return sum(_resident(process) for process in (self._process, *self._others))
+        return 0
+
+    def _refused(self, what: str, hint: str) -> BadInput:
+        where = f" while {self.at}" if self.at else ""
+        return BadInput([Mistake(self._what, f"{what}{where}; {hint}")])
+
+
+def _resident(process: psutil.Process) -> int:
+    with contextlib.suppress(psutil.Error):
+        return int(process.memory_info().rss)
+    return 0
+
+
+@contextlib.contextmanager
+def _started(folder: Path, said: IO[bytes]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A child, and the pipe by which it answers; at the end both are gone, and so is all that it started."""
+    answers, theirs = os.pipe()
+    shown = None if os.environ.get("GRUS_DEBUG") else said
+    try:
+        process = subprocess.Popen(
+            # -P: files beside the user's code must not stand in for libraries
+            [sys.executable, "-P", "-m", __name__, str(theirs), str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=shown if shown is not None else sys.stderr,
+            stderr=shown,
+            cwd=folder,
+            env=os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": "1"},
+            pass_fds=(theirs,),
+            start_new_session=True,
+        )
+    except OSError as error:
+        os.close(answers)
+        raise BadInput([Mistake("folder", f"cannot be used: {error.strerror}", str(folder))]) from None
+    finally:
+        os.close(theirs)
+    try:
+        yield process, answers
+    finally:
+        os.close(answers)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+
+
+def _error(told: Mapping[str, Any]) -> GrusError:
+    """What the child raised, raised here."""
+    if told["mistakes"]:
+        return BadInput([Mistake(**mistake) for mistake in told["mistakes"]])
+    found: type[GrusError] = getattr(errors, told["kind"], GrusError)
+    return found(told["message"])
+
+
+def _died(what: str, code: int, at: str, said: IO[bytes]) -> BadInput:
+    """The child ended without an answer."""
+    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended the process with code {code}"
+    said.seek(0)
+    lines = said.read().decode(errors="replace").strip().splitlines()[-LAST_LINES:]
+    where = f" while {at}" if at else ""
+    return BadInput([Mistake(what, "\n  ".join([f"{how}{where}", *lines]))])
+
+
+# --------------------------------------------------------------------------------------------- in the child
+
+
+def main() -> NoReturn:
+    """What runs in the child. Leaves without the farewells of libraries: all is said."""
+    answers, parent = int(sys.argv[1]), int(sys.argv[2])
+    _die_with(parent)
+    with contextlib.suppress(OSError):  # where there is such a file: if the machine is short, this goes first
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+    def send(**words: object) -> None:
+        left = memoryview(json.dumps(words).encode() + b"\n")
+        while left:
+            left = left[os.write(answers, left) :]
+
+    try:
+        request = json.load(sys.stdin)
+        send(answer=_answer(request, lambda words: send(tell=words)))
+    except GrusError as error:
+        mistakes = error.mistakes if isinstance(error, BadInput) else []
+        told = [dataclasses.asdict(mistake) for mistake in mistakes]
+        send(error={"kind": type(error).__name__, "message": str(error), "mistakes": told})
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _answer(request: Mapping[str, Any], tell: Tell) -> object:
+    module, _, name = request["function"].partition(":")
+    try:
+        work = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise GrusError(f"{request['what']}: {NO_TORCH}") from None
+    with blamed(request["what"]):
+        return _plain(work(tell, **request["arguments"]))
+
+
+def _plain(value: object) -> object:
+    """As JSON has it."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _plain({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(entry) for entry in value]
+    return value
+
+
+def _die_with(parent: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent:  # it was quicker
+            os._exit(1)
+
+
+if __name__ == "__main__":
+    main()
