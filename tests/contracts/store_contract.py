@@ -11,11 +11,11 @@ import pytest
 
 from grus.model.errors import BadInput, Conflict, Fenced, NotFound, StaleVersion
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName
-from grus.model.jobs import NEXT, TERMINAL, Job, Phase
+from grus.model.jobs import NEXT, TERMINAL, Job, Phase, Sizing
 from grus.model.ports import MOST_PROFILES, AccessRole, Prediction, Store, Token, User
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue, Quota
-from grus.model.resources import GPU
+from grus.model.resources import GPU, Range, Replica, Request, Role
 from grus.model.tags import Kind, Tag, of_gpu, of_job
 from tests.contracts.store_log_contract import LogContract
 from tests.store.builders import (
@@ -73,6 +73,14 @@ class StoreContract(LogContract):
         with pytest.raises(Conflict, match="k"):
             done(store.create(a_job("j2", name="two"), an_event(), key="k"))
         assert [job.id for job in store.jobs()] == ["j1"]
+
+    def test_a_repeated_key_stands_for_a_job_whatever_grus_made_of_its_request(self, store: Store) -> None:
+        asked = a_job("j1")
+        role = Role("worker", Range(1, 1), Replica(gpus=0, gpu_memory=3 << 30))
+        larger = replace(asked.spec, request=Request((role,)))
+        first = replace(asked, spec=larger, sizing=Sizing(asked=asked.spec.request))
+        done(store.create(first, an_event(), key="k"))
+        assert done(store.create(a_job("j2"), an_event(), key="k")).id == "j1"
 
     def test_a_key_belongs_to_its_user(self, store: Store) -> None:
         done(store.create(a_job("j1", user=ADA), an_event(), key="k"))

@@ -76,3 +76,11 @@ def test_a_checkpoint_of_bundled_code_is_seen_from_where_the_program_runs() -> N
     spec = replace(job.spec, workdir="bundle:0123", checkpoint=Checkpoint(path="ckpt"))
     (worker,) = workers_of(replace(job, spec=spec))
     assert dict(worker.env)["GRUS_CHECKPOINT"] == "ckpt"
+
+
+def test_a_worker_is_told_the_strategies_of_the_way_that_was_chosen() -> None:
+    gang = a_gang(Launch.PER_GPU, "aa")
+    assert all("GRUS_STRATEGY" not in dict(worker.env) for worker in workers_of(gang))
+    split = replace(gang.spec.request, how=("split", "bf16"))
+    told = workers_of(replace(gang, spec=replace(gang.spec, request=split)))
+    assert [dict(worker.env)["GRUS_STRATEGY"] for worker in told] == ["split bf16"] * 2

@@ -15,12 +15,14 @@ from grus.model.jobs import (
     PauseCause,
     Phase,
     Seat,
+    Sizing,
     Spec,
 )
 from grus.model.ports import Event, Store
 from grus.model.profiles import BINS, JobProfile, Pair, Run, Speed, Use
 from grus.model.resources import GPU, Range, Replica, Request, Role
 from grus.model.tags import Kind
+from grus.model.ways import Shortage, Way
 
 T = TypeVar("T")
 Heard = list[tuple[Job, Event | None]]
@@ -78,7 +80,7 @@ def a_full_job() -> Job:
         name="größe „ü“ \U0001f680 \x00 \\ \"'",
         queue=QueueName("vision"),
         run=("/bin/sh", "-c", "echo 'a\nb'"),
-        request=Request(roles=roles, sizes=(2, 4, 8), one_node=True),
+        request=Request(roles=roles, sizes=(2, 4, 8), one_node=True, how=("split",)),
         setup=("pip install .",),
         checkpoint=Checkpoint(path="ckpt/", grace=0.1, every=600.0),
         idle=Idle(below=1 / 3),
@@ -89,6 +91,7 @@ def a_full_job() -> Job:
         node_selector=(("zone", "a"),),
         affinity=Affinity(prefer=(("disk", "fast"),), avoid_nodes=("n9",)),
     )
+    auto = Request(roles=roles[1:], auto=True, ways=(Way(2, 9 << 30, ("split", "bf16"), 0.75),))
     return Job(
         id=JobId("jfull"),
         spec=spec,
@@ -103,6 +106,7 @@ def a_full_job() -> Job:
         not_before=1e300,
         failures=1,
         size=Range(2, 4),
+        sizing=Sizing(asked=auto, why="9GB", short=(Shortage(1, 4 << 30, ("bf16",)),)),
         exit=Exit(ExitCause.SIGNAL, 9, "killed"),
         reason="because",
         progress=(("step", 12.0), ("loss", 1e-9)),
@@ -111,7 +115,9 @@ def a_full_job() -> Job:
 
 def a_full_profile(fingerprint: str) -> JobProfile:
     """A value in every field."""
-    use = Use(type="A100", gpus=GPU, seconds=10.0, busy=7.1, levels=(0.5,) * BINS, memory=3 << 30)
+    use = Use(
+        type="A100", gpus=GPU, seconds=10.0, busy=7.1, levels=(0.5,) * BINS, memory=3 << 30, how=("split",)
+    )
     run = Run(
         job=JobId("j1"),
         at=1.0,
@@ -139,6 +145,7 @@ def a_full_profile(fingerprint: str) -> JobProfile:
         stall=0.5,
         boot=3.5,
         data=("d1",),
+        short=(Shortage(1, 4 << 30), Shortage(2, 1, ("split",))),
         pairs=(Pair(other="f2", gain=1.25, at=3.0),),
         updated_at=4.0,
     )

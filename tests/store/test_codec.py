@@ -29,3 +29,12 @@ def test_a_job_in_a_team_comes_back_as_it_was() -> None:
     )
     job = replace(a_job(phase=Phase.RUNNING), seats=(seat,), team=3, team_at=2.5, broken=2, lost=2)
     assert JOB.decode(JOB.encode(job)) == job
+
+
+def test_a_job_that_was_stored_before_grus_chose_sizes_decodes() -> None:
+    job = a_job()
+    text = json.loads(JOB.encode(job))
+    del text["sizing"]
+    for name in ("auto", "ways", "how"):
+        del text["spec"]["request"][name]
+    assert JOB.decode(json.dumps(text)) == job

@@ -266,6 +266,8 @@ def status_word(job: Job) -> str:
 
 def request_text(request: Request) -> str:
     """A request as it could be written: `A100:2..8`, or by role `launcher 0, worker 2..8 × 1`."""
+    if request.auto:
+        return "auto"
     if len(request.roles) == 1 and not request.roles[0].run:
         role = request.roles[0]
         return _plain_request(role.replicas, role.replica)

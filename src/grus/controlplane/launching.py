@@ -183,6 +183,8 @@ def _environment(job: Job, member: Member, around: Surroundings) -> tuple[tuple[
         MASTER_ADDR=HOST,
         MASTER_PORT=str(master_port(job)),
     )
+    if job.spec.request.how:
+        variables["GRUS_STRATEGY"] = " ".join(job.spec.request.how)
     if job.spec.checkpoint.path:
         folder = "" if is_bundle(job.spec.workdir) else job.spec.workdir  # only its node knows where
         variables["GRUS_CHECKPOINT"] = os.path.join(folder, job.spec.checkpoint.path)

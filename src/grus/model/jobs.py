@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, WorkerId
 from grus.model.resources import Range, Request
+from grus.model.ways import Shortage
 
 
 class JobType(StrEnum):
@@ -148,7 +149,11 @@ class Affinity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """What the user asked for, checked and with defaults filled in. Never changes after submit."""
+    """What the user asked for, checked and with defaults filled in.
+
+    Never changes after submit, but for the request: where Grus chose the size, or a larger one after an end
+    for want of GPU memory, it is that. What the user asked for is kept in `Job.sizing`.
+    """
 
     name: str
     queue: QueueName
@@ -228,6 +233,16 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sizing:
+    """What the user asked for, of a job whose request is Grus' own; and why it is what it is."""
+
+    asked: Request
+    why: str = ""
+    short: tuple[Shortage, ...] = ()
+    """What did not suffice in its attempts so far."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A job as it stands. `version` counts its writes: a write must name the one that it has seen."""
 
@@ -272,11 +287,18 @@ class Job:
     """Ends charged to the user so far."""
     size: Range | None = None
     """Range set by `scale`, in replicas of the elastic role; None for the spec's own."""
+    sizing: Sizing | None = None
+    """None where the request is as the user wrote it."""
     exit: Exit | None = None
     reason: str = ""
     """One sentence: why the job is where it is."""
     progress: tuple[tuple[str, float], ...] = field(default=())
     """What the job last reported of itself (step, epoch, total, …)."""
+
+    @property
+    def asked(self) -> Request:
+        """As the user wrote it."""
+        return self.spec.request if self.sizing is None else self.sizing.asked
 
     @property
     def terminal(self) -> bool:

@@ -16,6 +16,7 @@ from statistics import fmean, median
 from grus.model.identifiers import JobId, UserName
 from grus.model.jobs import Phase
 from grus.model.tags import Kind
+from grus.model.ways import Shortage
 
 MOST_RUNS = 16
 """Runs that a profile is made of; what they say about today is worth more than what older ones did."""
@@ -41,6 +42,8 @@ class Use:
     """Seconds at each twentieth of utilisation, the lowest first; empty if it was never measured."""
     memory: int | None = None
     """Most bytes on one GPU."""
+    how: tuple[str, ...] = ()
+    """The way in which the training was held, if Grus chose one."""
 
     @property
     def mean(self) -> float | None:
@@ -132,6 +135,9 @@ class JobProfile:
     data: tuple[str, ...] = ()
     """Digests of what its jobs were trained on, the newest last."""
     pairs: tuple[Pair, ...] = ()
+    short: tuple[Shortage, ...] = ()
+    """What did not suffice: for each number of GPUs and way the most memory with which a job ended for want
+    of it."""
     updated_at: float = 0.0
 
     @property

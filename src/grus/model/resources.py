@@ -5,6 +5,8 @@ Amounts of GPU are integers in micro-GPUs, so that sums are exact and decisions 
 
 from dataclasses import dataclass
 
+from grus.model.ways import Way
+
 GPU = 1_000_000
 """One whole GPU, in micro-GPUs: the unit of every quota, share and holding."""
 
@@ -76,6 +78,12 @@ class Request:
     """All replicas on one node (a single process sees all the GPUs)."""
     shares: bool = False
     """Its one GPU may be shared with another job that allows it too, where that pays for both together."""
+    auto: bool = False
+    """Its size is for Grus to choose; the roles say one whole GPU until that is done. The choice has not."""
+    ways: tuple[Way, ...] = ()
+    """By which its training can be held, of one that leaves its size to Grus; empty if nobody could tell."""
+    how: tuple[str, ...] = ()
+    """Strategies of the way chosen, which its workers are told to switch on."""
 
     @property
     def elastic(self) -> Role | None:

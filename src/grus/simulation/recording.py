@@ -210,7 +210,7 @@ class Recorded(Snapshot):
 def shown(job: Job) -> Job:
     """The job without what it runs and what it sees: no decision depends on these."""
     spec = replace(job.spec, run=LEFT_OUT, setup=(), env=(), workdir="")
-    return replace(job, spec=spec, exit=None)
+    return replace(job, spec=spec, exit=None, sizing=None)
 
 
 def flat(action: Decision) -> Action:

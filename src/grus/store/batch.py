@@ -112,7 +112,7 @@ class _Present:
         first = self.keyed.get((write.job.user, write.key)) if write.key is not None else None
         if first is None or write.key is None:
             return None
-        rules.check_key(write.key_said or write.key, first.spec, write.job.spec)
+        rules.check_key(write.key_said or write.key, first, write.job)
         return self.written.get(first.id, first)
 
     def _check(self, number: int, write: JobWrite) -> None:

@@ -63,7 +63,7 @@ class MemoryStore:
         stored = _checked(replace(job, version=1), event)
         if key is not None and (job.user, key) in self._keys:
             first = self._jobs[self._keys[job.user, key]]
-            rules.check_key(key, first.spec, job.spec)
+            rules.check_key(key, first, job)
             return first
         rules.check_new(job.id, job.id in self._jobs)
         if key is not None:

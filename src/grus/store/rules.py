@@ -3,6 +3,8 @@
 Pure. The in-memory store and the SQLite store apply the same sentences, so that people read the same ones.
 """
 
+from dataclasses import replace
+
 from grus.model.errors import Conflict, Fenced, NotFound, StaleVersion
 from grus.model.identifiers import JobId
 from grus.model.jobs import NEXT, Job, Phase, Spec
@@ -43,10 +45,14 @@ def check_new(job: JobId, exists: bool) -> None:
         raise Conflict(f"there is a job {job} already")
 
 
-def check_key(key: str, first: Spec, again: Spec) -> None:
-    """A key may be used again only for the very same request."""
-    if first != again:
+def check_key(key: str, first: Job, again: Job) -> None:
+    """A key may be used again only for the very same request, whatever was made of it."""
+    if _submitted(first) != _submitted(again):
         raise Conflict(f"the key {key!r} was used before for another request; use a new key for a new job")
+
+
+def _submitted(job: Job) -> Spec:
+    return replace(job.spec, request=job.asked)
 
 
 def no_job(job: JobId) -> NotFound:
