@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field
 from grus.api import fields as f
 from grus.api import pods
 from grus.api.rules import Broken, Sound, Strict
+from grus.api.train_in import TrainIn
 from grus.api.units import GpuAsk, parse_gpu, parse_range
 from grus.model.jobs import NEVER_PREEMPTED, PRIORITIES
 from grus.model.queues import DEFAULT_QUEUE
@@ -161,6 +162,8 @@ class JobIn(Strict):
         **dict.fromkeys(("volumes", "tolerations"), "write pod: {spec: {…}}"),
         "kind": "type",
         **dict.fromkeys(("dataset", "datasets", "inputs"), "data"),
+        **dict.fromkeys(("training", "fit"), "train"),
+        **dict.fromkeys(("model", "loss", "optimizer", "batch", "epochs"), "it belongs under train"),
     }
 
     type: Annotated[str, f.judged(_TYPES)] = "train"
@@ -168,6 +171,8 @@ class JobIn(Strict):
     queue: f.Name = DEFAULT_QUEUE
     run: f.Command = None
     """A command line for the shell, or a list of arguments run as it is."""
+    train: TrainIn | None = None
+    """What to train, in place of run: model, data, loss and optimizer; Grus does the rest."""
     setup: f.Command = None
     """Lines that run once before each attempt."""
     launch: Annotated[str | None, f.judged(_LAUNCH)] = None
@@ -197,6 +202,11 @@ class JobIn(Strict):
     node_selector: f.Labels = Field(default_factory=dict)
     affinity: AffinityIn = AffinityIn()
 
+    @property
+    def launch_given(self) -> bool:
+        """Whether the job itself says how it is launched, and not the pool."""
+        return self.launch is not None or self.train is not None
+
     def across(self, sound: Sound) -> list[Broken]:
         given = self.model_fields_set
         if not sound.present("roles"):
@@ -211,14 +221,14 @@ class JobIn(Strict):
                 broken.append(
                     Broken(("launch",), "cannot stand beside roles: a role has one worker a replica")
                 )
+            if self.train is not None:
+                broken.append(Broken(("train",), "cannot stand beside roles: its workers are all alike"))
             return broken + self._whole_rules(sound) + _role_rules(self.roles, sound)
         return self._plain_rules(sound) + self._whole_rules(sound)
 
     def _plain_rules(self, sound: Sound) -> list[Broken]:
         """Rules for a job without roles."""
-        broken = []
-        if self.run is None and sound("run"):
-            broken.append(Broken(("run",), "is needed: the command to run, such as python train.py"))
+        broken = self._what_rules(sound)
         if not sound("resources", "gpu"):
             return broken
         ask = parse_gpu(self.resources.gpu)
@@ -233,6 +243,21 @@ class JobIn(Strict):
                 Broken(("resources", "share"), rule, "auto") for rule in self._why_not_shared(ask, sound)
             ]
         return broken
+
+    def _what_rules(self, sound: Sound) -> list[Broken]:
+        """Exactly one of `run` and `train` says what to do."""
+        if not sound.present("train") or self.train is not None:
+            broken = []
+            if self.run is not None:
+                rule = "cannot stand beside train, which says what to do: leave one of them out"
+                broken.append(Broken(("run",), rule, self.run))
+            if self.launch in ("once", "per-node") and sound("launch"):
+                rule = "must be per-gpu beside train: it has a worker for each GPU"
+                broken.append(Broken(("launch",), rule, self.launch))
+            return broken
+        if self.run is None and sound("run") and sound("train"):
+            return [Broken(("run",), "is needed: the command to run, such as python train.py, or train")]
+        return []
 
     def _why_not_shared(self, ask: GpuAsk, sound: Sound) -> list[str]:
         rules = []

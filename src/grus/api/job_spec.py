@@ -1,5 +1,6 @@
 """From what the user wrote (`JobIn`) to what the core works with (`Spec`). Pure; every submit runs it."""
 
+import json
 import os.path
 import re
 from collections.abc import Mapping, Sequence
@@ -8,6 +9,7 @@ from dataclasses import replace
 from grus.api import pods
 from grus.api.fields import NAME
 from grus.api.job_in import IdleIn, JobIn, ResourcesIn
+from grus.api.train_in import TrainIn, section_name
 from grus.api.units import GpuAsk, parse_bytes, parse_gpu, parse_percent, parse_range, parse_seconds
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import ID_ALPHABET, JobId, QueueName
@@ -26,6 +28,8 @@ from grus.model.resources import Range, Replica, Request, Role
 WORKER = "worker"
 """The role of all replicas of a job that names no roles."""
 SHELL = ("/bin/sh", "-c")
+TRAINER = ("python3", "-m", "grus.elastic.section")
+"""What a `train:` section runs, with the section behind it."""
 BUNDLE = "bundle:"
 """A workdir that begins so is code in the cluster, by its hash."""
 
@@ -57,7 +61,7 @@ def to_spec(job: JobIn, *, after: Mapping[str, JobId] = _NO_AFTER) -> Spec:
     return Spec(
         name=job.name or default_name(job),
         queue=QueueName(job.queue),
-        run=argv(job.run),
+        run=argv(job.run) if job.train is None else train_argv(job.train),
         request=request,
         type=kind,
         launch=launch,
@@ -99,8 +103,16 @@ def argv(run: str | Sequence[str] | None) -> tuple[str, ...]:
     return (*SHELL, run) if isinstance(run, str) else tuple(run)
 
 
+def train_argv(section: TrainIn) -> tuple[str, ...]:
+    """The command of a `train:` section; the same section is the same words, so that it is known again."""
+    said = section.model_dump(mode="json", exclude_none=True)
+    return (*TRAINER, json.dumps(said, sort_keys=True, ensure_ascii=False))
+
+
 def default_name(job: JobIn) -> str:
     """A name for a job without one: the script's, else the program's, else the job's type."""
+    if job.train is not None:
+        return _as_name(section_name(job.train)) or job.type
     run = job.run
     if run is None and job.roles:
         run = next(iter(job.roles.values())).run
@@ -109,9 +121,14 @@ def default_name(job: JobIn) -> str:
         stem = os.path.basename(word[:200]).partition(".")[0].lower()
         if word.startswith("-") or "=" in word or _INTERPRETERS.fullmatch(os.path.basename(word)):
             continue
-        name = re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:63]
-        return name if NAME.fullmatch(name) else job.type
+        return _as_name(stem) or job.type
     return job.type
+
+
+def _as_name(text: str) -> str:
+    """Text as the name of a job; empty if nothing of it can be kept."""
+    name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:63]
+    return name if NAME.fullmatch(name) else ""
 
 
 def _after(job: JobIn, known: Mapping[str, JobId]) -> tuple[tuple[JobId, ...], list[Mistake]]:
@@ -138,7 +155,7 @@ def _request(job: JobIn) -> tuple[Request, Launch]:
     whole = not ask.sliced and count.high > 0
     replica = _replica(ask, 1 if whole else 0, job.resources)
     role = Role(WORKER, count if whole else Range(1, 1), replica)
-    default = Launch.ONCE if count.rigid else Launch.PER_GPU
+    default = Launch.ONCE if count.rigid and job.train is None else Launch.PER_GPU
     launch = default if job.launch is None else Launch(job.launch)
     shares = job.resources.share is not None
     return Request((role,), () if count.rigid else sizes, launch is Launch.ONCE, shares), launch

@@ -108,8 +108,11 @@ class Strict(BaseModel):
         places = [one.at for one in broken]
         try:
             rest = handler(_without(data, places))
-        except ValidationError:
-            return broken
+        except ValidationError:  # what is left of a field is no good either: look at the others
+            try:
+                rest = handler(_without(data, [place[:1] for place in places]))
+            except ValidationError:
+                return broken
         meant = [(*one.at[:-1], one.meant) for one in broken if one.meant]
         return broken + rest.across(Sound(places + meant))
 

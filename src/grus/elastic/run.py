@@ -23,6 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
@@ -101,6 +102,11 @@ class Run:
     def world(self) -> int:
         """Workers in the present team."""
         return self._group.world
+
+    @property
+    def folder(self) -> Path | None:
+        """Where its checkpoints are; None for a run without any."""
+        return self._is.checkpoint
 
     @property
     def epoch(self) -> int:

@@ -89,7 +89,7 @@ class Admission:
 
     def _complete(self, user: User, spec: Spec, given: JobIn, mistakes: list[Mistake]) -> Spec | None:
         try:
-            return self._submission.complete(user, spec, launch_given=given.launch is not None)
+            return self._submission.complete(user, spec, launch_given=given.launch_given)
         except BadInput as error:
             told = {mistake.field for mistake in mistakes}
             mistakes += [mistake for mistake in error.mistakes if mistake.field not in told]

@@ -7,6 +7,7 @@ GRUS_SERVER and GRUS_TOKEN, or by its arguments. Every error of the server is ra
 
 import json
 import os
+import sys
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -403,8 +404,17 @@ def _from_here(job: JobIn) -> JobIn:
     update: dict[str, object] = {"workdir": os.path.abspath(job.workdir)}
     if os.name == "posix":
         kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if os.environ.get(name)}
+        if job.train is not None:
+            kept["PATH"] = _python_first(kept)
         update["env"] = {**kept, **job.env}
     return job.model_copy(update=update)
+
+
+def _python_first(kept: Mapping[str, str]) -> str:
+    """A PATH on which `python3` is that of the active environment, else the one that runs Grus here."""
+    home = kept.get("VIRTUAL_ENV") or kept.get("CONDA_PREFIX")
+    folder = os.path.join(home, "bin") if home else os.path.dirname(sys.executable)
+    return os.pathsep.join([folder, kept.get("PATH", os.defpath)])
 
 
 def _read(kind: type[T], content: bytes | str) -> T:

@@ -33,6 +33,7 @@ class Job(JobIn):
         self,
         run: str | Sequence[str] | None = None,
         *,
+        train: Mapping[str, object] | None = None,
         gpu: str | int | float | None = None,
         sizes: Sequence[int] | None = None,
         cpu: float | None = None,
@@ -64,6 +65,7 @@ class Job(JobIn):
     ) -> None:
         given = {
             "run": run,
+            "train": train,
             "name": name,
             "queue": queue,
             "type": type,

@@ -67,7 +67,7 @@ async def submit(request: Request) -> Response:
     """
     user, does = caller_of(request).user, request.app.state.services
     job = _job_in(await request.body())
-    spec, given = to_spec(job), job.launch is not None
+    spec, given = to_spec(job), job.launch_given
     if request.scope["query_string"] and _wants_plan(request.query_params):
         return answer(_plan_out(await off_loop(does.plan, user, spec, launch_given=given)))
     # On the event loop: it only checks and queues; the store then writes many of them at once.

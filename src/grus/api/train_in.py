@@ -1,0 +1,175 @@
+"""A job file's `train:` section: what is trained, by the names of the user's functions.
+
+    train:
+      model: nets.py:network          # a function that builds it
+      data: nets.py:pictures          # a function that gives (input, target) pairs
+      loss: cross_entropy
+      optimizer: {name: sgd, lr: 0.1, momentum: 0.9}
+
+What a name means is found out where the code is (`grus.estimation.section`); here only its form is judged.
+"""
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Annotated, Any, ClassVar
+
+from grus.api import fields as f
+from grus.api.rules import Broken, Sound, Strict, failure, unknown
+from grus.api.train_names import FLAGS, LOSSES, OPTIMIZERS, PAIRS, loss_name
+
+TARGET_FORMS = "write file.py:function (from the workdir) or package.module:function"
+USUAL_BATCH = 32
+_IN_FILE = re.compile(r"[^:\0\n]{1,3900}\.py:[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
+_IN_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
+_ALONE = re.compile(r"[\w./-]+", re.ASCII)
+
+
+def target(value: Any) -> str:
+    """A function of the user's: where it is, a colon, its name."""
+    if isinstance(value, str) and (_IN_FILE.fullmatch(value) or _IN_MODULE.fullmatch(value)):
+        return value
+    if isinstance(value, str) and re.fullmatch(r"[\w./-]+\.py", value, re.ASCII):
+        raise ValueError(f"does not say which function of the file, such as {value[:60]}:make")
+    if isinstance(value, str) and value.count(":") == 1 and "/" in value and _ALONE.fullmatch(value[:60]):
+        raise ValueError(f"is neither a file that ends with .py nor a module; {TARGET_FORMS}")
+    raise ValueError(f"must name a function: {TARGET_FORMS}")
+
+
+def _loss(value: Any) -> str:
+    if isinstance(value, str) and ":" not in value:
+        if loss_name(value) is not None:
+            return value
+        plain = value[:60].lower().replace("-", "_").removesuffix("_loss")
+        close = get_close_matches(plain, LOSSES, n=1) or get_close_matches(_without_humps(value), LOSSES, n=1)
+        meant = f"; did you mean {close[0]}?" if close else ""
+        raise ValueError(f"must be one of {', '.join(LOSSES)}, or a function as {TARGET_FORMS[6:]}{meant}")
+    return target(value)
+
+
+def _without_humps(text: str) -> str:
+    """`CrossEntropyLoss` as `cross_entropy`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text[:60]).lower().removesuffix("_loss")
+
+
+def _optimizer(value: Any) -> str | dict[str, Any]:
+    if isinstance(value, str) and ":" in value:
+        return target(value)
+    if isinstance(value, str):
+        _check_optimizer({"name": value})
+        return value
+    if not isinstance(value, Mapping):
+        rule = "must be a name (adam), a mapping with a name ({name: sgd, lr: 0.1}), or a function"
+        raise ValueError(f"{rule} as {TARGET_FORMS[6:]}")
+    _check_optimizer(value)
+    return dict(value)
+
+
+def _check_optimizer(given: Mapping[Any, Any]) -> None:
+    name = given.get("name")
+    known = OPTIMIZERS.get(name) if isinstance(name, str) else None
+    if known is None:
+        at, rule = ("name",) if len(given) > 1 else (), f"must be one of {', '.join(OPTIMIZERS)}"
+        if name is None:
+            raise failure([Broken(("name",), f"is needed: {rule}")])
+        close = get_close_matches(str(name)[:60].lower(), OPTIMIZERS, n=1)
+        meant = f"; did you mean {close[0]}?" if close else ""
+        raise failure([Broken(at, f"{rule}, or a function as {TARGET_FORMS[6:]}{meant}", name)])
+    broken = []
+    for key, value in given.items():
+        if key == "name":
+            continue
+        if key not in known.options:
+            broken.append(unknown(str(key), value, sorted(known.options), _RATES))
+        elif problem := _option_problem(key, value):
+            broken.append(Broken((key,), problem, value))
+    if known.needs_rate and "lr" not in given and not any(one.meant == "lr" for one in broken):
+        rule = f"is needed: {name} has no learning rate that suits most, such as {{name: {name}, lr: 0.1}}"
+        broken.append(Broken(("lr",), rule))
+    if broken:
+        raise failure(broken)
+
+
+_RATES = dict.fromkeys(("learning_rate", "rate", "learningrate", "step_size"), "lr")
+
+
+def _option_problem(key: str, value: Any) -> str:
+    try:
+        if key in FLAGS:
+            f.flag(value)
+        elif key in PAIRS:
+            if not isinstance(value, list | tuple) or len(value) != 2:
+                return "must be two numbers, such as [0.9, 0.999]"
+            for one in value:
+                f.number(0, 1)(one)
+        else:
+            f.number(0, 1e6)(value)
+            if key == "lr" and value <= 0:
+                return "must be above 0"
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+_Target = Annotated[str | None, f.judged(f.optional(target))]
+
+
+class TrainIn(Strict):
+    """What is trained. Either `make`, or model, data, loss and optimizer."""
+
+    synonyms: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("net", "network", "module"), "model"),
+        **dict.fromkeys(("dataset", "dataloader", "train_data"), "data"),
+        **dict.fromkeys(("criterion", "objective"), "loss"),
+        **dict.fromkeys(("optim", "opt"), "optimizer"),
+        **dict.fromkeys(("batch_size", "global_batch"), "batch"),
+        **dict.fromkeys(("epoch", "num_epochs", "max_epochs"), "epochs"),
+        **dict.fromkeys(("lr", "learning_rate"), "it belongs to the optimizer: {name: adam, lr: 0.001}"),
+        **dict.fromkeys(("function", "entry", "fn"), "make"),
+        **dict.fromkeys(("gpu", "gpus"), "it belongs under resources, beside train"),
+    }
+
+    make: _Target = None
+    """A function that gives model, optimizer, batch and loss in one, and data."""
+    model: _Target = None
+    """A function that builds the model."""
+    data: _Target = None
+    """A function that gives the dataset: (input, target) pairs."""
+    loss: Annotated[str | None, f.judged(f.optional(_loss))] = None
+    """A name, or a function of output and target."""
+    optimizer: Annotated[str | dict[str, Any] | None, f.judged(f.optional(_optimizer))] = None
+    """A name, a mapping with a name and options, or a function of the parameters."""
+    batch: Annotated[int | None, f.judged(f.optional(f.whole(1, 10_000_000)))] = None
+    """Samples of a step, on all workers together."""
+    epochs: Annotated[int | None, f.judged(f.optional(f.whole(1, 1_000_000)))] = None
+    seed: Annotated[int | None, f.judged(f.optional(f.whole(0, 2**63 - 1)))] = None
+    """Of the weights, the order of the data and all chance."""
+
+    def across(self, sound: Sound) -> list[Broken]:
+        if self.make is not None or not sound("make"):
+            rule = "cannot stand beside make, which gives it; leave one of them out"
+            whole = (("model", self.model), ("loss", self.loss), ("optimizer", self.optimizer))
+            return [Broken((name,), rule, value) for name, value in whole if value is not None]
+        given = {"model": self.model, "data": self.data, "loss": self.loss, "optimizer": self.optimizer}
+        if not any(given.values()) and all(sound(name) for name in given):
+            return [Broken((), "must name model, data, loss and optimizer, or make")]
+        return [
+            Broken((name,), f"is needed: {_WHAT[name]}")
+            for name, value in given.items()
+            if value is None and sound(name)
+        ]
+
+
+_WHAT = {
+    "model": "the function that builds the model, such as nets.py:network",
+    "data": "the function that gives (input, target) pairs, such as nets.py:pictures",
+    "loss": "a name such as cross_entropy, or a function of output and target",
+    "optimizer": "a name such as adam, {name: sgd, lr: 0.1}, or a function of the parameters",
+}
+
+
+def section_name(section: TrainIn) -> str:
+    """What a job with this section is called if nobody names it: its file or module, or its model."""
+    if section.make is not None:
+        return section.make.rpartition(":")[0].rpartition("/")[2].removesuffix(".py").rpartition(".")[2]
+    return (section.model or "").rpartition(":")[2]

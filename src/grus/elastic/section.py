@@ -1,0 +1,95 @@
+"""What a job with a `train:` section runs, on each of its GPUs.
+
+python3 -m grus.elastic.section '{"make": "train.py:make", "epochs": 3}'
+
+The section names the user's functions; the loop, the team that may grow, shrink and lose workers, the
+checkpoints and the reports are Grus's. In a job, the trained model is left beside the checkpoints.
+"""
+
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+import grus
+from grus.api.rules import read
+from grus.api.train_in import TrainIn
+from grus.elastic.run import Run
+from grus.estimation.section import training_of
+from grus.estimation.training import Training
+from grus.model.errors import BadInput, Mistake
+
+RESULT = "model.pt"
+"""The trained weights: the model's `state_dict`, on the CPU."""
+LINES = 20
+"""Of an epoch, at most."""
+
+
+def main(words: Sequence[str]) -> int:
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+    try:
+        train(training_of(section(words), Path.cwd()))
+    except BadInput as error:
+        for mistake in error.mistakes:
+            sys.stderr.write(f"error: {mistake}\n")
+        return 2
+    return 0
+
+
+def section(words: Sequence[str]) -> TrainIn:
+    """The section that a worker was started with. Raises BadInput."""
+    if len(words) != 1:
+        raise BadInput([Mistake("train", "is given as one argument, in JSON")])
+    try:
+        said = json.loads(words[0])
+    except ValueError as error:
+        raise BadInput([Mistake("train", f"is not valid JSON: {error}", words[0][:80])]) from None
+    return read(TrainIn, said, whole="train")
+
+
+def train(training: Training) -> None:
+    """To the end, or to the next pause; then this worker ends by itself."""
+    if training.data is None:
+        rule = "is needed to train: name it in the section, or let make give it with the key data"
+        raise BadInput([Mistake("train.data", rule)])
+    torch.manual_seed(training.seed)
+    model = training.model()
+    data = training.data()
+    run = grus.train(
+        model,
+        training.optimizer(model.parameters()),
+        data,
+        global_batch=training.size,
+        epochs=training.epochs,
+        seed=training.seed,
+    )
+    every = max(1, len(data) // training.size // LINES)
+    for batch in run:
+        loss = run.step(training.loss(run.model, batch.data))
+        if loss is not None and run.rank == 0 and run.steps % every == 0:
+            _say(f"step {run.steps}, epoch {run.epoch}, {run.world} workers: loss {loss:.4f}")
+    if run.rank == 0:
+        _keep(run)
+
+
+def _keep(run: Run) -> None:
+    """Leave the trained weights where people find them; whole, or not at all."""
+    if run.folder is None:
+        return
+    target = run.folder / RESULT
+    fresh = target.with_suffix(".new")
+    torch.save({name: tensor.cpu() for name, tensor in run.model.state_dict().items()}, fresh)
+    fresh.replace(target)
+    _say(f"done after {run.steps} steps; the trained model is in {target}")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
