@@ -259,6 +259,71 @@ _FIELDS = [
     ),
 ]
 
+_GOOD_TRAIN = "  model: a.py:net\n  data: a.py:all\n"
+_TRAIN = [
+    bad(
+        "run and train",
+        "run: a\nlaunch: once\ntrain: {make: a:b}\n",
+        ("run", "beside train", 1),
+        ("launch", "per-gpu", 2),
+    ),
+    bad("train beside roles", "roles: {w: {run: a}}\ntrain: {make: a:b}\n", ("train", "roles", 2)),
+    bad("empty train", "train: {}\n", ("train", "model, data, loss and optimizer, or make", 1)),
+    bad("train as a word", "train: a.py:make\n", ("train", "must be a mapping", 1)),
+    bad(
+        "train without most of it",
+        "train:\n  model: a.py:net\n",
+        ("train.data", "is needed", 1),
+        ("train.loss", "is needed", 1),
+        ("train.optimizer", "is needed", 1),
+    ),
+    bad(
+        "train in all wrong words",
+        "train:\n  model: a.py\n  data: a b:c\n  loss: CrossEntropyLoss\n  optimizer: adma\n  batch: 0\n"
+        "  epochs: many\n  lr: 1\n",
+        ("train.model", "which function", 2),
+        ("train.data", "must name a function", 3),
+        ("train.loss", "did you mean cross_entropy?", 4),
+        ("train.optimizer", "must be one of", 5),
+        ("train.batch", "from 1", 6),
+        ("train.epochs", "from 1", 7),
+        ("train.lr", "belongs to the optimizer", 8),
+    ),
+    bad(
+        "make and what it gives",
+        "train:\n  make: a:b\n  model: a:c\n  loss: mse\n  optimizer: adam\n",
+        ("train.model", "beside make", 3),
+        ("train.loss", "beside make", 4),
+        ("train.optimizer", "beside make", 5),
+    ),
+    bad(
+        "rate of sgd",
+        f"train:\n{_GOOD_TRAIN}  loss: mse\n  optimizer: sgd\n",
+        ("train.optimizer.lr", "is needed", 5),
+    ),
+    bad(
+        "options of an optimizer",
+        "train:\n  model: a:b\n  loss: mse\n  optimizer:\n    name: sgd\n    learning_rate: 1\n    momentum: x\n"
+        "    nesterov: 1\n",
+        ("train.data", "is needed", 1),
+        ("train.optimizer.learning_rate", "did you mean lr?", 6),
+        ("train.optimizer.momentum", "number", 7),
+        ("train.optimizer.nesterov", "true or false", 8),
+    ),
+    bad(
+        "options that are none",
+        f"train:\n{_GOOD_TRAIN}  loss: mse\n  optimizer: {{name: adam, lr: -1, betas: 3, momentum: 1}}\n",
+        ("train.optimizer.lr", "from 0", 5),
+        ("train.optimizer.betas", "two numbers", 5),
+        ("train.optimizer.momentum", "not a field", 5),
+    ),
+    bad(
+        "optimizer without a name",
+        f"train:\n{_GOOD_TRAIN}  loss: mse\n  optimizer: {{lr: 1}}\n",
+        ("train.optimizer.name", "is needed", 5),
+    ),
+]
+
 _ROLES = [
     bad(
         "roles beside run",
@@ -308,5 +373,5 @@ _ROLES = [
     bad("no roles", "roles: {}\n", ("roles", "1 to 16 roles", 1)),
 ]
 
-BAD_JOB_FILES: list[BadJob] = _FORM + _GPU + _FIELDS + _ROLES
+BAD_JOB_FILES: list[BadJob] = _FORM + _GPU + _FIELDS + _TRAIN + _ROLES
 BAD_REQUESTS: list[BadJob] = [one for one in BAD_JOB_FILES if not one.form]

@@ -36,7 +36,7 @@ def test_an_example_is_a_good_job_file_whose_scripts_exist(file: Path) -> None:
         spec = to_spec(job, after=dict.fromkeys(job.after, JobId("j0123456789")))
         assert spec.workdir == str(EXAMPLES)
         for run in [spec.run, *(role.run for role in spec.request.roles)]:
-            for script in re.findall(r"\S+\.py", " ".join(run)):
+            for script in re.findall(r"[\w./-]+\.py\b", " ".join(run)):
                 assert (EXAMPLES / script).is_file()
 
 

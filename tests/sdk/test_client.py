@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,17 @@ def test_what_the_job_says_goes_before_where_it_comes_from(client: Client, serve
     client.submit({"run": "x", "workdir": "/data", "env": {"PATH": "/mine"}})
     assert server.body["workdir"] == "/data"
     assert server.body["env"]["PATH"] == "/mine"
+
+
+def test_a_section_finds_the_python_of_the_active_environment_first(
+    client: Client, server: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.submit(Job(train={"make": "train.py:make"}))
+    assert server.body["env"]["PATH"] == "/venv/bin:/bin"
+    assert server.body["train"] == {"make": "train.py:make"}
+    monkeypatch.delenv("VIRTUAL_ENV")
+    client.submit(Job(train={"make": "train.py:make"}))
+    assert server.body["env"]["PATH"] == f"{Path(sys.executable).parent}:/bin"
 
 
 def test_each_submit_has_a_key_of_its_own_unless_one_is_given(client: Client, server: Pretended) -> None:

@@ -1,0 +1,98 @@
+"""A `train:` section trains on a real pool: two workers, a worker that is lost, and the model at the end."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from grus.api.job_in import JobIn
+from grus.api.job_spec import to_spec
+from grus.api.jobfile import parse_job_file
+from grus.model.jobs import Phase
+from tests.elastic.harness import ROOT, Pool
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+DIGITS = {
+    "model": "digits.py:network",
+    "data": "digits.py:pictures",
+    "loss": "cross_entropy",
+    "optimizer": {"name": "adam", "lr": 0.001},
+    "batch": 64,
+    "epochs": 1,
+}
+MAKE = """
+import torch
+from digits import network, pictures
+
+def make():
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    def loss(model, batch):
+        pictures, classes = batch
+        return torch.nn.functional.cross_entropy(model(pictures), classes)
+    return {"model": model, "optimizer": optimizer, "batch": 64, "loss": loss, "data": pictures, "epochs": 2}
+"""
+
+
+def alone(folder: Path, section: object) -> subprocess.CompletedProcess[str]:
+    said = section if isinstance(section, str) else json.dumps(section)
+    command = [sys.executable, "-m", "grus.elastic.section", said]
+    return subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True, timeout=120)
+
+
+def losses(said: str) -> list[float]:
+    return [float(found) for found in re.findall(r"loss ([\d.]+)$", said, re.MULTILINE)]
+
+
+def test_the_example_trains_on_two_workers_and_survives_the_loss_of_one(tmp_path: Path) -> None:
+    (job,) = parse_job_file((EXAMPLES / "digits.yaml").read_text(), folder=str(EXAMPLES))
+    given = job.model_dump(by_alias=True, exclude_unset=True, mode="json")
+    given["train"] |= {"epochs": 40}
+    given["resources"] = {"gpu": 2}
+    given["checkpoint"] = {"path": str(tmp_path / "out")}
+    (tmp_path / "out").mkdir()
+    with Pool(tmp_path, gpus=2) as pool:
+        made = JobIn.model_validate(given)
+        spec = to_spec(made)
+        id_ = pool.services.submit(ROOT, spec, launch_given=made.launch_given).result().id
+        pool.until(lambda: "2 workers: loss" in "\n".join(pool.logs(id_).values()))
+        pool.kill(id_, 0)
+        ended = pool.until_phase(id_, Phase.SUCCEEDED, Phase.FAILED, seconds=120)
+        said = "\n".join(pool.logs(id_).values())
+    assert ended.phase is Phase.SUCCEEDED, said
+    assert (ended.attempt, ended.failures) == (1, 0)
+    assert losses(said)[-1] < losses(said)[0] / 2
+    weights = torch.load(tmp_path / "out" / id_ / "model.pt", weights_only=True)
+    assert weights["0.weight"].shape == (16, 1, 3, 3)
+    assert f"the trained model is in {tmp_path / 'out' / id_ / 'model.pt'}" in said
+
+
+def test_a_make_function_says_everything_in_one(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(MAKE)
+    (tmp_path / "digits.py").write_text((EXAMPLES / "digits.py").read_text())
+    done = alone(tmp_path, {"make": "train.py:make"})
+    assert done.returncode == 0, done.stderr
+    assert len(losses(done.stdout)) >= 20
+    assert losses(done.stdout)[-1] < losses(done.stdout)[0] / 2
+    assert "epoch 1, 1 workers" in done.stdout
+
+
+def test_all_that_cannot_be_found_is_told_at_once_and_ends_the_worker(tmp_path: Path) -> None:
+    (tmp_path / "digits.py").write_text((EXAMPLES / "digits.py").read_text())
+    wrong = {"model": "digits.py:net", "data": "figures.py:all", "loss": "digits:error"}
+    done = alone(tmp_path, {**DIGITS, **wrong})
+    assert done.returncode == 2
+    told = sorted(line.split(":")[1].strip() for line in done.stderr.splitlines())
+    assert told == ["train.data", "train.loss", "train.model"]
+    assert "it has network, pictures" in done.stderr
+
+
+@pytest.mark.parametrize("section", ["{", "[]", '{"model": "a"}'])
+def test_a_section_that_is_none_ends_the_worker_with_its_mistakes(tmp_path: Path, section: str) -> None:
+    done = alone(tmp_path, section)
+    assert done.returncode == 2
+    assert all(line.startswith("error: ") for line in done.stderr.splitlines())
