@@ -303,8 +303,8 @@ _TRAIN = [
     ),
     bad(
         "options of an optimizer",
-        "train:\n  model: a:b\n  loss: mse\n  optimizer:\n    name: sgd\n    learning_rate: 1\n    momentum: x\n"
-        "    nesterov: 1\n",
+        "train:\n  model: a:b\n  loss: mse\n  optimizer:\n    name: sgd\n    learning_rate: 1\n"
+        "    momentum: x\n    nesterov: 1\n",
         ("train.data", "is needed", 1),
         ("train.optimizer.learning_rate", "did you mean lr?", 6),
         ("train.optimizer.momentum", "number", 7),

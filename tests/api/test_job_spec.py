@@ -188,7 +188,12 @@ def test_a_hundred_thousand_mistakes_are_counted_not_listed() -> None:
 def test_a_section_runs_the_trainer_with_a_worker_a_gpu_and_the_section_in_its_command() -> None:
     job = read(JobIn, {"train": {"make": "deep/train.py:make", "epochs": 2}, "resources": {"gpu": 4}})
     made = to_spec(job)
-    assert made.run == ("python3", "-m", "grus.elastic.section", '{"epochs": 2, "make": "deep/train.py:make"}')
+    assert made.run == (
+        "python3",
+        "-m",
+        "grus.elastic.section",
+        '{"epochs": 2, "make": "deep/train.py:make"}',
+    )
     assert (made.name, made.launch, made.request.one_node) == ("train", Launch.PER_GPU, False)
     assert job.launch_given
 

@@ -45,6 +45,11 @@ def made(folder: Path, **section: object) -> Training:
     return training_of(read(TrainIn, section), folder)
 
 
+def use(training: Training) -> None:
+    training.optimizer(training.model().parameters())
+    training.batch(2)
+
+
 def test_named_parts_train_as_if_they_were_written_by_hand(folder: Path) -> None:
     training = made(folder, **GOOD, optimizer={"name": "sgd", "lr": 0.25, "momentum": 0.5}, batch=4, epochs=2)
     assert (training.size, training.epochs, training.seed) == (4, 2, 0)
@@ -99,8 +104,7 @@ def test_what_a_function_gives_is_looked_at(
 ) -> None:
     training = made(folder, **{**GOOD, "optimizer": "adam", **changed})
     with pytest.raises(BadInput, match=words) as caught:
-        training.optimizer(training.model().parameters())
-        training.batch(2)
+        use(training)
     assert caught.value.mistakes[0].field.startswith(field)
 
 

@@ -1,8 +1,8 @@
 """The client: what it sends for a job, and how it waits for one."""
 
 import json
-from collections.abc import Callable
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
