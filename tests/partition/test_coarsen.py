@@ -1,5 +1,7 @@
 """Coarse graphs of random models: still without a cycle, nothing lost, and memory never told too low."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +30,7 @@ def trainings(draw: st.DrawFn) -> OpGraph:
 limits = st.builds(Limit, st.integers(1, 8), st.integers(0, 60), st.sampled_from((0.0, 3.0, 100.0)))
 
 
-@profile(60)
+@profile(40)
 @given(models() | trainings(), limits)
 def test_sums_groups_and_order_survive(graph: OpGraph, limit: Limit) -> None:
     coarse = coarsen(graph, limit)
@@ -44,7 +46,7 @@ def test_sums_groups_and_order_survive(graph: OpGraph, limit: Limit) -> None:
     assert all(place_of[one] < place_of[two] for one, two in graph.edges)
 
 
-@profile(60)
+@profile(40)
 @given(models() | trainings(), limits)
 def test_what_is_tied_together_by_joining_stays_within_the_limits(graph: OpGraph, limit: Limit) -> None:
     coarse = coarsen(graph, limit)
@@ -63,9 +65,11 @@ def _units(coarse: Coarse) -> dict[str, list[int]]:
     return found
 
 
-@profile(60)
+@profile(40)
 @given(models() | trainings(), limits)
 def test_one_after_the_other_the_original_operators_take_no_more_memory(graph: OpGraph, limit: Limit) -> None:
+    # What takes no time is there beside all else of its instant, in whichever order it comes.
+    graph = OpGraph(tuple(replace(op, seconds=op.seconds or 1.0) for op in graph.ops), graph.edges)
     coarse = coarsen(graph, limit)
     order = coarse.graph.topological
     told = simulate(coarse.graph, ONE, [0] * len(coarse.graph.ops), ranks(order))

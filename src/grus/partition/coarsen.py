@@ -8,7 +8,7 @@ pass to the forward one. Where operators are joined, their groups are, so that b
 joined stays within limits, so that a coarse operator still has a place and the devices can be loaded evenly.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
@@ -180,16 +180,19 @@ def _one_way(graph: OpGraph) -> bool:
 
 
 def _joined(graph: OpGraph, of: Sequence[int], members: Sequence[int], group: str) -> Op:
-    """One operator in place of several; it never takes less memory than they do one after the other."""
+    """One operator in place of several; it takes no less memory than they do one after the other."""
     ops = [graph.ops[number] for number in members]
     seconds = sum(op.seconds for op in ops)
-    leaving = [number for number in members if _leaves(graph, of, number)]
-    inside = _inside(graph, members, leaving)
+    ends = [number for number in members if not graph.consumers[number]]
+    read = [n for n in members if any(of[one] != of[n] for one in graph.consumers[n])]
+    inside = _inside(graph, members, {*ends, *read})
+    # What takes no time has nothing temporary, and what nobody reads stays beside what is read.
+    stays = (0 if seconds else inside) + (sum(graph.ops[n].passing for n in ends) if read else 0)
+    leaving = read or ends
     return Op(
         name=ops[0].name,
         seconds=seconds,
-        # What takes no time has nothing temporary: what passes inside it is counted as permanent.
-        permanent=sum(op.permanent for op in ops) + (0 if seconds else inside),
+        permanent=sum(op.permanent for op in ops) + stays,
         temporary=inside if seconds else 0,
         output=sum(graph.ops[number].output for number in leaving),
         saved=not any(graph.ops[number].passing for number in leaving),
@@ -199,21 +202,14 @@ def _joined(graph: OpGraph, of: Sequence[int], members: Sequence[int], group: st
     )
 
 
-def _leaves(graph: OpGraph, of: Sequence[int], op: int) -> bool:
-    """Its output is read outside, or kept to the end since nobody reads it."""
-    readers = graph.consumers[op]
-    return not readers or any(of[one] != of[op] for one in readers)
-
-
-def _inside(graph: OpGraph, members: Sequence[int], leaving: Sequence[int]) -> int:
-    """The most temporary and passing bytes at once while the members run one after the other."""
-    there = set(leaving)
+def _inside(graph: OpGraph, members: Sequence[int], leaving: Set[int]) -> int:
+    """The most temporary and passing bytes at once while the members run; not of what leaves them."""
     last = {number: place for place, op in enumerate(members) for number in graph.inputs[op]}
     held = most = 0
     ends: dict[int, int] = {}
     for place, number in enumerate(members):
         op = graph.ops[number]
-        if number not in there:
+        if number not in leaving:
             held += op.passing
             ends[last[number]] = ends.get(last[number], 0) + op.passing
         most = max(most, held + op.temporary)
