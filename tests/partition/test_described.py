@@ -27,7 +27,7 @@ def test_every_mistake_is_told() -> None:
     assert len(told) == 4
     assert "did you mean RTX3060?" in told[0]
     assert "1 to 64" in told[1]
-    assert "unit" in told[2]
+    assert "RTX3060:8GB if only that is free" in told[2]
     assert "found nothing" in told[3]
 
 
