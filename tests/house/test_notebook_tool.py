@@ -45,7 +45,8 @@ def test_a_value_that_can_be_drawn_is_kept_as_it_is_drawn(tmp_path: Path) -> Non
 def test_it_runs_in_its_folder_and_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("VALUE = 4")
     (tmp_path / "data.txt").write_text("words")
-    notebook = a_notebook("import beside\nbeside.VALUE", "from pathlib import Path\nPath('data.txt').read_text()")
+    reading = "from pathlib import Path\nPath('data.txt').read_text()"
+    notebook = a_notebook("import beside\nbeside.VALUE", reading)
     first, second = outputs(executed(notebook, tmp_path))
     assert first[0]["data"]["text/plain"] == ["4"]
     assert second[0]["data"]["text/plain"] == ["'words'"]
