@@ -142,3 +142,11 @@ def test_an_error_of_the_users_function_comes_out_unchanged() -> None:
 
     with pytest.raises(RuntimeError, match="must have same reduction dim"):
         trace(a_training(small, of=broken))
+
+
+def test_the_work_of_one_step_is_counted_forward_and_backward() -> None:
+    found = trace(a_training(small))
+    products = (3 * 48 * 48 * 64 + 64 * 1000) * 12
+    # The weights' gradients of both layers, and the gradient of what the first of them hands on.
+    assert sum(one.flops for one in found.works) == 2 * (2 * products + 64 * 1000 * 12)
+    assert len(found.works) < found.operators

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from grus.estimation.roofline import Work
+
 
 class Kind(StrEnum):
     """What a piece of memory is for."""
@@ -33,6 +35,8 @@ class Trace:
     kinds: Mapping[int, Kind]
     operators: int = 0
     """How many operators were run."""
+    works: tuple[Work, ...] = ()
+    """What the operators of the last step do, in order."""
 
     @property
     def peak(self) -> int:

@@ -19,7 +19,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map
 
 from grus.estimation.lives import Event, Kind, Trace
+from grus.estimation.roofline import Work
 from grus.estimation.training import Training
+from grus.estimation.working import flops, tensors_in, work
 
 STEPS = 2
 
@@ -46,7 +48,7 @@ def trace(training: Training, size: int | None = None, steps: int = STEPS) -> Tr
             lives.note(tensor, Kind.WEIGHTS)
         with lives:
             _run(training, model, optimizer, lives, [training.size if size is None else size] * steps)
-    return Trace(tuple(lives.events), dict(lives.kinds), lives.operators)
+    return Trace(tuple(lives.events), dict(lives.kinds), lives.operators, tuple(lives.works))
 
 
 def _run(
@@ -55,6 +57,7 @@ def _run(
     """The loop that everybody writes: a batch is alive until the next one is there."""
     batch: object = None
     for size in sizes:
+        lives.works.clear()
         with lives.phase(None):  # a batch is made on the CPU's side
             made = training.batch(size)
         batch = tree_map(lives.moved, made)
@@ -114,6 +117,7 @@ class _Lives(TorchDispatchMode):
         self.events: list[Event] = []
         self.kinds: dict[int, Kind] = {}
         self.operators = 0
+        self.works: list[Work] = []
         self._current: Kind | None = Kind.ACTIVATIONS
         self._alive: dict[int, tuple[int, weakref.ref[Any]]] = {}
 
@@ -125,9 +129,11 @@ class _Lives(TorchDispatchMode):
             return _made_up(args[0])
         result = func(*args, **(kwargs or {}))
         if self._current is not None:
-            for tensor in tree_iter(result):
-                if isinstance(tensor, Tensor):
-                    self.note(tensor, self._current)
+            written = tensors_in(result)
+            for tensor in written:
+                self.note(tensor, self._current)
+            count = flops(func, args, kwargs or {}, result)
+            self.works.append(work(func, tensors_in((args, kwargs)), written, count))
         return result
 
     def note(self, tensor: Tensor, kind: Kind) -> None:
