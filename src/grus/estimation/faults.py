@@ -35,9 +35,9 @@ def blamed(what: str) -> Iterator[None]:
 def raised(error: BaseException) -> str:
     """What was raised, and the user's last lines that led there; a library's, if none of them is theirs."""
     frames = traceback.extract_tb(error.__traceback__)
-    theirs = [frame for frame in frames if _theirs(frame.filename)][-SHOWN:]
+    theirs = [frame for frame in frames if is_theirs(frame.filename)][-SHOWN:]
     shown = theirs or [frame for frame in frames if _of_a_library(frame.filename)][-1:]
-    lines = [f"  {_short(f.filename)}, line {f.lineno}, in {f.name}: {(f.line or '').strip()}" for f in shown]
+    lines = [f"  {short(f.filename)}, line {f.lineno}, in {f.name}: {(f.line or '').strip()}" for f in shown]
     return "\n".join([_words(error), *lines])
 
 
@@ -45,13 +45,13 @@ def _words(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return f"ended the process (sys.exit({'' if error.code is None else error.code!r}))"
     if isinstance(error, SyntaxError):
-        return f"is not Python: {error.msg} ({_short(error.filename or '')}, line {error.lineno})"
+        return f"is not Python: {error.msg} ({short(error.filename or '')}, line {error.lineno})"
     text = str(error).strip()
     cut = text if len(text) <= LONGEST else text[:LONGEST] + " …"
     return f"raised {type(error).__name__}{': ' + cut if cut else ''}"
 
 
-def _theirs(filename: str) -> bool:
+def is_theirs(filename: str) -> bool:
     path = os.path.realpath(filename)
     return not filename.startswith("<") and not path.startswith((str(_OWN), *_LIBRARIES))
 
@@ -60,7 +60,7 @@ def _of_a_library(filename: str) -> bool:
     return os.path.realpath(filename).startswith(_INSTALLED)
 
 
-def _short(filename: str) -> str:
+def short(filename: str) -> str:
     """Relative to here, where that is shorter."""
     try:
         relative = os.path.relpath(filename)

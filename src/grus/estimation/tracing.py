@@ -1,9 +1,8 @@
 """Runs a training on tensors without data and notes when each piece of memory is born and dies.
 
-The model is built with real but untouched memory, since some models cannot be built from tensors without
-data, and converted before the first step. Two steps are run: the optimizer's state is born in the first, so
-only the second shows what goes on for hours. Numbers that the training asks for (`loss.item()`) are made up,
-so a training whose path depends on them is traced along one path.
+Two steps are run: the optimizer's state is born in the first, so only the second shows what goes on for
+hours. Numbers that the training asks for (`loss.item()`) are made up, so a training whose path depends on
+them is traced along one path.
 """
 
 import weakref
@@ -18,6 +17,7 @@ from torch.optim import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map
 
+from grus.estimation.dataless import built
 from grus.estimation.lives import Event, Kind, Trace
 from grus.estimation.roofline import Work
 from grus.estimation.training import Training
@@ -25,21 +25,14 @@ from grus.estimation.working import flops, tensors_in, work
 
 STEPS = 2
 
-_AT_RANDOM = {
-    getattr(torch.ops.aten, name)
-    for name in ("normal_", "uniform_", "random_", "bernoulli_", "erfinv_", "exponential_", "log_normal_")
-}
 _NUMBER = torch.ops.aten._local_scalar_dense.default
 _TRUTH = torch.ops.aten.is_nonzero.default
 
 
 def trace(training: Training, size: int | None = None, steps: int = STEPS) -> Trace:
     """The lives of all memory over the first steps of the training, with batches of `size` samples."""
-    with _Untouched():  # type: ignore[no-untyped-call] # torch gives it no types
-        model = training.model()
-    model.train()
     fake = FakeTensorMode(allow_non_fake_inputs=True)
-    _convert(model, fake)
+    model = built(training.model, fake)
     lives = _Lives()
     with fake:
         optimizer = training.optimizer(model.parameters())
@@ -75,38 +68,6 @@ def _as_on_a_gpu(optimizer: Optimizer) -> None:
     for group in optimizer.param_groups:
         if group.get("foreach", True) is None and not group.get("fused"):
             group["foreach"] = True
-
-
-def _convert(model: nn.Module, fake: FakeTensorMode) -> None:
-    """Takes the data out of a model's tensors; what is shared stays shared."""
-    done: dict[int, tuple[Tensor, Tensor]] = {}  # the first keeps the number of the second's key taken
-    for module in model.modules():
-        for tensors in (module._parameters, module._buffers):
-            for name, tensor in tensors.items():
-                if tensor is None:
-                    continue
-                if id(tensor) not in done:
-                    done[id(tensor)] = (tensor, _without_data(tensor, fake))
-                tensors[name] = done[id(tensor)][1]  # type: ignore[assignment] # parameters stay parameters
-
-
-def _without_data(tensor: Tensor, fake: FakeTensorMode) -> Tensor:
-    if not tensor.is_meta:
-        return fake.from_tensor(tensor)
-    with fake:  # a model built on "meta" will be trained on a device like any other
-        empty = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
-        return nn.Parameter(empty, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else empty
-
-
-class _Untouched(TorchDispatchMode):
-    """Leaves out the random numbers of new weights: nobody reads them, and writing them takes the memory."""
-
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if func.overloadpacket in _AT_RANDOM:
-            return args[0]
-        return func(*args, **(kwargs or {}))
 
 
 class _Lives(TorchDispatchMode):

@@ -2,5 +2,6 @@
 
 `graph` and `topology` say what is to be placed and on what; `placers` find placements, `schedule` simulates
 them, `portfolio` takes the best and `check` verifies an answer without trusting any of the others.
-Nothing here needs torch.
+`capture` finds the operators of a training. It needs torch, and so does what runs a split one; the rest does
+without.
 """

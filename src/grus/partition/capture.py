@@ -1,0 +1,102 @@
+"""The operators of a training, told before it runs and without its data.
+
+    capture(training, size, gpu)  →  Captured
+
+The model and its loss are exported as one program on tensors without data; each of its nodes is observed once
+for what it reads, makes and keeps. Raises CannotCapture (a BadInput) with the reason and the place in the
+user's code. Needs torch.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.utils._pytree import tree_iter, tree_map
+
+from grus.estimation.dataless import built
+from grus.estimation.roofline import Rates
+from grus.estimation.training import Training
+from grus.partition.costs import works
+from grus.partition.exporting import CannotCapture, export
+from grus.partition.graph import OpGraph
+from grus.partition.observing import observe
+from grus.partition.steps import Held, Nodes, forward_graph, step_graph
+
+__all__ = ["CannotCapture", "Captured", "capture"]
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A training of batches of one size, taken apart."""
+
+    program: ExportedProgram
+    """Model and loss in one, without data. Parameters have the model's names with `model.` before them."""
+    size: int
+    """Samples of the batch."""
+    forward: OpGraph
+    graph: OpGraph
+    """Forward and backward pass: the operators of `forward` come first, with the same numbers."""
+    nodes: Nodes
+    """For each operator of the forward pass the names of the nodes that it runs."""
+
+    def devices_of_nodes(self, device_of: Sequence[int]) -> dict[str, int]:
+        """Where each node runs, from where each operator of the graph (or of the forward pass) runs."""
+        found = zip(self.nodes, device_of[: len(self.nodes)], strict=True)
+        return {name: device for names, device in found for name in names}
+
+
+def capture(training: Training, size: int, gpu: Rates) -> Captured:
+    """The operators of one step with `size` samples, as long as they take on this type of GPU."""
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    model = built(training.model, fake)
+    with fake:
+        batch = tree_map(lambda one: one.clone() if isinstance(one, Tensor) else one, training.batch(size))
+    program = export(model, training.loss, batch)
+    observed = observe(program)
+    work = works(program.graph_module)
+    held = _held(program, _state(training, model, fake))
+    ahead = {name: one.seconds(gpu) for name, one in work.items()}
+    back = {name: one.backward().seconds(gpu) for name, one in work.items()}
+    forward, nodes = forward_graph(observed, ahead, held)
+    return Captured(program, size, forward, step_graph(forward, nodes, observed, back), nodes)
+
+
+def _state(training: Training, model: nn.Module, fake: FakeTensorMode) -> dict[str, int]:
+    """Bytes of the optimizer's state for each parameter, after its first step."""
+    with fake:
+        optimizer = training.optimizer(model.parameters())
+        for parameter in _trained(model):
+            parameter.grad = torch.empty_like(parameter)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    return {
+        f"model.{name}": sum(map(_size, tree_iter(list(optimizer.state.get(one, {}).values()))))
+        for name, one in model.named_parameters()
+    }
+
+
+def _trained(model: nn.Module) -> Iterable[nn.Parameter]:
+    return (one for one in model.parameters() if one.requires_grad)
+
+
+def _held(program: ExportedProgram, state: Mapping[str, int]) -> dict[str, Held]:
+    """What each tensor that the program is given takes for a whole step."""
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    found = {}
+    for spec in program.graph_signature.input_specs:
+        name, size = spec.arg.name, _size(values.get(spec.arg.name))
+        if spec.kind == InputKind.USER_INPUT:
+            found[name] = Held(size, batch=True)
+        elif spec.kind == InputKind.PARAMETER and program.state_dict[spec.target].requires_grad:
+            found[spec.target] = Held(2 * size + state.get(spec.target, 0), trained=True)
+        else:
+            found[spec.target or name] = Held(size)
+    return found
+
+
+def _size(value: object) -> int:
+    return value.numel() * value.element_size() if isinstance(value, Tensor) else 0

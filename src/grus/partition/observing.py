@@ -1,0 +1,190 @@
+"""What each node of an exported training reads, makes and keeps: it is run once on tensors without data.
+
+Memory goes by storage: a view, a change in place and the parts of a tuple belong to who made the storage.
+What autograd keeps for the backward pass is asked of autograd itself.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch._guards import detect_fake_mode
+from torch.autograd.graph import saved_tensors_hooks
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
+
+from grus.partition.observed import Observed, Seen
+
+ASSERTIONS = ("_assert_tensor_metadata", "_assert_scalar", "_assert_async")
+"""Nodes that only check what the export assumed."""
+NORMS = ("batch_norm", "instance_norm")
+"""They change their statistics without saying so in their signature."""
+
+
+def skipped(node: fx.Node) -> bool:
+    """It computes nothing: a check of an assumption."""
+    packet = getattr(node.target, "overloadpacket", None)
+    return getattr(packet, "__name__", "") in ASSERTIONS
+
+
+def observe(program: ExportedProgram) -> Observed:
+    module = program.graph_module
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    given = [_leaf(program, node) for node in placeholders]
+    observing = _Observing(program, placeholders, given)
+    fake = detect_fake_mode([node.meta["val"] for node in placeholders])
+    assert fake is not None, "an export keeps tensors without data"
+    with fake, torch.enable_grad():
+        observing.run(*given)
+    (output,) = (node for node in module.graph.nodes if node.op == "output")
+    (last,) = output.all_input_nodes
+    return Observed(tuple(observing.found.values()), last.name)
+
+
+def _leaf(program: ExportedProgram, node: fx.Node) -> object:
+    """What a placeholder stands for; parameters want gradients where the model's do."""
+    value = node.meta["val"]
+    target = program.graph_signature.inputs_to_parameters.get(node.name)
+    if target is None or not isinstance(value, Tensor):
+        return value
+    return value.detach().requires_grad_(program.state_dict[target].requires_grad)
+
+
+@dataclass(slots=True)
+class _Origin:
+    """Who made a storage."""
+
+    tensor: str = ""
+    leaf: str = ""
+    node: str = ""
+
+
+@dataclass(slots=True)
+class _Notes:
+    """What happened while one node ran; the tensors are held so that no other takes their storage's place."""
+
+    born: dict[int, Tensor] = field(default_factory=dict)
+    saved: list[Tensor] = field(default_factory=list)
+
+
+class _Observing(fx.Interpreter):
+    def __init__(self, program: ExportedProgram, placeholders: list[fx.Node], given: list[object]) -> None:
+        super().__init__(program.graph_module, garbage_collect_values=False)
+        self.found: dict[str, Seen] = {}
+        self._held: list[_Notes] = []
+        self._counted: set[int] = set()
+        self._origins = _origins(program, placeholders, given)
+
+    def run_node(self, node: fx.Node) -> Any:
+        if node.op != "call_function" or skipped(node):
+            return None if node.op == "call_function" else super().run_node(node)
+        read = _tensors(self.fetch_args_kwargs_from_env(node))
+        before = {_storage(one): one._version for one in read}
+        notes = _Notes()
+        self._held.append(notes)
+        with saved_tensors_hooks(lambda one: _noted(notes.saved, one), lambda one: one), _Births(notes.born):
+            result = super().run_node(node)
+        changed = {_storage(one) for one in read if one._version != before[_storage(one)]}
+        self._note(node, read, _tensors(result), changed | _silently(node, read), notes)
+        return result
+
+    def _note(
+        self, node: fx.Node, read: list[Tensor], made: list[Tensor], changed: set[int], notes: _Notes
+    ) -> None:
+        sources = [self._origins[one] for one in _unique(read)]
+        seen = self.found[node.name] = Seen(
+            name=node.name,
+            inputs=tuple(one.name for one in node.all_input_nodes if one.name in self.found),
+            tensors=tuple(dict.fromkeys(one.tensor for one in sources if one.tensor)),
+            leaves=tuple(dict.fromkeys(one.leaf for one in sources if one.leaf)),
+            owners=_nodes(self._origins.get(one) for one in _unique(made)),
+            changes=_nodes(map(self._origins.get, changed)),
+            written=tuple(sorted(self._origins[one].tensor for one in changed if self._origins[one].tensor)),
+            output=sum(_size(one) for one in made),
+            gradient=any(one.requires_grad for one in made),
+        )
+        new = {one: tensor for one, tensor in _unique(made).items() if one not in self._origins}
+        for one, tensor in new.items():
+            self._origins[one] = _Origin(node=node.name)
+            seen.own += tensor.untyped_storage().nbytes()
+        self._keep(seen, notes.saved)
+        lived = [one for one in notes.born if one not in self._origins and one not in self._counted]
+        seen.temporary = sum(notes.born[one].untyped_storage().nbytes() for one in lived)
+
+    def _keep(self, seen: Seen, saved: list[Tensor]) -> None:
+        for one, tensor in _unique(saved).items():
+            origin = self._origins.get(one)
+            if origin is not None and origin.node:
+                self.found[origin.node].kept = True
+            elif origin is None and one not in self._counted:
+                self._counted.add(one)
+                seen.extra += tensor.untyped_storage().nbytes()
+
+
+def _origins(
+    program: ExportedProgram, placeholders: list[fx.Node], given: list[object]
+) -> dict[int, _Origin]:
+    """Storage → what stands for it in the program."""
+    specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
+    found: dict[int, _Origin] = {}
+    for node, value in zip(placeholders, given, strict=True):
+        if isinstance(value, Tensor):
+            spec = specs[node.name]
+            batch = spec.kind == InputKind.USER_INPUT
+            origin = _Origin(leaf=node.name) if batch else _Origin(tensor=spec.target or node.name)
+            found.setdefault(_storage(value), origin)
+    return found
+
+
+def _nodes(origins: Iterable[_Origin | None]) -> tuple[str, ...]:
+    return tuple(sorted({one.node for one in origins if one is not None and one.node}))
+
+
+class _Births(TorchDispatchMode):
+    """Notes every tensor that an operator makes."""
+
+    def __init__(self, born: dict[int, Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call] # torch gives it no types
+        self._born = born
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in _tensors(result):
+            self._born.setdefault(_storage(tensor), tensor)
+        return result
+
+
+def _silently(node: fx.Node, read: list[Tensor]) -> set[int]:
+    """Storages of statistics, which a norm changes although its signature does not say so."""
+    packet = getattr(node.target, "overloadpacket", None)
+    if getattr(packet, "__name__", "") not in NORMS:
+        return set()
+    return {_storage(one) for one in read[1:] if not one.requires_grad}
+
+
+def _noted(saved: list[Tensor], tensor: Tensor) -> Tensor:
+    saved.append(tensor)
+    return tensor
+
+
+def _unique(tensors: list[Tensor]) -> dict[int, Tensor]:
+    return {_storage(one): one for one in tensors}
+
+
+def _tensors(value: object) -> list[Tensor]:
+    return [one for one in tree_iter(value) if isinstance(one, Tensor)]
+
+
+def _storage(tensor: Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _size(tensor: Tensor) -> int:
+    """Bytes that go over a link: what is expanded counts in full."""
+    return tensor.numel() * tensor.element_size()
