@@ -40,3 +40,10 @@ def test_on_virtual_gpus_the_smaller_of_the_caps_counts() -> None:
     worker = a_worker("j", "", devices=tuple(POOL), share=GPU, memory=1 << 30)
     assert bind(worker, POOL, virtual=True).memory_cap == 1 << 30
     assert bind(a_worker("j", "", devices=tuple(POOL), share=GPU), POOL, virtual=True).memory_cap == 160 << 30
+
+
+def test_a_virtual_gpus_memory_is_told_from_the_hosts() -> None:
+    whole = a_worker("j", "", devices=ONE, share=GPU)
+    assert bind(whole, POOL, virtual=True).pretended
+    assert not bind(whole, POOL, virtual=False).pretended
+    assert not bind(a_worker("j", "", devices=ONE, share=GPU, memory=1 << 30), POOL, virtual=True).pretended

@@ -8,7 +8,7 @@ import pytest
 from grus.engines.local import processes
 from grus.engines.local.engine import LocalEngine
 from grus.model.identifiers import DeviceId, WorkerId
-from grus.model.jobs import ExitCause
+from grus.model.jobs import Exit, ExitCause
 from grus.model.ports import WorkerState
 from grus.model.resources import GPU
 from tests.contracts.engine_contract import SAVES, STUBBORN, end_of, until, until_says, until_state
@@ -74,22 +74,48 @@ def hog(megabytes: int, then: str = "") -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", "-c", HOG.format(blocks=megabytes // 10, then=then))
 
 
-def test_a_worker_beyond_its_slice_is_killed_and_its_neighbour_goes_on(local: LocalEngine) -> None:
+def test_a_worker_that_wants_more_than_its_slice_is_told_so_and_its_neighbour_goes_on(
+    local: LocalEngine,
+) -> None:
     gpu = (DeviceId("node-0/gpu-0"),)
     slices = {"devices": gpu, "share": GPU // 160, "gpu_memory": 100_000_000}
     local.start(a_worker("neighbour", "echo ready; exec sleep 1000", **slices))
     until_says(local, WorkerId("neighbour"), b"ready")
     local.start(a_worker("hog", "", argv=hog(400, "\ntime.sleep(1000)"), **slices))
     found = end_of(local, WorkerId("hog"))
-    assert found.cause is ExitCause.MEMORY
-    assert "slice of GPU memory of 100 MB" in found.text
+    assert (found.cause, found.code) == (ExitCause.GPU_MEMORY, 1)
+    assert "slice of GPU memory of 100 MB did not suffice" in found.text
+    assert b"MemoryError" in local.log(WorkerId("hog"))[0]
     assert until_state(local, WorkerId("neighbour"), WorkerState.RUNNING)
 
 
 def test_a_fraction_caps_memory_to_its_part_of_the_device(local: LocalEngine) -> None:
     local.start(a_worker("hog", "", argv=hog(400, "\ntime.sleep(1000)"), share=GPU // 100))
     found = end_of(local, WorkerId("hog"))
-    assert (found.cause, "160 MB" in found.text) == (ExitCause.MEMORY, True)
+    assert (found.cause, "160 MB" in found.text) == (ExitCause.GPU_MEMORY, True)
+
+
+def test_what_a_worker_and_its_children_have_together_ends_at_the_gpus_memory(local: LocalEngine) -> None:
+    """No single one of them goes beyond it: the kernel is told anew how much is left."""
+    each = f"{sys.executable} -I -S -c '{HOG.format(blocks=8, then=chr(10) + 'time.sleep(1000)')}' & "
+    local.start(a_worker("family", each * 3 + "wait", share=GPU // 100))
+    found = end_of(local, WorkerId("family"))
+    assert (found.cause, "160 MB" in found.text) == (ExitCause.GPU_MEMORY, True)
+
+
+def test_who_lets_go_after_being_told_has_the_gpus_memory_again(local: LocalEngine) -> None:
+    """As a program does that halves its batch when its GPU's memory does not suffice."""
+    again = (
+        "blocks = []\ntry:\n    while True: blocks.append(bytearray(10_000_000))\n"
+        "except MemoryError: most, blocks = len(blocks), []\n"
+        "import time\nuntil, got = time.monotonic() + 60, 0\n"
+        "while got < most // 2 and time.monotonic() < until:\n"
+        "    try: blocks.append(bytearray(10_000_000)); got += 1\n"
+        "    except MemoryError: pass\n"
+        "raise SystemExit(0 if 0 < most <= 16 and got >= most // 2 else 3)"
+    )
+    local.start(a_worker("halves", "", argv=(sys.executable, "-I", "-S", "-c", again), share=GPU // 100))
+    assert end_of(local, WorkerId("halves")) == Exit(ExitCause.DONE, 0, "")
 
 
 def test_the_children_of_a_worker_count_against_its_host_memory(local: LocalEngine) -> None:

@@ -150,7 +150,7 @@ def test_workers_on_real_gpus_see_uuids_and_are_not_outsiders(
 
     driver(a_gpu(0), a_gpu(1, used=41 * GIB, processes=[[pid, 41 * GIB]]))
     found = end_of(engine, worker.id)
-    assert found.cause is ExitCause.MEMORY
+    assert found.cause is ExitCause.GPU_MEMORY
     assert "slice" in found.text
     until(lambda: engine.nodes()[0].devices[1].health is Health.DIRTY)
     driver(a_gpu(0), a_gpu(1))
@@ -169,7 +169,7 @@ def test_the_watchdog_leaves_a_neighbour_on_the_same_gpu_alone(
         pids.append(until_state(engine, WorkerId(name), WorkerState.RUNNING).pid)
     rows = [[pids[0], 50 * GIB], [pids[1], 20 * GIB]]
     driver(a_gpu(0, used=70 * GIB, processes=rows), a_gpu(1))
-    assert end_of(engine, WorkerId("hog")).cause is ExitCause.MEMORY
+    assert end_of(engine, WorkerId("hog")).cause is ExitCause.GPU_MEMORY
     assert until_state(engine, WorkerId("neighbour"), WorkerState.RUNNING)
     engine.stop(WorkerId("neighbour"), 0)
     end_of(engine, WorkerId("neighbour"))

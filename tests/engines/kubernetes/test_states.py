@@ -165,7 +165,7 @@ def test_trouble_that_passed_is_forgotten() -> None:
 def test_who_takes_more_than_its_slice_is_ended_for_it_whoever_reads_the_end() -> None:
     over = {OVER: "used 3 GB, more than its slice"}
     found = look(a_worker_pod(state=RUNNING, notes=over)).doomed
-    assert found == Exit(ExitCause.MEMORY, None, "used 3 GB, more than its slice")
+    assert found == Exit(ExitCause.GPU_MEMORY, None, "used 3 GB, more than its slice")
     marked = {**over, KILL_AT: "1800000000", VERDICT: states.verdict(found)}
     assert end_of(ended("Failed", 137, notes=marked)) == found
     assert look(a_worker_pod(state=RUNNING, notes=marked)).doomed is None

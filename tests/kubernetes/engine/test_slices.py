@@ -46,7 +46,7 @@ def test_slices_share_a_reserved_gpu_until_the_last_has_ended_and_offenders_are_
     assert held["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"}
 
     evicted = end_of(engine, greedy)
-    assert evicted.cause is ExitCause.MEMORY
+    assert evicted.cause is ExitCause.GPU_MEMORY
     assert "slice" in evicted.text
     assert not any(one.state is WorkerState.ENDED for one in engine.workers() if one.id != greedy)
 

@@ -132,10 +132,11 @@ def how(pod: Object) -> Exit:
 
 def with_log(found: Exit, tail: bytes) -> Exit:
     """The same in the light of the end of its log."""
-    if not may_be_gpu_memory(found) or not gpu_memory.exhausted(tail):
+    verdict = gpu_memory.verdict(tail) if may_be_gpu_memory(found) else ""
+    if not verdict:
         return found
     code = found.code if found.cause is ExitCause.CODE else None
-    return Exit(ExitCause.GPU_MEMORY, code, gpu_memory.VERDICT)
+    return Exit(ExitCause.GPU_MEMORY, code, verdict)
 
 
 def may_be_gpu_memory(found: Exit) -> bool:
@@ -202,7 +203,7 @@ def _has_more_to_say(pod: Object) -> bool:
 
 def _over(pod: Object) -> Exit | None:
     text = (pod["metadata"].get("annotations") or {}).get(OVER)
-    return Exit(ExitCause.MEMORY, None, text) if text else None
+    return Exit(ExitCause.GPU_MEMORY, None, text) if text else None
 
 
 def _view_of_stuck(

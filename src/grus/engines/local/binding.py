@@ -23,6 +23,8 @@ class Binding:
     memory_cap: int
     """Cap on the memory of the worker's processes, in bytes; 0 for none."""
     memory_meaning: str
+    pretended: bool = False
+    """Whether that is the memory of a GPU that is pretended, and not the host's."""
 
 
 def find_mps(environ: Mapping[str, str]) -> Path | None:
@@ -40,11 +42,12 @@ def bind(
         raise CannotStart(f"no such GPU here: {', '.join(missing)}")
     devices = [pool[device] for device in worker.devices]
     each = [slice_of(worker, device) for device in devices]
-    cap, meaning = worker.memory, "limit of host memory"
+    cap, meaning, pretended = worker.memory, "limit of host memory", False
     if virtual and devices:
         whole = sum(limit or device.memory for limit, device in zip(each, devices, strict=True))
         if not cap or whole < cap:
             cap, meaning = whole, "slice of GPU memory" if any(each) else "GPU memory"
+            pretended = True
     env = {
         "CUDA_VISIBLE_DEVICES": ",".join(worker.visible or worker.devices),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
@@ -53,7 +56,7 @@ def bind(
         env["GRUS_VIRTUAL"] = "1"
     elif any(each):
         env |= _slice_env(worker, devices, each, mps)
-    return Binding(env=env, gpu_memory=max(each, default=0), memory_cap=cap, memory_meaning=meaning)
+    return Binding(env, max(each, default=0), cap, meaning, pretended)
 
 
 def slice_of(worker: WorkerSpec, device: Device) -> int:

@@ -272,6 +272,7 @@ class LocalEngine:
                 "gpu_memory": binding.gpu_memory,
                 "memory_cap": binding.memory_cap,
                 "memory_meaning": binding.memory_meaning,
+                "pretended": binding.pretended,
                 "token": record.token,
                 "log_segment": self._logs.segment,
                 "log_segments": self._logs.segments,
@@ -320,7 +321,7 @@ class LocalEngine:
                 cap = f"its slice of {record.gpu_memory / 1e9:.2f} GB"
                 text = f"used {used / 1e9:.2f} GB of GPU memory, more than {cap}"
                 with watcher.lock:
-                    watcher.deliver(record, ExitCause.MEMORY, text)
+                    watcher.deliver(record, ExitCause.GPU_MEMORY, text)
 
 
 def _account(unix_user: str) -> pwd.struct_passwd | None:

@@ -3,10 +3,16 @@
 The sum of resident sizes is cheap but counts shared pages once per process, so it is only the alarm; the
 verdict is the proportional size (Pss), which counts each page once. Otherwise a parent with eight forked
 data loaders would be killed for memory that it does not use.
+
+Who watches the memory of a virtual GPU also tells the kernel where it ends (RLIMIT_DATA), so that a program
+that asks for too much is told so, as it would be by a GPU, and not killed. How much is left is told again at
+each look, since it is the tree's and the limits are of single processes.
 """
 
 import os
+import resource
 import time
+from collections.abc import Iterable
 
 from grus.engines.local import killing
 from grus.engines.local.processes import Process
@@ -25,9 +31,11 @@ A big process may take seconds to die, hence one window more is looked back."""
 class MemoryWatch:
     """Watches the descendants of this process against one cap; `cap` 0 watches nothing."""
 
-    def __init__(self, cap: int, meaning: str) -> None:
+    def __init__(self, cap: int, meaning: str, *, ends: bool = False) -> None:
+        """`ends`: whether the kernel is to give no more than the cap."""
         self._cap = cap
         self._meaning = meaning
+        self._ends = ends
         self._before = self._last = oom_kills()
         self.due = time.monotonic() + SHORTEST
         self._sample_due = time.monotonic() + OOM_WINDOW
@@ -39,8 +47,10 @@ class MemoryWatch:
         if self._cap:
             tree = killing.below_me()
             used = sum(one.resident for one in tree)
-            if used > self._cap:
+            if used > self._cap or (self._ends and len(tree) > 1 and used > self._cap // 2):
                 used = sum(proportional(one) for one in tree)
+            if self._ends:
+                leave(tree, max(0, self._cap - used), self._cap)
         if begun >= self._sample_due:
             self._before, self._last = self._last, oom_kills()
             self._sample_due = begun + OOM_WINDOW
@@ -49,11 +59,35 @@ class MemoryWatch:
         self.due = ended + max((ended - begun) / MOST_TIME, min(LONGEST, max(SHORTEST, rest)))
         if used <= self._cap:
             return ""
-        return f"used {_size(used)}, more than its {self._meaning} of {_size(self._cap)}"
+        return f"used {_size(used)}, more than its {self.words}"
+
+    @property
+    def words(self) -> str:
+        """What the cap is, with its size."""
+        return f"{self._meaning} of {_size(self._cap)}"
 
     def killed_by_kernel(self) -> bool:
         """Whether the kernel has killed any process for memory in the last few seconds."""
         return oom_kills() > self._before
+
+
+def leave(tree: Iterable[Process], more: int, most: int) -> None:
+    """Let each of these processes have so many bytes more than it has, but never beyond `most`."""
+    for one in tree:
+        try:
+            _, hard = resource.prlimit(one.pid, resource.RLIMIT_DATA)
+            resource.prlimit(one.pid, resource.RLIMIT_DATA, (min(most, _data(one) + more), hard))
+        except (OSError, ValueError):
+            continue  # it has just ended, or set a limit of its own that is lower
+
+
+def _data(process: Process) -> int:
+    """Bytes that count against RLIMIT_DATA: what it can write and nobody shares."""
+    with open(f"/proc/{process.pid}/status", "rb") as file:
+        for line in file:
+            if line.startswith(b"VmData:"):
+                return int(line.split()[1]) << 10
+    raise ProcessLookupError(process.pid)
 
 
 def proportional(process: Process) -> int:

@@ -6,6 +6,7 @@ is the step that failed and the errno.
 
 import errno
 import os
+import resource
 import signal
 from collections.abc import Mapping, Sequence
 
@@ -30,8 +31,12 @@ def spawn(
     workdir: str,
     identity: Identity | None,
     output: int,
+    most_data: int = 0,
 ) -> tuple[int, int]:
-    """Fork the main process, writing to `output`; its pid, and the pipe that says how exec went."""
+    """Fork the main process, writing to `output`; its pid, and the pipe that says how exec went.
+
+    Beyond `most_data` bytes, if it is not 0, its own memory ends: the kernel gives it no more.
+    """
     told, tell = os.pipe()
     parent = os.getpid()
     pid = os.fork()
@@ -39,6 +44,8 @@ def spawn(
         step = b"prepare"
         try:
             _prepare(output)
+            if most_data:
+                resource.setrlimit(resource.RLIMIT_DATA, (most_data, resource.RLIM_INFINITY))
             step = b"user"
             if identity is not None:
                 os.setgroups(identity.groups)

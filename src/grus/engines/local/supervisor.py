@@ -41,6 +41,8 @@ class Supervisor:
         self._spec = json.loads(layout.read_file(self._folder, layout.SPEC) or b"{}")
         self._argv: list[str] = self._spec["argv"]
         self._workdir: str = self._spec["workdir"]
+        self._pretended: int = self._spec["memory_cap"] if self._spec["pretended"] else 0
+        """Bytes of the virtual GPU's memory, where that is what caps it; else 0."""
         self._main = 0
         self._status: int | None = None
         """Wait status of the main process, once it has ended."""
@@ -80,7 +82,8 @@ class Supervisor:
             self._spec["log_segments"],
         )
         self._start()
-        self._memory = MemoryWatch(self._spec["memory_cap"], self._spec["memory_meaning"])
+        cap, meaning = self._spec["memory_cap"], self._spec["memory_meaning"]
+        self._memory = MemoryWatch(cap, meaning, ends=bool(self._pretended))
         while not self._over():
             self._wait()
         self._kill_all()
@@ -121,7 +124,7 @@ class Supervisor:
             self._bell = reports.hang_bell(self._folder, owner)
             self._poll.register(self._bell, select.POLLIN)
         self._main, self._told = spawning.spawn(
-            self._argv, self._spec["env"], self._workdir, identity, output
+            self._argv, self._spec["env"], self._workdir, identity, output, self._pretended
         )
         self._childless = False
         os.close(output)
@@ -226,7 +229,7 @@ class Supervisor:
     def _check_memory(self) -> None:
         text = self._memory.check()
         if text:
-            self._verdict = ("MEMORY", text)
+            self._verdict = ("GPU_MEMORY" if self._pretended else "MEMORY", text)
 
     # --------------------------------------------------------------------------------------- stopping
 
@@ -318,11 +321,13 @@ class Supervisor:
         return "STOPPED", 128 + number, text
 
     def _judge_tail(self) -> tuple[str, int | None, str] | None:
-        if not gpu_memory.exhausted(self._log.tail(gpu_memory.TAIL)):
+        pretended = self._memory.words if self._pretended else ""
+        verdict = gpu_memory.verdict(self._log.tail(gpu_memory.TAIL), pretended=pretended)
+        if not verdict:
             return None
         assert self._status is not None
         code = os.WEXITSTATUS(self._status) if os.WIFEXITED(self._status) else None
-        return "GPU_MEMORY", code, gpu_memory.VERDICT
+        return "GPU_MEMORY", code, verdict
 
 
 def _signal_name(number: int) -> str:
