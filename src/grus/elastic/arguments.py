@@ -12,7 +12,9 @@ from torch.utils.data import IterableDataset
 
 from grus.elastic.batch_size import BatchSizer
 from grus.elastic.state import Stateful
+from grus.elastic.strategy import chosen, objections
 from grus.model.errors import BadInput, Mistake
+from grus.model.strategies import SHARDED, Strategy
 
 ONLY = "model"
 """The name of a model that is the only one."""
@@ -48,6 +50,12 @@ class Arguments:
     exact: bool = True
     also: dict[str, Stateful] = field(default_factory=dict)
     backend: str | None = None
+    strategies: tuple[Strategy, ...] = ()
+
+    @property
+    def sharded(self) -> bool:
+        """Whether no worker has all of the state: then the team is one for life."""
+        return bool(SHARDED & set(self.strategies))
 
     @property
     def stream(self) -> bool:
@@ -96,6 +104,7 @@ def check(
     scheduler_per: str,
     exact: bool,
     also: Mapping[str, Stateful] | None,
+    strategy: str | None,
     **rest: Any,
 ) -> Arguments:
     """The arguments in one form; raises BadInput with all that is wrong."""
@@ -110,6 +119,17 @@ def check(
         *_about_batch(low, high, micro, adaptive=isinstance(global_batch, tuple)),
         *_about_data(dataset, low, exact=exact, several=several, audited=audit is not None),
     ]
+    strategies, wrong_words = chosen(strategy)
+    mistakes += wrong_words + objections(
+        strategies,
+        models,
+        optimizers,
+        several=several,
+        adaptive=isinstance(global_batch, tuple),
+        stream=_endless(dataset),
+        also=bool(also),
+        scaled=rest.get("scaler") is not None,
+    )
     if epochs < 1:
         mistakes.append(Mistake("epochs", "must be at least 1", str(epochs)))
     if scheduler_per not in ("step", "epoch"):
@@ -134,6 +154,7 @@ def check(
         scheduler_per=scheduler_per,
         exact=exact,
         also=dict(also or {}),
+        strategies=strategies,
         **rest,
     )
 

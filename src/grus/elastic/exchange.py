@@ -14,6 +14,9 @@ from grus.elastic.backends import Broken, Pending
 from grus.elastic.group import Group
 from grus.elastic.plan import Micro
 from grus.elastic.reducer import Reducer
+from grus.elastic.standins import OnHost, StandIns, Themselves
+from grus.elastic.wires import wire_for
+from grus.model.strategies import Strategy
 
 
 class Flags(NamedTuple):
@@ -51,9 +54,10 @@ class Exchange:
         self._is = arguments
         self._group = group
         self._device = device
+        self._standins = {name: self._stand_in(one) for name, one in arguments.optimizers.items()}
+        wire = wire_for(arguments.strategies)
         self._reducers = {
-            name: Reducer([one for group in optimizer.param_groups for one in group["params"]], self._group)
-            for name, optimizer in arguments.optimizers.items()
+            name: Reducer(one.parameters, self._group, wire=wire) for name, one in self._standins.items()
         }
         if arguments.scaler is not None:
             # It would begin with its first loss, but a worker without a part in its first step has none.
@@ -63,6 +67,16 @@ class Exchange:
         self._flags = torch.zeros(0)
         self._pending: Pending | None = None
         self._broken = False
+
+    def _stand_in(self, optimizer: torch.optim.Optimizer) -> StandIns:
+        # Where the device is the host, there is nothing to relieve it of.
+        away = Strategy.OFFLOAD in self._is.strategies and self._device.type != "cpu"
+        return OnHost(optimizer) if away else Themselves(optimizer)
+
+    def refresh(self) -> None:
+        """The models were changed by somebody else than their optimizers."""
+        for standin in self._standins.values():
+            standin.refresh()
 
     def begin(self) -> None:
         """A step begins, perhaps again."""
@@ -129,11 +143,13 @@ class Exchange:
         if factor != 1.0:
             for group in optimizer.param_groups:
                 group["lr"] = group["lr"] * factor
+        self._standins[name].before()
         if scaler is not None:
             scaler.step(optimizer)
             scaler.update()  # now and not at the end of the step: it is part of what must not be done twice
         else:
             optimizer.step()
+        self._standins[name].after()
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
         reducer.drop_gradients()

@@ -8,17 +8,18 @@ and the model is never wrapped.
 Each micro-batch's loss is weighted by its part of the step's samples before its backward pass, so that a
 plain sum over workers is the gradient of the mean over the whole step, however many workers there are.
 
-A parameter that no worker has used keeps the gradient None. Behind the gradients of each bucket ride as many
-numbers as it has parameters: how many workers have used each.
+A parameter that no worker has used keeps the gradient None. In which form a bucket's gradients travel is its
+wire's business (`wires`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
 
 from grus.elastic.backends import Broken, Pending
 from grus.elastic.group import Group
+from grus.elastic.wires import Plain, Wire
 
 BUCKET = 25 << 20
 """Bytes of a bucket: enough to use the network well, few enough that the first leaves early."""
@@ -27,8 +28,7 @@ BUCKET = 25 << 20
 @dataclass(slots=True)
 class _Bucket:
     parameters: list[torch.nn.Parameter]
-    flat: torch.Tensor
-    views: list[torch.Tensor]
+    wire: Wire
     left: int = 0
     """Parameters whose gradient is still to come."""
     used: list[bool] = field(default_factory=list)
@@ -39,11 +39,15 @@ class Reducer:
     """The trainable parameters of one optimizer."""
 
     def __init__(
-        self, parameters: Sequence[torch.nn.Parameter], group: Group, bucket_bytes: int = BUCKET
+        self,
+        parameters: Sequence[torch.nn.Parameter],
+        group: Group,
+        bucket_bytes: int = BUCKET,
+        wire: Callable[[Sequence[torch.nn.Parameter]], Wire] = Plain,
     ) -> None:
         self.parameters = [one for one in parameters if one.requires_grad]
         self._group = group
-        self._buckets = _pack(self.parameters, bucket_bytes)
+        self._buckets = [_Bucket(part, wire(part)) for part in _pack(self.parameters, bucket_bytes)]
         self._place = {
             id(parameter): (bucket, index)
             for bucket in self._buckets
@@ -66,6 +70,10 @@ class Reducer:
             bucket.left = len(bucket.parameters)
             bucket.used = [False] * bucket.left
             bucket.pending = None
+            if self._group.world > 1:
+                bucket.wire.open(self._group.number)
+            else:
+                bucket.wire.close()
         self._armed = self._group.world > 1
 
     def finish(self) -> None:
@@ -82,26 +90,31 @@ class Reducer:
         self._launch(everything=True)
         if self._broken is not None:
             raise self._broken
+        second = []
         for bucket in self._buckets:
             assert bucket.pending is not None
             bucket.pending.wait()
+            if (answer := bucket.wire.answer()) is not None:
+                second.append(self._group.all_reduce(answer))
+        for pending in second:
+            pending.wait()
 
     def adopt(self) -> None:
         """The sums are true: they become the gradients."""
         if self._group.world == 1:
             return
         for bucket in self._buckets:
-            used = bucket.used if all(bucket.used) else _tail(bucket).gt(0).tolist()
-            for parameter, view, anybody in zip(bucket.parameters, bucket.views, used, strict=True):
-                parameter.grad = view if anybody else None
+            used = bucket.used if all(bucket.used) else bucket.wire.used()
+            for index, parameter in enumerate(bucket.parameters):
+                parameter.grad = bucket.wire.gradient(index) if used[index] else None
+            bucket.wire.keep()
 
     def drop(self) -> None:
         """Give this step up. The buffers too: a library that was let go may still write to the old ones."""
         self._armed = False
         for bucket in self._buckets:
             bucket.pending = None
-            bucket.flat = torch.empty_like(bucket.flat)
-            bucket.views = _views(bucket.flat, bucket.parameters)
+            bucket.wire.drop()
         self.drop_gradients()
 
     def drop_gradients(self) -> None:
@@ -142,14 +155,14 @@ class Reducer:
             if (bucket.left and not everything) or self._broken is not None:
                 return
             try:
-                bucket.pending = self._group.all_reduce(bucket.flat)
+                bucket.pending = self._group.all_reduce(bucket.wire.flat)
             except Broken as error:  # raised in `finish`, not through autograd
                 self._broken = error
                 return
             self._launched += 1
 
 
-def _pack(parameters: Sequence[torch.nn.Parameter], most: int) -> list[_Bucket]:
+def _pack(parameters: Sequence[torch.nn.Parameter], most: int) -> list[list[torch.nn.Parameter]]:
     """Last parameters first, as their gradients come first; one kind of number a bucket."""
     groups: list[list[torch.nn.Parameter]] = []
     size = 0
@@ -161,29 +174,10 @@ def _pack(parameters: Sequence[torch.nn.Parameter], most: int) -> list[_Bucket]:
             size = 0
         groups[-1].append(one)
         size += bytes_
-    return [_bucket(group) for group in groups]
-
-
-def _bucket(parameters: list[torch.nn.Parameter]) -> _Bucket:
-    size = sum(one.numel() for one in parameters) + len(parameters)
-    flat = torch.empty(size, dtype=parameters[0].dtype, device=parameters[0].device)
-    return _Bucket(parameters, flat, _views(flat, parameters))
-
-
-def _views(flat: torch.Tensor, parameters: list[torch.nn.Parameter]) -> list[torch.Tensor]:
-    pieces = flat[: -len(parameters)].split([one.numel() for one in parameters])
-    return [piece.view(one.shape) for piece, one in zip(pieces, parameters, strict=True)]
-
-
-def _tail(bucket: _Bucket) -> torch.Tensor:
-    return bucket.flat[-len(bucket.parameters) :]
+    return groups
 
 
 def _fill(bucket: _Bucket, index: int, grad: torch.Tensor | None) -> None:
     """Put a gradient in its place: the sum over this step's micro-batches of this worker, or nothing."""
     bucket.used[index] = grad is not None
-    _tail(bucket)[index] = 1.0 if grad is not None else 0.0
-    if grad is None:
-        bucket.views[index].zero_()
-    else:
-        bucket.views[index].copy_(grad.to_dense() if grad.is_sparse else grad)
+    bucket.wire.put(index, grad)

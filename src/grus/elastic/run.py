@@ -45,6 +45,7 @@ from grus.elastic.plan import Micro, Progress
 from grus.elastic.rehearsal import rehearse
 from grus.elastic.standing import Standing, Torn
 from grus.elastic.state import Differs
+from grus.estimation.lighter import lighten
 from grus.sdk import worker
 
 log = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class Run:
         self._on_epoch = on_epoch
         self.device = _device()
         for model in arguments.models.values():
+            lighten(model, arguments.strategies)
             model.to(self.device)
         self.model: Any = arguments.models if arguments.several else arguments.models[ONLY]
         self._group = Group()
@@ -394,6 +396,7 @@ class Run:
                 self._refuse(error)
             except Torn as error:
                 _go(str(error))
+        self._exchange.refresh()
         log.info("team %d: %d workers, this is number %d", team.number, self.world, self.rank)
         self._broken = False
         self._wants = (False, False)

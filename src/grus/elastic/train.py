@@ -31,6 +31,7 @@ def train(
     on_epoch: Callable[[Run], None] | None = None,
     also: Any = None,
     backend: str | None = None,
+    strategy: str | None = None,
 ) -> Run:
     """Begin (or go on with) a training run; iterate over the result. Raises BadInput with every mistake.
 
@@ -38,7 +39,8 @@ def train(
     decide, with the learning rate scaled. `micro_batch` is what one worker computes at once and never
     changes. `on_epoch(run)` is called on every worker when an epoch is done: the place for an evaluation.
     `also` names further things with a `state_dict` that belong to the run (an average of the
-    weights, say).
+    weights, say). `strategy` says in words how the model is held and computed ("bf16 checkpoint", "fsdp"; see
+    docs/strategies.md); without it, as the job says.
     """
     arguments = check(
         model,
@@ -54,6 +56,7 @@ def train(
         scheduler_per=scheduler_per,
         exact=exact,
         also=also,
+        strategy=strategy,
         seed=seed,
         scaler=scaler,
         clip_norm=clip_norm,

@@ -1,0 +1,181 @@
+"""Gradients as products of two thin matrices: PowerSGD (Vogels, Karimireddy and Jaggi, 2019).
+
+A gradient of n rows and m columns, M, travels as P = M·Q (n × rank) and then, with P made orthonormal, as
+Q = Mᵀ·P (m × rank). Both are sums over the team, so that everybody has P·Qᵀ, the best guess at the sum of all
+M. What it leaves out of a worker's own gradient (M - P·(Mᵀ·P)ᵀ) is kept by that worker and added to its next
+one: nothing is lost, it only comes later. Vectors and small matrices travel as they are.
+
+The guess starts from the Q of the step before, which all of a team have alike. A new team starts from random
+numbers that all of it can make. What a worker has kept dies with it.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+RANK = 4
+"""Columns of the thin matrices: with as many, the paper's trainings lose nothing."""
+WORTH = 2
+"""A gradient travels as thin matrices if these are so many times smaller."""
+
+
+class LowRank:
+    """A wire (see `wires`)."""
+
+    def __init__(self, parameters: Sequence[torch.nn.Parameter], rank: int = RANK) -> None:
+        self._parameters = parameters
+        self._thin = {
+            index: _Thin(one, rank, seed=index) for index, one in enumerate(parameters) if thin(one, rank)
+        }
+        self._team = 0
+        self._flat: torch.Tensor | None = None
+        self._second: torch.Tensor | None = None
+        self._views: list[torch.Tensor] = []
+        self._own: dict[int, torch.Tensor] = {}
+        """This worker's part of Q, before the sum."""
+
+    def open(self, team: int) -> None:
+        if team != self._team:
+            self._team = team
+            for one in self._thin.values():
+                one.start(team)
+        if self._flat is None:
+            self._make()
+
+    def _make(self) -> None:
+        first = self._parameters[0]
+        sizes = [
+            self._thin[index].rows * self._thin[index].rank if index in self._thin else one.numel()
+            for index, one in enumerate(self._parameters)
+        ]
+        self._flat = torch.empty(sum(sizes) + len(sizes), dtype=first.dtype, device=first.device)
+        self._views = list(self._flat[: -len(sizes)].split(sizes))
+
+    def put(self, index: int, grad: torch.Tensor | None) -> None:
+        self._tail[index] = 1.0 if grad is not None else 0.0
+        dense = grad.to_dense() if grad is not None and grad.is_sparse else grad
+        if index in self._thin:
+            thin = self._thin[index]
+            thin.take(dense)
+            torch.mm(thin.matrix, thin.right, out=self._views[index].view(thin.rows, thin.rank))
+        elif dense is None:
+            self._views[index].zero_()
+        else:
+            self._views[index].copy_(dense.reshape(-1))
+
+    @property
+    def flat(self) -> torch.Tensor:
+        assert self._flat is not None
+        return self._flat
+
+    @property
+    def _tail(self) -> torch.Tensor:
+        return self.flat[-len(self._parameters) :]
+
+    def answer(self) -> torch.Tensor | None:
+        if not self._thin:
+            return None
+        self._own = {}
+        for index, one in self._thin.items():
+            summed = self._views[index].view(one.rows, one.rank)
+            one.left = torch.linalg.qr(summed.float() if summed.dtype in _HALF else summed).Q.to(summed.dtype)
+            self._own[index] = one.matrix.T @ one.left
+        self._second = torch.cat([own.reshape(-1) for own in self._own.values()])
+        return self._second
+
+    def used(self) -> list[bool]:
+        found: list[bool] = self._tail.gt(0).tolist()
+        return found
+
+    def gradient(self, index: int) -> torch.Tensor:
+        parameter = self._parameters[index]
+        if index not in self._thin:
+            return self._views[index].view(parameter.shape)
+        one = self._thin[index]
+        return (one.left @ self._rights()[index].T).view(parameter.shape)
+
+    def _rights(self) -> dict[int, torch.Tensor]:
+        assert self._second is not None
+        pieces = self._second.split([own.numel() for own in self._own.values()])
+        return {
+            index: piece.view(own.shape)
+            for (index, own), piece in zip(self._own.items(), pieces, strict=True)
+        }
+
+    def keep(self) -> None:
+        used, rights = self.used(), self._rights() if self._thin else {}
+        for index, one in self._thin.items():
+            if used[index]:  # otherwise nothing was taken of what was kept
+                one.learn(self._own[index], rights[index].clone())
+            one.let_go()
+
+    def drop(self) -> None:
+        self._flat = self._second = None
+        self._views = []
+        for one in self._thin.values():
+            one.let_go()
+
+    def close(self) -> None:
+        self.drop()
+        for one in self._thin.values():
+            one.forget()
+
+
+class _Thin:
+    """One gradient's matrices."""
+
+    def __init__(self, parameter: torch.nn.Parameter, rank: int, seed: int) -> None:
+        self.rows, self.columns = _sides(parameter)
+        self.rank = rank
+        self._like = parameter
+        self._seed = seed
+        self.right = torch.empty(0)
+        self.left = torch.empty(0)
+        self._kept: torch.Tensor | None = None
+        self._matrix: torch.Tensor | None = None
+
+    def start(self, team: int) -> None:
+        """From random numbers, the same on all workers."""
+        chance = torch.Generator().manual_seed(self._seed * 1_000_003 + team)
+        right = torch.randn(self.columns, self.rank, generator=chance)
+        self.right = right.to(device=self._like.device, dtype=self._like.dtype)
+
+    def take(self, grad: torch.Tensor | None) -> None:
+        """This step's gradient, and what was left out of those before."""
+        if grad is None:
+            zero = torch.zeros(self.rows, self.columns, dtype=self._like.dtype, device=self._like.device)
+            self._matrix = zero if self._kept is None else self._kept.clone()
+        else:  # in place: the gradient's own memory is not needed any more
+            self._matrix = grad.detach().reshape(self.rows, self.columns)
+            if self._kept is not None:
+                self._matrix += self._kept
+
+    @property
+    def matrix(self) -> torch.Tensor:
+        assert self._matrix is not None
+        return self._matrix
+
+    def learn(self, own: torch.Tensor, right: torch.Tensor) -> None:
+        self._kept = self.matrix - self.left @ own.T
+        self.right = right
+
+    def let_go(self) -> None:
+        self._matrix = None
+
+    def forget(self) -> None:
+        self._kept = None
+
+
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def _sides(parameter: torch.Tensor) -> tuple[int, int]:
+    rows = parameter.shape[0] if parameter.dim() else 1
+    return rows, parameter.numel() // max(1, rows)
+
+
+def thin(parameter: torch.Tensor, rank: int = RANK) -> bool:
+    """Whether a gradient of this shape travels as thin matrices."""
+    rows, columns = _sides(parameter)
+    pays = (rows + columns) * rank * WORTH <= rows * columns
+    return parameter.dim() > 1 and parameter.is_floating_point() and pays

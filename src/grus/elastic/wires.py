@@ -1,0 +1,122 @@
+"""How the gradients of one bucket travel: as they are, as float16, or (`lowrank`) as thin matrices.
+
+A wire turns gradients into one long tensor that is summed over the team, and the sum into gradients again.
+Behind the gradients ride as many numbers as there are parameters: how many workers have used each.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+import torch
+
+from grus.elastic.lowrank import LowRank
+from grus.model.strategies import Strategy
+
+Parameters = Sequence[torch.nn.Parameter]
+
+
+class Wire(Protocol):
+    """One bucket's. In a step: `open`, `put` for each parameter, sums, `answer`, sums, `gradient`, `keep`."""
+
+    def open(self, team: int) -> None:
+        """A step begins, in the team of this number."""
+        ...
+
+    def put(self, index: int, grad: torch.Tensor | None) -> None:
+        """The gradient of a parameter: the sum over this worker's micro-batches, or nothing."""
+        ...
+
+    @property
+    def flat(self) -> torch.Tensor:
+        """What is summed, when every gradient has been put."""
+        ...
+
+    def answer(self) -> torch.Tensor | None:
+        """What is summed next, now that the first sum is there; None if that was all."""
+        ...
+
+    def used(self) -> list[bool]:
+        """Whether anybody has used each parameter."""
+        ...
+
+    def gradient(self, index: int) -> torch.Tensor:
+        """The sum over the team."""
+        ...
+
+    def keep(self) -> None:
+        """The sums were true, and are used."""
+        ...
+
+    def drop(self) -> None:
+        """Forget the buffers: a library that was let go may still write to them."""
+        ...
+
+    def close(self) -> None:
+        """Nobody is there to send anything to: forget everything."""
+        ...
+
+
+class Plain:
+    """As they are, or in numbers of another kind. The buffer is made when there is somebody to send it to."""
+
+    def __init__(self, parameters: Parameters, kind: torch.dtype | None = None) -> None:
+        self._parameters = parameters
+        first = parameters[0]
+        self._kind = kind if kind is not None and first.dtype in _WIDE else first.dtype
+        self._flat: torch.Tensor | None = None
+        self._views: list[torch.Tensor] = []
+
+    def open(self, team: int) -> None:  # noqa: ARG002 - the same in every team
+        if self._flat is None:
+            sizes = [one.numel() for one in self._parameters]
+            room = sum(sizes) + len(sizes)
+            self._flat = torch.empty(room, dtype=self._kind, device=self._parameters[0].device)
+            pieces = self._flat[: -len(sizes)].split(sizes)
+            self._views = [piece.view(one.shape) for piece, one in zip(pieces, self._parameters, strict=True)]
+
+    def put(self, index: int, grad: torch.Tensor | None) -> None:
+        self._tail[index] = 1.0 if grad is not None else 0.0
+        if grad is None:
+            self._views[index].zero_()
+        else:
+            self._views[index].copy_(grad.to_dense() if grad.is_sparse else grad)
+
+    @property
+    def flat(self) -> torch.Tensor:
+        assert self._flat is not None
+        return self._flat
+
+    @property
+    def _tail(self) -> torch.Tensor:
+        return self.flat[-len(self._parameters) :]
+
+    def answer(self) -> torch.Tensor | None:
+        return None
+
+    def used(self) -> list[bool]:
+        found: list[bool] = self._tail.gt(0).tolist()
+        return found
+
+    def gradient(self, index: int) -> torch.Tensor:
+        return self._views[index].to(self._parameters[index].dtype)
+
+    def keep(self) -> None:
+        return
+
+    def drop(self) -> None:
+        self._flat = None
+        self._views = []
+
+    def close(self) -> None:
+        self.drop()
+
+
+_WIDE = (torch.float32, torch.float64)
+
+
+def wire_for(strategies: Iterable[Strategy]) -> Callable[[Parameters], Wire]:
+    """What makes the wire of a bucket, as the strategies say."""
+    given = set(strategies)
+    if Strategy.FP16_GRADIENTS in given:
+        return lambda parameters: Plain(parameters, torch.float16)
+    return LowRank if Strategy.POWERSGD in given else Plain
