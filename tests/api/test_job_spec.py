@@ -2,11 +2,12 @@ import time
 
 import pytest
 
-from grus.api.wire import JobIn, read, to_spec, with_launch
+from grus.api.wire import JobIn, read, request_text, to_spec, with_launch
 from grus.model.errors import BadInput
 from grus.model.identifiers import JobId
 from grus.model.jobs import Checkpoint, Idle, JobType, Launch, Spec
 from grus.model.resources import Range, Replica, Request, Role
+from grus.model.ways import Way
 
 FULL = {
     "type": "train",
@@ -201,3 +202,11 @@ def test_a_section_runs_the_trainer_with_a_worker_a_gpu_and_the_section_in_its_c
 def test_a_section_is_named_after_its_model() -> None:
     parts = {"model": "nets.py:ResNet_50", "data": "a:b", "loss": "mse", "optimizer": "adam"}
     assert to_spec(read(JobIn, {"train": parts})).name == "resnet-50"
+
+
+def test_a_size_that_is_left_to_grus_is_one_whole_gpu_until_it_is_chosen() -> None:
+    asked = request("A100:auto", ways=[{"memory": "8GB"}, {"gpus": 2, "memory": "5GB", "how": "split"}])
+    assert asked.roles == (Role("worker", Range(1, 1), Replica(gpus=1, types=("A100",))),)
+    assert asked.auto
+    assert asked.ways == (Way(1, 8 * 10**9), Way(2, 5 * 10**9, ("split",)))
+    assert request_text(asked) == "A100:auto"

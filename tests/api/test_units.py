@@ -30,6 +30,7 @@ asks = (
     st.builds(GpuAsk, count=ranges, types=types)
     | st.builds(GpuAsk, share=st.integers(GPU // 100, GPU - 1), types=types)
     | st.builds(GpuAsk, memory=st.integers(1, 2**59), types=types)
+    | st.builds(GpuAsk, types=types, auto=st.just(True))
 )
 anything = (
     st.none()
@@ -58,6 +59,8 @@ anything = (
         ("A100:2..8", GpuAsk(Range(2, 8), types=("A100",))),
         ("A100|H100:4", GpuAsk(Range(4, 4), types=("A100", "H100"))),
         ("A100:0.5", GpuAsk(share=500_000, types=("A100",))),
+        ("auto", GpuAsk(auto=True)),
+        ("A100:Auto", GpuAsk(types=("A100",), auto=True)),
         ("H100:10GB", GpuAsk(memory=10**10, types=("H100",))),
     ],
 )
@@ -68,8 +71,7 @@ def test_gpus_as_people_write_them(written: object, ask: GpuAsk) -> None:
 @pytest.mark.parametrize(
     ("written", "rule"),
     [
-        ("auto", "say a number"),
-        ("A100:auto", "say a number"),
+        ("any:auto", "leave out"),
         ("any:4", "leave out"),
         ("A100|A100:2", "twice"),
         ("A100:0", "cannot name a GPU type"),

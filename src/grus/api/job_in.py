@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from grus.api import fields as f
 from grus.api import pods
+from grus.api.resources_in import ResourcesIn, auto_rules, size_rules
 from grus.api.rules import Broken, Sound, Strict
 from grus.api.train_in import TrainIn
 from grus.api.units import GpuAsk, parse_gpu, parse_range
@@ -27,7 +28,6 @@ _TYPES = f.choice(("train", "dev"), {"sweep": f"sweep {_LATER}", "serve": f"serv
 _LAUNCH = f.optional(f.choice(("once", "per-gpu", "per-node")))
 _RESIZE = f.choice(("auto", "live", "restart"))
 _DATA = f.optional(f.one_or_more(f.text(f.LONGEST_PATH)))
-_SIZES = f.items(f.whole(1, 16_384), least=1, most=256)
 
 
 def _image(value: Any) -> str:
@@ -39,36 +39,6 @@ def _image(value: Any) -> str:
 
 _Image = Annotated[str | None, f.judged(f.optional(_image))]
 _Pod = Annotated[dict[str, Any], f.judged(pods.checked)]
-
-
-class ResourcesIn(Strict):
-    """What the job takes: GPUs in all, host CPU and memory per GPU."""
-
-    synonyms: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("gpus", "num_gpus", "ngpus", "gpu_count"), "gpu"),
-        **dict.fromkeys(("mem", "ram", "host_memory"), "memory"),
-        **dict.fromkeys(("cpus", "cores"), "cpu"),
-        **dict.fromkeys(("gpu_memory", "vram"), "write a slice by memory as gpu: 12GB"),
-        **dict.fromkeys(("type", "gpu_type"), "write the GPU type before the number, as gpu: A100:4"),
-        "replicas": "it belongs to a role, beside its resources",
-    }
-
-    gpu: f.Gpu = 1
-    """GPUs: 4, 2..8, 0.5, 12GB, A100:2..8; 0 for none."""
-    sizes: Annotated[
-        tuple[int, ...] | None,
-        f.judged(f.optional(_SIZES)),
-    ] = None
-    """The only sizes that an elastic job can use."""
-    cpu: Annotated[
-        float | None,
-        f.judged(f.optional(f.number(0.01, 4096))),
-    ] = None
-    """Host cores per GPU (per replica where gpu is 0 or a slice)."""
-    memory: f.HostMemory = None
-    """Host memory per GPU likewise: 32GB."""
-    share: Annotated[str | None, f.judged(f.optional(f.choice(("auto",))))] = None
-    """auto: its one GPU may be shared with another job that allows it, where that pays for both together."""
 
 
 class CheckpointIn(Strict):
@@ -233,7 +203,10 @@ class JobIn(Strict):
             return broken
         ask = parse_gpu(self.resources.gpu)
         if sound("resources", "sizes"):
-            broken += _size_rules(self.resources, ask.count.low, ask.count.high, ("resources",), "gpu")
+            broken += size_rules(self.resources, ask.count.low, ask.count.high, ("resources",), "gpu")
+        if ask.auto:
+            trains = self.train is not None or not sound("train")
+            broken += auto_rules(self.resources, ("resources",), self.launch, trains=trains)
         elastic = not ask.count.rigid
         if elastic and self.launch in ("once", "per-node") and sound("launch"):
             rule = "must be per-gpu for a range: one process cannot gain or lose GPUs while it runs"
@@ -261,7 +234,7 @@ class JobIn(Strict):
 
     def _why_not_shared(self, ask: GpuAsk, sound: Sound) -> list[str]:
         rules = []
-        if ask.sliced or not ask.count.rigid or ask.count.high != 1:
+        if ask.auto or ask.sliced or not ask.count.rigid or ask.count.high != 1:
             rules.append("needs gpu: 1: only a job with one whole GPU can share it")
         priority = PRIORITIES.get(self.type, 0) if self.priority is None else self.priority
         if isinstance(priority, str):
@@ -281,25 +254,6 @@ class JobIn(Strict):
         return broken
 
 
-def _size_rules(
-    resources: ResourcesIn, low: int, high: int, at: tuple[str, ...], ranged: str
-) -> list[Broken]:
-    """`sizes` narrows a range: it needs one, and stays inside it."""
-    if resources.sizes is None:
-        return []
-    at = (*at, "sizes")
-    if low == high:
-        return [Broken(at, f"needs a range in {ranged}, such as 2..8", list(resources.sizes))]
-    broken = [
-        Broken((*at, index), f"must be inside the range {low}..{high}", size)
-        for index, size in enumerate(resources.sizes)
-        if not low <= size <= high
-    ]
-    if len(set(resources.sizes)) != len(resources.sizes):
-        broken.append(Broken(at, "names a size twice", list(resources.sizes)))
-    return broken
-
-
 def _role_rules(roles: Mapping[str, RoleIn], sound: Sound) -> list[Broken]:
     broken = []
     ranged = []
@@ -315,7 +269,7 @@ def _role_rules(roles: Mapping[str, RoleIn], sound: Sound) -> list[Broken]:
             replicas = parse_range(role.replicas)
             ranged += [name] if not replicas.rigid else []
             if sound(*at, "resources"):
-                broken += _size_rules(
+                broken += size_rules(
                     role.resources, replicas.low, replicas.high, (*at, "resources"), "replicas"
                 )
         if role.resources.share is not None and sound(*at, "resources", "share"):
@@ -331,6 +285,9 @@ def _role_rules(roles: Mapping[str, RoleIn], sound: Sound) -> list[Broken]:
 
 def _role_gpu_rules(role: RoleIn, ask: GpuAsk, name: str, *, elastic: bool) -> list[Broken]:
     at = ("roles", name, "resources", "gpu")
+    if ask.auto:
+        rule = "auto is for a job without roles: say what each replica takes, such as 1"
+        return [Broken(at, rule, role.resources.gpu)]
     if not ask.count.rigid:
         rule = f"a role's range goes into its replicas: gpu: 1, replicas: {ask.count}"
         return [Broken(at, rule, role.resources.gpu)]

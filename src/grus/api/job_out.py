@@ -73,7 +73,11 @@ class JobOut(Out):
     guest_of: str | None = None
     """The job on whose GPU it was let in, while it shares that."""
     request: str = ""
-    """What was asked for: 2..8, 0.5, A100:4."""
+    """What it gets: 2..8, 0.5, A100:4; what was asked for, unless Grus chose the size."""
+    asked: str = ""
+    """What was asked for, where Grus chose the size: auto."""
+    sizing: str = ""
+    """Why it has that size, where Grus chose it."""
     size: str | None = None
     """Range set by `scale`; None for the request's own."""
     priority: int = 0
@@ -208,6 +212,8 @@ def job_out(job: Job, eta: EtaOut | None = None, tag: TagOut | None = None) -> J
         gpus=gpu_number(job.held),
         guest_of=job.guest_of if job.seats else None,
         request=request_text(spec.request) if job.size is None else str(job.size),
+        asked="" if job.sizing is None else request_text(job.sizing.asked),
+        sizing="" if job.sizing is None else job.sizing.why,
         size=None if job.size is None else str(job.size),
         priority=spec.priority,
         launch=spec.launch.value,
@@ -266,10 +272,10 @@ def status_word(job: Job) -> str:
 
 def request_text(request: Request) -> str:
     """A request as it could be written: `A100:2..8`, or by role `launcher 0, worker 2..8 × 1`."""
-    if request.auto:
-        return "auto"
     if len(request.roles) == 1 and not request.roles[0].run:
         role = request.roles[0]
+        if request.auto:
+            return render_gpu(GpuAsk(types=role.replica.types, auto=True))
         return _plain_request(role.replicas, role.replica)
     return ", ".join(
         f"{role.name} " + ("" if role.replicas == Range(1, 1) else f"{role.replicas} × ") + _one(role.replica)

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from grus.api import pods
 from grus.api.fields import NAME
-from grus.api.job_in import IdleIn, JobIn, ResourcesIn
+from grus.api.job_in import IdleIn, JobIn
+from grus.api.resources_in import ResourcesIn, WayIn
 from grus.api.train_in import TrainIn, section_name
 from grus.api.units import GpuAsk, parse_bytes, parse_gpu, parse_percent, parse_range, parse_seconds
 from grus.model.errors import BadInput, Mistake
@@ -24,6 +25,8 @@ from grus.model.jobs import (
     Spec,
 )
 from grus.model.resources import Range, Replica, Request, Role
+from grus.model.strategies import Strategy, parse
+from grus.model.ways import Way
 
 WORKER = "worker"
 """The role of all replicas of a job that names no roles."""
@@ -157,8 +160,21 @@ def _request(job: JobIn) -> tuple[Request, Launch]:
     role = Role(WORKER, count if whole else Range(1, 1), replica)
     default = Launch.ONCE if count.rigid and job.train is None else Launch.PER_GPU
     launch = default if job.launch is None else Launch(job.launch)
-    shares = job.resources.share is not None
-    return Request((role,), () if count.rigid else sizes, launch is Launch.ONCE, shares), launch
+    made = Request(
+        (role,),
+        () if count.rigid else sizes,
+        one_node=launch is Launch.ONCE,
+        shares=job.resources.share is not None,
+        auto=ask.auto,
+        ways=tuple(map(_way, job.resources.ways or ())),
+    )
+    return made, launch
+
+
+def _way(given: WayIn) -> Way:
+    memory = 0 if given.memory is None else parse_bytes(given.memory)
+    how = tuple(one.value for one in parse(given.how) if one is not Strategy.PLAIN)
+    return Way(given.gpus, memory, how, given.speed)
 
 
 def _roles_request(job: JobIn) -> tuple[Request, Launch]:

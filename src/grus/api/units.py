@@ -6,7 +6,7 @@ ready to be shown; it never guesses: an amount without a unit, or with one that 
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
 
@@ -43,7 +43,7 @@ _RANGE = re.compile(r"([0-9]{1,9})\.\.([0-9]{1,9})", re.ASCII)
 _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9 ._+/()-]{0,63}", re.ASCII)
 
 GPU_FORMS = (
-    "write a number (4), a range (2..8), a fraction (0.5), memory (12GB), "
+    "write a number (4), a range (2..8), a fraction (0.5), memory (12GB), auto, "
     "or one of these after a type (A100:2..8)"
 )
 BYTES_FORMS = "write a number with its unit, such as 12GB (decimal, 10^9) or 12GiB (binary, 2^30)"
@@ -66,6 +66,8 @@ class GpuAsk:
     """A slice of one GPU by memory, in bytes; 0 if this is none."""
     types: tuple[str, ...] = ()
     """GPU types that will do; empty for any."""
+    auto: bool = False
+    """Grus is to choose the size."""
 
     @property
     def sliced(self) -> bool:
@@ -92,7 +94,7 @@ def parse_gpu(value: object) -> GpuAsk:
     ask = _gpu_amount(amount.strip())
     if ask.count.high == 0:
         raise ValueError("a job without a GPU cannot name a GPU type: write 0")
-    return GpuAsk(ask.count, ask.share, ask.memory, types)
+    return replace(ask, types=types)
 
 
 def _check_types(types: tuple[str, ...]) -> None:
@@ -115,7 +117,7 @@ def _gpu_amount(text: str) -> GpuAsk:
     if match := _RANGE.fullmatch(text):
         return GpuAsk(_gpu_range(int(match[1]), int(match[2])))
     if text.lower() == "auto":
-        raise ValueError("estimates are not available yet: say a number, such as 1")
+        return GpuAsk(auto=True)
     if _BYTES.fullmatch(text) or _HALF_UNIT.fullmatch(text):
         memory = parse_bytes(text)
         if memory <= 0:
@@ -168,7 +170,9 @@ def _gpu_number(number: float) -> GpuAsk:
 
 def render_gpu(ask: GpuAsk) -> str:
     """The inverse of parse_gpu."""
-    if ask.share:
+    if ask.auto:
+        amount = "auto"
+    elif ask.share:
         amount = render_gpus(ask.share)
     elif ask.memory:
         amount = render_bytes(ask.memory)

@@ -1,6 +1,6 @@
 """Everything that goes over the wire, in one place to import from; each noun lives in a file of its own."""
 
-from grus.api.job_in import AffinityIn, CheckpointIn, IdleIn, JobIn, ResourcesIn, RoleIn
+from grus.api.job_in import AffinityIn, CheckpointIn, IdleIn, JobIn, RoleIn
 from grus.api.job_out import (
     AffectedOut,
     EtaOut,
@@ -64,6 +64,7 @@ from grus.api.profile_wire import (
     profile_out,
     tag_out,
 )
+from grus.api.resources_in import ResourcesIn
 from grus.api.rules import mistakes_of, read
 from grus.api.times import parse_time, rfc3339
 from grus.api.units import parse_bytes, parse_gpu, parse_percent, parse_range, parse_seconds

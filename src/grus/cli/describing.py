@@ -69,7 +69,11 @@ def _show_job(job: "JobOut", known: "LearnedOut | None") -> None:
             ("user", job.user),
             ("command", job.run),
             ("launch", job.launch),
-            ("asked for", f"{job.request} GPUs" + (f", scaled to {job.size}" if job.size else "")),
+            (
+                "asked for",
+                f"{job.asked or job.request} GPUs" + (f", scaled to {job.size}" if job.size else ""),
+            ),
+            ("size", _size_words(job)),
             ("holds", f"{number(job.gpus)} GPUs" + (f" on {', '.join(job.nodes)}" if job.nodes else "")),
             ("priority", job.priority),
             ("after", ", ".join(job.after)),
@@ -92,6 +96,17 @@ def _show_job(job: "JobOut", known: "LearnedOut | None") -> None:
             ("exit", _exit_words(job)),
         )
     )
+
+
+def _asked_words(job: "JobOut") -> str:
+    words = job.asked or job.request
+    words += "" if words.endswith("auto") else " GPUs"
+    return words + (f", scaled to {job.size}" if job.size else "")
+
+
+def _size_words(job: "JobOut") -> str:
+    """The size that Grus chose, and why."""
+    return f"{job.request}: {job.sizing}".removesuffix(": ") if job.asked else ""
 
 
 def _team_words(job: "JobOut") -> str:

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
-from grus.api.job_in import JobIn, ResourcesIn
+from grus.api.job_in import JobIn
+from grus.api.resources_in import ResourcesIn
 from grus.api.rules import Place, mistakes_of
 from grus.model.errors import BadInput
 
@@ -39,6 +40,7 @@ class Job(JobIn):
         cpu: float | None = None,
         memory: str | None = None,
         share: str | None = None,
+        estimate: str | None = None,
         name: str | None = None,
         queue: str | None = None,
         type: str | None = None,
@@ -88,7 +90,14 @@ class Job(JobIn):
             "affinity": affinity,
             **unknown,
         }
-        amounts = {"gpu": gpu, "sizes": sizes, "cpu": cpu, "memory": memory, "share": share}
+        amounts = {
+            "gpu": gpu,
+            "sizes": sizes,
+            "cpu": cpu,
+            "memory": memory,
+            "share": share,
+            "estimate": estimate,
+        }
         fields: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
         fields |= _resources(resources, {key: value for key, value in amounts.items() if value is not None})
         fields["workdir"] = _workdir(workdir)
