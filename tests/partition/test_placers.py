@@ -46,7 +46,7 @@ def test_a_contiguous_split_is_the_most_even_one() -> None:
     units = units_of(graph)
     order = breadth_first(graph, units)
     table = stretches(graph, two(), units, order)
-    found = split(graph, two(), units, order, table, (0, 1), evenest=True)
+    found = split(graph, two(), units, order, [table] * 2, (0, 1), evenest=True)
     assert isinstance(found, Assignment)
     assert found.device_of == (0, 1, 1, 1, 1)
 
@@ -56,7 +56,7 @@ def test_a_contiguous_split_without_room_names_the_unit_it_could_not_reach() -> 
     units = units_of(graph)
     order = breadth_first(graph, units)
     table = stretches(graph, two(10), units, order)
-    assert split(graph, two(10), units, order, table, (0, 1), evenest=False) == NoRoom(2)
+    assert split(graph, two(10), units, order, [table] * 2, (0, 1), evenest=False) == NoRoom(2)
 
 
 def test_the_linear_program_keeps_the_child_that_is_dearest_to_send() -> None:

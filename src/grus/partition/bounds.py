@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from grus.partition.graph import OpGraph
+from grus.partition.plan import Schedule
 from grus.partition.topology import Topology
 from grus.partition.units import Units, units_of
 
@@ -25,6 +26,19 @@ def step_bound(graph: OpGraph, topology: Topology) -> float:
 def load_bound(graph: OpGraph, topology: Topology) -> float:
     """Seconds that the most loaded device of every pipeline has at least."""
     return max(_shared(graph, topology), _largest_unit(graph, topology, units_of(graph)))
+
+
+def rounds_bound(graph: OpGraph, topology: Topology, schedule: Schedule) -> float:
+    """Seconds that a step of micro-batches takes at least, however the model is cut into stages.
+
+    Before a stage's first turn and after its last one, a micro-batch passes through all stages before it. So
+    if stage s works w(s) on a micro-batch, m of them take m w(s) + w(0) + … + w(s - 1) or more. The least for
+    n stages that share the work w is w / (1 - (1 - 1/m)^n).
+    """
+    batches, fastest = schedule.micro_batches, topology.fastest
+    work = sum(op.seconds for op in graph.ops) / fastest
+    filling = work / (1 - (1 - 1 / batches) ** len(topology.devices))
+    return max(filling, batches * load_bound(graph, topology), max(through(graph, fastest)))
 
 
 def heads(graph: OpGraph, speed: float) -> list[float]:

@@ -6,14 +6,11 @@ Every function names what is wrong; an empty list means that the answer holds. T
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-import numpy as np
-
+from grus.partition.check_stages import schedule_faults
 from grus.partition.graph import OpGraph
 from grus.partition.plan import Pipeline, Plan
-from grus.partition.topology import Topology
-
-ROUNDING = 1e-9
-"""Share of the step by which a time may be off."""
+from grus.partition.sweep import ROUNDING, Holding, most_at_once
+from grus.partition.topology import Device, Topology
 
 
 def faults(graph: OpGraph, topology: Topology, plan: Plan) -> list[str]:
@@ -107,16 +104,12 @@ def _channels(plan: Plan, slack: float) -> list[str]:
     ]
 
 
-Holding = tuple[float, float, int]
-"""(from, until, bytes)"""
-
-
 def _memory(graph: OpGraph, topology: Topology, plan: Plan) -> list[str]:
     found = []
     for device, limit in enumerate(topology.devices):
         ops = [number for number, place in enumerate(plan.device_of) if place == device]
         base = sum(graph.ops[number].permanent for number in ops)
-        peak = base + _most_at_once([*_held(graph, plan, device)])
+        peak = base + most_at_once([*_held(graph, plan, device)])
         if peak > limit.memory:
             found.append(f"{limit.name} needs {peak} bytes and has {limit.memory}")
         if peak != plan.peaks[device]:
@@ -138,17 +131,6 @@ def _held(graph: OpGraph, plan: Plan, device: int) -> Iterable[Holding]:
                 yield one.start, max(readers, default=one.end), op.output
 
 
-def _most_at_once(held: Sequence[Holding]) -> int:
-    """The largest sum at any instant at which something begins; ends are open, instants count."""
-    held = [one for one in held if one[2]]
-    if not held:
-        return 0
-    begin, end = (np.array([one[place] for one in held]) for place in (0, 1))
-    size = np.array([one[2] for one in held], dtype=np.int64)
-    alive = [(begin <= now) & ((end > now) | ((begin == now) & (end == now))) for now in np.unique(begin)]
-    return max(int(size[mask].sum()) for mask in alive)
-
-
 def pipeline_faults(graph: OpGraph, topology: Topology, plan: Pipeline) -> list[str]:
     """All that is wrong with a pipeline."""
     found = _places(graph, topology, plan.device_of)
@@ -163,18 +145,25 @@ def pipeline_faults(graph: OpGraph, topology: Topology, plan: Pipeline) -> list[
         seconds += sum(_way(graph, topology, plan, one, to) for one, to in sent if to != device)
         if abs(seconds - plan.loads[device]) > ROUNDING * max(1e-9, seconds):
             found.append(f"{limit.name} is busy for {seconds} s, not for {plan.loads[device]}")
-        bytes_ = sum(
-            graph.ops[n].permanent + (0 if graph.ops[n].saved else graph.ops[n].output) for n in members
-        )
-        bytes_ += sum(graph.ops[one].output for one in guests)
-        bytes_ += max((graph.ops[one].temporary for one in members), default=0)
-        if bytes_ > limit.memory or bytes_ != plan.peaks[device]:
-            found.append(
-                f"{limit.name} needs {bytes_} bytes, has {limit.memory}, was told {plan.peaks[device]}"
-            )
-    if plan.bound > max(plan.loads) * (1 + ROUNDING):
+        if plan.schedule is None:
+            found += _one_batch(graph, plan, members, guests, device, limit)
+    if plan.schedule is not None:
+        found += schedule_faults(graph, topology, plan)
+    elif plan.bound > max(plan.loads) * (1 + ROUNDING):
         found.append(f"the bound {plan.bound} is above the largest load {max(plan.loads)}")
     return found + _flow(graph, plan)
+
+
+def _one_batch(
+    graph: OpGraph, plan: Pipeline, members: set[int], guests: set[int], device: int, limit: Device
+) -> list[str]:
+    """Memory of a stage with one micro-batch in flight of which nothing is released."""
+    needed = sum(graph.ops[n].permanent + (0 if graph.ops[n].saved else graph.ops[n].output) for n in members)
+    needed += sum(graph.ops[one].output for one in guests)
+    needed += max((graph.ops[one].temporary for one in members), default=0)
+    if needed > limit.memory or needed != plan.peaks[device]:
+        return [f"{limit.name} needs {needed} bytes, has {limit.memory}, was told {plan.peaks[device]}"]
+    return []
 
 
 def _way(graph: OpGraph, topology: Topology, plan: Pipeline, op: int, target: int) -> float:

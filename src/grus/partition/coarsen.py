@@ -8,11 +8,12 @@ pass to the forward one. Where operators are joined, their groups are, so that b
 joined stays within limits, so that a coarse operator still has a place and the devices can be loaded evenly.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from grus.partition.graph import Op, OpGraph
+from grus.partition.room import working
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +186,7 @@ def _joined(graph: OpGraph, of: Sequence[int], members: Sequence[int], group: st
     seconds = sum(op.seconds for op in ops)
     ends = [number for number in members if not graph.consumers[number]]
     read = [n for n in members if any(of[one] != of[n] for one in graph.consumers[n])]
-    inside = _inside(graph, members, {*ends, *read})
+    inside = working(graph, members, {*ends, *read})
     # What takes no time has nothing temporary, and what nobody reads stays beside what is read.
     stays = (0 if seconds else inside) + (sum(graph.ops[n].passing for n in ends) if read else 0)
     leaving = read or ends
@@ -200,18 +201,3 @@ def _joined(graph: OpGraph, of: Sequence[int], members: Sequence[int], group: st
         backward=all(op.backward for op in ops),
         kept=sum(op.kept for op in ops),
     )
-
-
-def _inside(graph: OpGraph, members: Sequence[int], leaving: Set[int]) -> int:
-    """The most temporary and passing bytes at once while the members run; not of what leaves them."""
-    last = {number: place for place, op in enumerate(members) for number in graph.inputs[op]}
-    held = most = 0
-    ends: dict[int, int] = {}
-    for place, number in enumerate(members):
-        op = graph.ops[number]
-        if number not in leaving:
-            held += op.passing
-            ends[last[number]] = ends.get(last[number], 0) + op.passing
-        most = max(most, held + op.temporary)
-        held -= ends.pop(place, 0)
-    return most

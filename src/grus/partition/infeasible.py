@@ -24,15 +24,17 @@ def impossible(graph: OpGraph, topology: Topology) -> int | None:
     return None
 
 
-def explain(graph: OpGraph, topology: Topology, would_do: Callable[[Topology], bool]) -> Infeasible:
-    """`would_do` says whether a placement is found on other devices."""
+def explain(
+    graph: OpGraph, topology: Topology, would_do: Callable[[Topology], bool], enough: int = 0
+) -> Infeasible:
+    """`would_do` says whether a placement is found on other devices; `enough` holds all on one device."""
     units = units_of(graph)
     proof = impossible(graph, topology)
     low = max(least_of(graph, units, unit) for unit in range(len(units.members)))
     low = max(low, min(device.memory for device in topology.devices))
     # On one device that holds all at once, everything fits in any order.
     one = alike([0], topology.links[0][0])
-    high = max(low, footprints(graph, one, [0] * len(graph.ops))[0])
+    high = max(low, enough or footprints(graph, one, [0] * len(graph.ops))[0])
     if would_do(topology.raised(low)):
         high = low
     while high - low > max(1, PRECISION * high):

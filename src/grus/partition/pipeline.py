@@ -98,7 +98,7 @@ def _splits(
     for order in (breadth_first(graph, units), depth_first(graph, units)):
         table = stretches(graph, topology, units, order)
         for devices in {listed, by_memory}:
-            found = split(graph, topology, units, order, table, devices, evenest=True)
+            found = split(graph, topology, units, order, [table] * len(devices), devices, evenest=True)
             if isinstance(found, Assignment):
                 yield found.device_of, devices
 

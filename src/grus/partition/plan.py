@@ -1,6 +1,7 @@
 """Answers: where each operator runs and what that gives, or why there is no way."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +34,65 @@ class Plan:
     """No placement on these devices takes less."""
 
 
+class Rhythm(StrEnum):
+    """In which order a stage takes its turns."""
+
+    GPIPE = "gpipe"
+    """All forward, then all backward."""
+    ONE_F_ONE_B = "1f1b"
+    """As few forward as keep all stages busy, then backward and forward in turn: fewer are in flight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A step of so many micro-batches."""
+
+    rhythm: Rhythm
+    micro_batches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A stage computes one pass of one micro-batch."""
+
+    stage: int
+    batch: int
+    backward: bool
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a turn made goes to the next stage, or with a backward turn to the one before."""
+
+    stage: int
+    batch: int
+    backward: bool
+    start: float
+    end: float
+
+
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Stages for many micro-batches: the slowest device sets the pace."""
+    """Stages for micro-batches: for any number of them the slowest device sets the pace; with a schedule the
+    whole step is known."""
 
     placer: str
     device_of: tuple[int, ...]
     loads: tuple[float, ...]
     """Seconds that each device is busy for a micro-batch: its operators, what it sends and receives."""
     peaks: tuple[int, ...]
+    """Bytes of each device with one micro-batch in flight; with a schedule, with as many as there are."""
     bound: float = 0.0
-    """No pipeline on these devices has a smaller largest load."""
+    """No pipeline on these devices has a smaller largest load; with a schedule: takes less."""
+    stages: tuple[int, ...] = ()
+    """The devices in the order of the stages; those that have none are left out."""
+    schedule: Schedule | None = None
+    turns: tuple[Turn, ...] = ()
+    messages: tuple[Message, ...] = ()
+    seconds: float = 0.0
+    """Of a step, with a schedule."""
 
     @property
     def slowest(self) -> float:

@@ -116,6 +116,6 @@ def contiguous(graph: OpGraph, topology: Topology) -> Iterator[Assignment]:
         table = stretches(graph, topology, units, order)
         for devices in (listed, by_memory) if by_memory != listed else (listed,):
             for evenest in (False, True):
-                found = split(graph, topology, units, order, table, devices, evenest)
+                found = split(graph, topology, units, order, [table] * len(devices), devices, evenest)
                 if isinstance(found, Assignment):
                     yield found

@@ -1,6 +1,6 @@
 """How much memory a placement takes, before it is simulated."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from grus.partition.graph import OpGraph
 from grus.partition.topology import Topology
@@ -37,6 +37,24 @@ def footprints(graph: OpGraph, topology: Topology, device_of: Sequence[int]) -> 
     for source, device in copies:
         used[device] += graph.ops[source].output
     return tuple(one + two for one, two in zip(used, top, strict=True))
+
+
+def working(graph: OpGraph, members: Sequence[int], counted: Iterable[int]) -> int:
+    """The most temporary and passing bytes at once while the members run one after the other, without the
+    outputs that are counted elsewhere. What nobody reads stays to the end."""
+    apart = set(counted)
+    last = {source: place for place, op in enumerate(members) for source in graph.inputs[op]}
+    ends: dict[int, int] = {}
+    held = most = 0
+    for place, number in enumerate(members):
+        op = graph.ops[number]
+        if number not in apart:
+            held += op.passing
+            end = last.get(number, len(members))
+            ends[end] = ends.get(end, 0) + op.passing
+        most = max(most, held + op.temporary)
+        held -= ends.pop(place, 0)
+    return most
 
 
 class Room:

@@ -103,11 +103,11 @@ class Run:
         for number, op in enumerate(self.graph.ops):
             device = self.device_of[number]
             permanent[device] += op.permanent
-            _hold(changes[device], self.start[number], self.end[number], op.temporary)
-            _hold(changes[device], self.start[number], until[number, device], op.passing)
+            hold(changes[device], self.start[number], self.end[number], op.temporary)
+            hold(changes[device], self.start[number], until[number, device], op.passing)
         for producer, target, begin, _ in self.transfers:
-            _hold(changes[target], begin, until[producer, target], self.graph.ops[producer].output)
-        return tuple(map(_highest, permanent, changes))
+            hold(changes[target], begin, until[producer, target], self.graph.ops[producer].output)
+        return tuple(map(highest, permanent, changes))
 
     def _last_uses(self, last: float) -> dict[tuple[int, int], float]:
         """(operator, device) → until when its output must stay there."""
@@ -124,19 +124,20 @@ class Run:
         return until
 
 
-def _hold(changes: list[tuple[float, int, int]], begin: float, end: float, size: int) -> None:
+def hold(changes: list[tuple[float, int, int]], begin: float, end: float, size: int) -> None:
     """Note that bytes are in use; at one instant, what ends comes before what begins."""
     if size:
         changes.append((begin, 1, size))
         changes.append((end, 0 if end > begin else 2, -size))
 
 
-def _highest(permanent: int, changes: list[tuple[float, int, int]]) -> int:
-    used = highest = permanent
+def highest(permanent: int, changes: list[tuple[float, int, int]]) -> int:
+    """The most bytes at once, beside those that stay."""
+    used = most = permanent
     for _, _, size in sorted(changes):
         used += size
-        highest = max(highest, used)
-    return highest
+        most = max(most, used)
+    return most
 
 
 def simulate(

@@ -53,6 +53,11 @@ class Topology:
         devices = (Device(one.name, max(one.memory, memory), one.speed) for one in self.devices)
         return Topology(tuple(devices), self.links)
 
+    def scaled(self, share: float) -> "Topology":
+        """The same devices, each with this share of its memory."""
+        devices = (Device(one.name, int(one.memory * share), one.speed) for one in self.devices)
+        return Topology(tuple(devices), self.links)
+
     @property
     def largest(self) -> int:
         return max(one.memory for one in self.devices)

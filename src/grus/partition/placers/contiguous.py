@@ -5,7 +5,7 @@ after the other), `evenest` the largest load of a device (many micro-batches in 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,17 @@ class Stretches:
     receives: Table
     sends: Table
     memory: Table
+    """Bytes if nothing were released."""
+    once: Table
+    kept: Table
+    copies: Table
+    work: Table
+    """Bytes that are there however many micro-batches are in flight; of each that is; received for each;
+    and about those of the operator that runs."""
+
+    def in_flight(self, batches: int, most: int) -> "Stretches":
+        """With memory for so many micro-batches, of which at most so many are between their passes."""
+        return replace(self, memory=self.once + most * self.kept + batches * self.copies + self.work)
 
 
 def stretches(graph: OpGraph, topology: Topology, units: Units, order: Sequence[int]) -> Stretches:
@@ -44,13 +55,20 @@ def stretches(graph: OpGraph, topology: Topology, units: Units, order: Sequence[
             _received(copies, at[number], readers, op.output)
             sends.add(0, at[number], at[number] + 1, cost)
             sends.add(0, min(at[number], readers[0]), max(at[number], readers[-1]) + 1, -cost)
-    seconds, kept, top = (np.zeros(count) for _ in range(3))
+    seconds, once, kept, passing, top, work = (np.zeros(count) for _ in range(6))
     for position, op in zip(at, graph.ops, strict=True):
         seconds[position] += op.seconds
-        kept[position] += op.permanent + op.passing
+        once[position] += op.permanent - op.kept
+        kept[position] += op.kept
+        passing[position] += op.passing
         top[position] = max(top[position], op.temporary)
-    memory = _sums(kept) + copies.table() + _maxima(top)
-    return Stretches(_sums(seconds), receives.table(), sends.table(), memory)
+        work[position] = max(work[position], op.temporary + op.passing)
+    received = copies.table()
+    memory = _sums(once + kept + passing) + received + _maxima(top)
+    return Stretches(
+        *(_sums(seconds), receives.table(), sends.table(), memory),
+        *(_sums(once), _sums(kept), received, _maxima(work)),
+    )
 
 
 class Corners:
@@ -97,17 +115,17 @@ def split(
     topology: Topology,
     units: Units,
     order: Sequence[int],
-    table: Stretches,
+    tables: Sequence[Stretches],
     devices: Sequence[int],
     evenest: bool,
 ) -> Assignment | NoRoom:
-    """The best split of the order into one stretch a device, the devices taken in this order."""
+    """The best split of the order into one stretch a device; devices in this order, a table for each."""
     count = len(order)
     best = np.full(count + 1, np.inf)
     best[0] = 0.0
     choices = []
     backwards = np.tri(count + 1, dtype=bool)
-    for device in devices:
+    for device, table in zip(devices, tables, strict=True):
         limit, speed = topology.devices[device].memory, topology.devices[device].speed
         cost = table.seconds / speed + table.receives
         total = np.maximum(best[:, None], cost + table.sends) if evenest else best[:, None] + cost
