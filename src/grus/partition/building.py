@@ -1,0 +1,110 @@
+"""Makes some of a model's tensors, as they are in the whole model, with memory for no more than them.
+
+A model that is too big for a device may be too big for its worker as well. So it is built on the disk: each
+large tensor lies in a file that is mapped into memory, and its pages are let go now and then. What is wanted
+is read from there in the end. The code that builds the model notices nothing and may look at every number.
+"""
+
+import mmap
+import random
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter, tree_map
+
+LARGE = 1 << 20
+"""Bytes from which on a tensor is put on the disk."""
+OFTEN = 64 << 20
+"""Bytes made, after which what lies in memory of them is let go."""
+
+
+def build_part(make: Callable[[], nn.Module], wanted: Collection[str], seed: int) -> dict[str, Tensor]:
+    """The wanted parameters and buffers of the model that `make` builds, by their names in it."""
+    with _chance(seed), _OnDisk():
+        found = tensors(make())
+    copies: dict[int, Tensor] = {}
+    for name in wanted:
+        tensor = found[name]
+        if id(tensor) not in copies:
+            copies[id(tensor)] = _copy(tensor)
+    return {name: copies[id(found[name])] for name in wanted}
+
+
+def tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers under all of their names."""
+    parameters = model.named_parameters(remove_duplicate=False)
+    return dict((*parameters, *model.named_buffers(remove_duplicate=False)))
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    copied = tensor.detach().clone()
+    return nn.Parameter(copied, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else copied
+
+
+@contextmanager
+def _chance(seed: int) -> Iterator[None]:
+    """The same numbers each time, and none taken from those of the caller."""
+    kept = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=[]):
+        random.seed(seed)
+        np.random.seed(seed & 0xFFFFFFFF)
+        torch.default_generator.manual_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(kept[0])
+            np.random.set_state(kept[1])
+
+
+class _OnDisk(TorchDispatchMode):
+    """Large tensors that an operator makes are moved to files at once."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call] # torch gives it no types
+        self._maps: list[mmap.mmap] = []
+        self._made = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        result = func(*args, **given)
+        if any(one.alias_info is not None for one in func._schema.returns):
+            return result  # a view, or the tensor that it changed
+        old = {_storage(one) for one in tree_iter((args, given)) if isinstance(one, Tensor)}
+        return tree_map(lambda one: self._moved(one, old), result)
+
+    def _moved(self, value: Any, old: set[int]) -> Any:
+        if not isinstance(value, Tensor) or value.device.type != "cpu" or value.layout != torch.strided:
+            return value
+        storage = value.untyped_storage()
+        if storage.nbytes() < LARGE or _storage(value) in old:
+            return value
+        with tempfile.TemporaryFile() as file:
+            file.truncate(storage.nbytes())
+            mapped = mmap.mmap(file.fileno(), storage.nbytes())
+        flat = torch.frombuffer(mapped, dtype=value.dtype)
+        moved = flat.as_strided(value.shape, value.stride(), value.storage_offset()).copy_(value)
+        self._maps.append(mapped)
+        self._made += storage.nbytes()
+        storage.resize_(0)  # now, and not when torch lets go of what it has returned
+        if self._made >= OFTEN:
+            self._let_go()
+        return moved
+
+    def _let_go(self) -> None:
+        """Of what is in memory; what is on the disk is read again when it is needed."""
+        self._made = 0
+        for mapped in self._maps:
+            mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def _storage(tensor: Tensor) -> int:
+    address: int = tensor.untyped_storage()._cdata
+    return address
