@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from grus.partition.stages import Stage, build, cut, leaves
-from tests.partition.networks import NETWORKS, cuts, exported, gradients
+from grus.model.errors import BadInput
+from grus.partition.stages import Flow, Stage, build, cut, flows, leaves
+from tests.partition.networks import NETWORKS, cuts, exported, gradients, operators
 
 EXACT = 1e-12
 CPU = torch.device("cpu")
@@ -74,3 +75,51 @@ def test_loss_gradients_and_statistics_are_those_of_the_whole_model(network: str
         assert (seen[f"model.{name}"] - gradient).abs().max() <= EXACT, name
     for (name, one), (_, other) in zip(whole.named_buffers(), parts.named_buffers(), strict=True):
         assert torch.allclose(one, other, rtol=0, atol=EXACT), name
+
+
+def test_what_crosses_is_known_before_anything_runs() -> None:
+    make, batches = NETWORKS["residual"]
+    program = exported(make(), batches())
+    stages = cut(program, cuts(program, [4, 11]))
+    # The first picture is needed by both; the mean of the pictures is made of the batch, at the end.
+    early = Flow((4, 6, 6, 6), torch.float64, requires_grad=True)
+    assert flows(program, stages) == ((early,), (Flow((4, 5), torch.float64, requires_grad=True),))
+    assert [stage.leaves for stage in stages] == [("batch_0",), (), ("batch_0", "batch_1")]
+
+
+def test_data_must_not_flow_backwards() -> None:
+    make, batches = NETWORKS["residual"]
+    program = exported(make(), batches())
+    stage_of = cuts(program, [4])
+    stage_of["batch_norm"] = 1
+    with pytest.raises(BadInput, match=r"relu.*reads batch_norm of stage 1"):
+        cut(program, stage_of)
+
+
+def test_a_weight_that_two_stages_need_is_named() -> None:
+    make, batches = NETWORKS["tied"]
+    program = exported(make(), batches())
+    with pytest.raises(BadInput, match=r"weight.*is used by stages 0, 1"):
+        cut(program, cuts(program, [20]))
+
+
+class Overwriting(nn.Module):
+    """Changes a part of what is read as a whole afterwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, values: Tensor) -> Tensor:
+        inner = self.first(values)
+        inner[:, 0] = 0.0
+        return self.second(inner)  # type: ignore[no-any-return] # modules give Any
+
+
+def test_changes_of_a_part_stay_with_who_reads_the_whole() -> None:
+    batch = torch.randn(3, 4), torch.randint(0, 4, (3,))
+    program = exported(Overwriting(), batch)
+    names = operators(program)
+    with pytest.raises(BadInput, match="change each other in place"):
+        cut(program, cuts(program, [names.index("linear_1") - 1]))
+    assert len(cut(program, cuts(program, [names.index("linear_1") + 1]))) == 2

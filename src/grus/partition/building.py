@@ -20,6 +20,9 @@ from torch.utils._pytree import tree_iter, tree_map
 
 LARGE = 1 << 20
 """Bytes from which on a tensor is put on the disk."""
+CPU = torch.device("cpu")
+_EMPTY = {torch.ops.aten.empty.memory_format, torch.ops.aten.empty_strided.default}
+"""How most weights begin: made in their file at once."""
 OFTEN = 64 << 20
 """Bytes made, after which what lies in memory of them is let go."""
 
@@ -74,6 +77,10 @@ class _OnDisk(TorchDispatchMode):
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         given = kwargs or {}
+        if func in _EMPTY and given.get("device", CPU) in (None, CPU):
+            shape = func(*args, **{**given, "device": "meta", "pin_memory": False})
+            large = shape.untyped_storage().nbytes() >= LARGE
+            return self._mapped(shape) if large else func(*args, **given)
         result = func(*args, **given)
         if any(one.alias_info is not None for one in func._schema.returns):
             return result  # a view, or the tensor that it changed
@@ -86,17 +93,22 @@ class _OnDisk(TorchDispatchMode):
         storage = value.untyped_storage()
         if storage.nbytes() < LARGE or _storage(value) in old:
             return value
-        with tempfile.TemporaryFile() as file:
-            file.truncate(storage.nbytes())
-            mapped = mmap.mmap(file.fileno(), storage.nbytes())
-        flat = torch.frombuffer(mapped, dtype=value.dtype)
-        moved = flat.as_strided(value.shape, value.stride(), value.storage_offset()).copy_(value)
-        self._maps.append(mapped)
-        self._made += storage.nbytes()
+        moved = self._mapped(value).copy_(value)
         storage.resize_(0)  # now, and not when torch lets go of what it has returned
+        return moved
+
+    def _mapped(self, like: Tensor) -> Tensor:
+        """A tensor of this shape, in a file."""
+        size = like.untyped_storage().nbytes()
+        with tempfile.TemporaryFile() as file:
+            file.truncate(size)
+            mapped = mmap.mmap(file.fileno(), size)
+        self._maps.append(mapped)
+        self._made += size
         if self._made >= OFTEN:
             self._let_go()
-        return moved
+        flat = torch.frombuffer(mapped, dtype=like.dtype)
+        return flat.as_strided(like.shape, like.stride(), like.storage_offset())
 
     def _let_go(self) -> None:
         """Of what is in memory; what is on the disk is read again when it is needed."""
