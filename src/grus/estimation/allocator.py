@@ -189,3 +189,13 @@ def replay(events: Iterable[Event], capacity: int | None = None) -> Usage:
         if allocator.allocated > allocated:
             allocated, moment = allocator.allocated, number
     return Usage(reserved, allocated, moment, allocator.fits)
+
+
+def held(events: Iterable[Event]) -> Usage:
+    """The lives as they are, in blocks but without an allocator that keeps anything; all of it fits."""
+    now = most = moment = 0
+    for number, event in enumerate(events):
+        now += rounded(event.size) if event.size > 0 else -rounded(-event.size)
+        if now > most:
+            most, moment = now, number
+    return Usage(most, most, moment, fits=True)

@@ -5,6 +5,7 @@ and converted afterwards.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -17,10 +18,14 @@ _AT_RANDOM = {
     for name in ("normal_", "uniform_", "random_", "bernoulli_", "erfinv_", "exponential_", "log_normal_")
 }
 
+_COPY = torch.ops.aten.clone.default
+LARGE = 1 << 20
+"""Bytes of weights from which on a copy of them is worth leaving out; small tensors may be settings."""
+
 
 def built(make: Callable[[], nn.Module], fake: FakeTensorMode) -> nn.Module:
     """The model in training mode, without data."""
-    with _Untouched():  # type: ignore[no-untyped-call] # torch gives it no types
+    with untouched():
         model = make()
     model.train()
     _convert(model, fake)
@@ -48,6 +53,11 @@ def _without_data(tensor: Tensor, fake: FakeTensorMode) -> Tensor:
         return nn.Parameter(empty, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else empty
 
 
+def untouched() -> AbstractContextManager[object]:
+    """Meanwhile models are built and copied without their numbers, and take hardly any memory."""
+    return _Untouched()  # type: ignore[no-untyped-call] # torch gives it no types
+
+
 class _Untouched(TorchDispatchMode):
     """Leaves out the random numbers of new weights: nobody reads them, and writing them takes the memory."""
 
@@ -56,4 +66,6 @@ class _Untouched(TorchDispatchMode):
     ) -> Any:
         if func.overloadpacket in _AT_RANDOM:
             return args[0]
+        if func is _COPY and args[0].is_floating_point() and args[0].nbytes >= LARGE:
+            return torch.empty_like(args[0], **(kwargs or {}))
         return func(*args, **(kwargs or {}))

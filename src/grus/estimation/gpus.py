@@ -38,6 +38,11 @@ class GpuKind:
     """To another GPU of its node, in one direction: NVLink where the type has it, else PCIe."""
 
     @property
+    def virtual(self) -> bool:
+        """Whether it is only pretended."""
+        return self.name.startswith("virtual-")
+
+    @property
     def room(self) -> int:
         """Bytes for tensors and workspaces."""
         return max(0, self.memory - self.context)
@@ -94,8 +99,8 @@ CATALOGUE = (
     _kind("RTX5090", 32, (104.8, 209.5), (1792, 64)),
 )
 
-VIRTUAL_CONTEXT = 320_000_000
-"""What a Python process holds once torch 2.13 is loaded and a first step is done (measured: 318 MB)."""
+VIRTUAL_CONTEXT = 340_000_000
+"""What a Python process holds once torch 2.13 is loaded and a first step is done (measured: 333 MB)."""
 _VIRTUAL = re.compile(r"virtual[-: ]?(.+)", re.IGNORECASE)
 _FILLERS = re.compile(r"nvidia|geforce|tesla|quadro|sxm\d?|pcie|hbm\de?|generation|[^a-z0-9]")
 _AMOUNT = re.compile(r"[0-9.]+ ?[KMGTP]i?B?", re.IGNORECASE | re.ASCII)

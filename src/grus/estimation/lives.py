@@ -37,6 +37,8 @@ class Trace:
     """How many operators were run."""
     works: tuple[Work, ...] = ()
     """What the operators of the last step do, in order."""
+    parameters: int = 0
+    """How many numbers are learned."""
 
     @property
     def peak(self) -> int:

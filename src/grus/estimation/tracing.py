@@ -22,6 +22,7 @@ from grus.estimation.lives import Event, Kind, Trace
 from grus.estimation.roofline import Work
 from grus.estimation.training import Training
 from grus.estimation.working import flops, tensors_in, work
+from grus.model.errors import BadInput, Mistake
 
 STEPS = 2
 
@@ -29,19 +30,21 @@ _NUMBER = torch.ops.aten._local_scalar_dense.default
 _TRUTH = torch.ops.aten.is_nonzero.default
 
 
-def trace(training: Training, size: int | None = None, steps: int = STEPS) -> Trace:
+def trace(training: Training, size: int | None = None, steps: int = STEPS, *, on_a_gpu: bool = True) -> Trace:
     """The lives of all memory over the first steps of the training, with batches of `size` samples."""
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     model = built(training.model, fake)
     lives = _Lives()
     with fake:
         optimizer = training.optimizer(model.parameters())
-        _as_on_a_gpu(optimizer)
+        if on_a_gpu:
+            _as_on_a_gpu(optimizer)
         for tensor in (*model.parameters(), *model.buffers()):
             lives.note(tensor, Kind.WEIGHTS)
         with lives:
             _run(training, model, optimizer, lives, [training.size if size is None else size] * steps)
-    return Trace(tuple(lives.events), dict(lives.kinds), lives.operators, tuple(lives.works))
+    learned = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    return Trace(tuple(lives.events), dict(lives.kinds), lives.operators, tuple(lives.works), learned)
 
 
 def _run(
@@ -55,12 +58,22 @@ def _run(
             made = training.batch(size)
         batch = tree_map(lives.moved, made)
         optimizer.zero_grad(set_to_none=True)
-        training.loss(model, batch).backward()
+        _scalar(training.loss(model, batch)).backward()
         lives.label((p.grad for p in model.parameters()), Kind.GRADIENTS)
         with lives.phase(Kind.OPTIMIZER):
             optimizer.step()
         lives.label(tree_iter(list(optimizer.state.values())), Kind.OPTIMIZER)
     del batch
+
+
+def _scalar(loss: Any) -> Tensor:
+    """What can be gone back from."""
+    if not isinstance(loss, Tensor) or loss.numel() != 1:
+        found = f"a tensor of {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+        raise BadInput([Mistake("loss", "must return one number as a tensor, such as a mean", found)])
+    if not loss.requires_grad:
+        raise BadInput([Mistake("loss", "must depend on the model's parameters; is something detached?")])
+    return loss
 
 
 def _as_on_a_gpu(optimizer: Optimizer) -> None:

@@ -1,0 +1,151 @@
+"""What is said about a training on a type of GPU, and the biggest batch that fits. Pure: needs no torch."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from grus.estimation.allocator import Usage, held, replay
+from grus.estimation.gpus import GpuKind
+from grus.estimation.lives import Trace
+from grus.estimation.margins import Margin, usual, usual_of_a_process
+from grus.estimation.parts import Parts, parts
+
+MOST = 1 << 20
+"""Samples of a batch beyond which nobody looks."""
+NEAR = 50
+"""The biggest batch is known to one in so many."""
+FASTER = 8
+"""The largest step from a batch that fits to the next one tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Bytes of one GPU, which are the same for each of the workers."""
+
+    gpu: GpuKind
+    size: int
+    """Samples of a batch, on each worker."""
+    how: tuple[str, ...]
+    """Strategies in their words; none is plain."""
+    workers: int
+    estimate: int
+    """The most that it takes, context included; the sum of the parts."""
+    upper: int
+    """What it stays within: admission goes by this."""
+    parts: Parts
+    seconds: float
+    """Of one step, by the data sheet; what workers wait for each other is in it."""
+    traffic: int
+    """Bytes that each worker sends in a step."""
+    fits: bool
+    """Whether the upper bound fits."""
+
+    @property
+    def perhaps(self) -> bool:
+        """Whether it fits by the estimate, though not for sure."""
+        return self.fits or self.estimate <= self.gpu.memory
+
+
+def estimated(
+    trace: Trace,
+    gpu: GpuKind,
+    size: int,
+    *,
+    how: tuple[str, ...] = (),
+    workers: int = 1,
+    traffic: int = 0,
+    margin: Margin | None = None,
+    waiting: float = 0.0,
+) -> Estimate:
+    """From a trace of one worker. `margin` was learned; `waiting` is the seconds of exchange in a step."""
+    usage = used(trace, gpu)
+    known = margin or (usual_of_a_process if gpu.virtual else usual)(usage.reserved)
+    shown = parts(trace, usage, workspace=known.typical, context=gpu.context)
+    upper = usage.reserved + max(known.typical, known.upper) + gpu.context
+    return Estimate(
+        gpu,
+        size,
+        how,
+        workers,
+        shown.total,
+        upper,
+        shown,
+        sum(work.seconds(gpu) for work in trace.works) + waiting,
+        traffic,
+        usage.fits and upper <= gpu.memory,
+    )
+
+
+def used(trace: Trace, gpu: GpuKind) -> Usage:
+    """What the tensors take: through a GPU's allocator, or as they are on one that is only pretended."""
+    return held(trace.events) if gpu.virtual else replay(trace.events, gpu.room)
+
+
+def of_mapping(told: Mapping[str, Any]) -> Estimate:
+    """The estimate that came as JSON."""
+    return Estimate(
+        **{
+            **told,
+            "gpu": GpuKind(**told["gpu"]),
+            "parts": Parts(**told["parts"]),
+            "how": tuple(told["how"]),
+        }
+    )
+
+
+# ------------------------------------------------------------------------------------------ the biggest batch
+
+
+@dataclass(frozen=True, slots=True)
+class Biggest:
+    """What a search for the biggest batch came to."""
+
+    size: int
+    """Looked at, and fits; 0: not even one sample does."""
+    too_big: int | None
+    """The smallest that was looked at and does not fit; None: none was found."""
+
+
+def biggest(upper: Callable[[int], int | None], memory: int, start: int, most: int = MOST) -> Biggest:
+    """The largest batch whose upper bound is within the memory, to one in NEAR.
+
+    `upper` gives the bytes of a batch size, None for one that cannot be. Memory grows nearly in a line with
+    the batch, so each size tried is where the line through what is known meets the memory.
+    """
+    known: dict[int, int] = {}
+    fits, too_big, size = 0, None, min(max(1, start), most)
+    while True:
+        found = upper(size)
+        if found is not None:
+            known[size] = found
+        if found is not None and found <= memory:
+            fits = max(fits, size)
+        else:
+            too_big = size if too_big is None else min(too_big, size)
+        if fits >= most or (too_big is not None and too_big - fits <= max(1, fits // NEAR)):
+            return Biggest(fits, too_big)
+        size = _next(known, memory, fits, too_big, most)
+
+
+def _next(known: Mapping[int, int], memory: int, fits: int, too_big: int | None, most: int) -> int:
+    """The size to try next: within what is open, and never closer to its ends than the answer needs."""
+    step = max(1, fits // NEAR)
+    aim = _crossing(known, memory)
+    if too_big is None:
+        aim = 2 * fits if aim is None else aim
+        return min(most, max(fits + step, min(aim, FASTER * fits)))
+    middle = (fits + too_big) // 2
+    if aim is None or not fits < aim < too_big:
+        # The line says that one of the ends is the answer: look beside it, or halve what is left.
+        aim = fits + step if aim is not None and aim <= fits and fits in known else middle
+    return min(max(aim, fits + 1), too_big - 1)
+
+
+def _crossing(known: Mapping[int, int], memory: int) -> int | None:
+    """Where the line through the two sizes nearest to the memory meets it."""
+    near = sorted(known, key=lambda size: abs(known[size] - memory))[:2]
+    if len(near) < 2:
+        return None
+    one, other = sorted(near)
+    slope = (known[other] - known[one]) / (other - one)
+    return int(one + (memory - known[one]) / slope) if slope > 0 else None
