@@ -56,7 +56,7 @@ def usual(replayed: int) -> Margin:
 
 
 def usual_of_a_process(held: int) -> Margin:
-    """For a virtual GPU, that is a process: six models took 2 % to 55 % beyond their 5 MB to 1.1 GB of tensors.
+    """For a virtual GPU, that is a process: of six models, each took 2 % to 55 % beyond its tensors.
 
     A process keeps freed memory in pieces that are too small for what comes next.
     """
