@@ -23,6 +23,7 @@ from grus.estimation.training import Training
 from grus.partition.costs import works
 from grus.partition.exporting import CannotCapture, export
 from grus.partition.graph import OpGraph
+from grus.partition.observed import Observed
 from grus.partition.observing import observe
 from grus.partition.steps import Held, Nodes, forward_graph, step_graph
 
@@ -42,6 +43,8 @@ class Captured:
     """Forward and backward pass: the operators of `forward` come first, with the same numbers."""
     nodes: Nodes
     """For each operator of the forward pass the names of the nodes that it runs."""
+    observed: Observed
+    """What each node reads, makes and changes."""
 
     def devices_of_nodes(self, device_of: Sequence[int]) -> dict[str, int]:
         """Where each node runs, from where each operator of the graph (or of the forward pass) runs."""
@@ -62,7 +65,7 @@ def capture(training: Training, size: int, gpu: Rates) -> Captured:
     ahead = {name: one.seconds(gpu) for name, one in work.items()}
     back = {name: one.backward().seconds(gpu) for name, one in work.items()}
     forward, nodes = forward_graph(observed, ahead, held)
-    return Captured(program, size, forward, step_graph(forward, nodes, observed, back), nodes)
+    return Captured(program, size, forward, step_graph(forward, nodes, observed, back), nodes, observed)
 
 
 def _state(training: Training, model: nn.Module, fake: FakeTensorMode) -> dict[str, int]:

@@ -19,7 +19,7 @@ class Seen:
     changes: tuple[str, ...] = ()
     """Nodes whose storage it changes in place."""
     written: tuple[str, ...] = ()
-    """Parameters, buffers and constants that it changes."""
+    """Parameters, buffers, constants and tensors of the batch that it changes."""
     output: int = 0
     """Bytes of its result."""
     kept: bool = False

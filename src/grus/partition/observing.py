@@ -34,7 +34,7 @@ def skipped(node: fx.Node) -> bool:
 def observe(program: ExportedProgram) -> Observed:
     module = program.graph_module
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    given = [_leaf(program, node) for node in placeholders]
+    given = _given(program, placeholders)
     observing = _Observing(program, placeholders, given)
     fake = detect_fake_mode([node.meta["val"] for node in placeholders])
     assert fake is not None, "an export keeps tensors without data"
@@ -45,13 +45,17 @@ def observe(program: ExportedProgram) -> Observed:
     return Observed(tuple(observing.found.values()), last.name)
 
 
-def _leaf(program: ExportedProgram, node: fx.Node) -> object:
-    """What a placeholder stands for; parameters want gradients where the model's do."""
-    value = node.meta["val"]
-    target = program.graph_signature.inputs_to_parameters.get(node.name)
-    if target is None or not isinstance(value, Tensor):
-        return value
-    return value.detach().requires_grad_(program.state_dict[target].requires_grad)
+def _given(program: ExportedProgram, placeholders: Iterable[fx.Node]) -> list[object]:
+    """What the placeholders stand for; a tensor of the model that has two names is one tensor."""
+    names = {spec.arg.name: spec.target for spec in program.graph_signature.input_specs}
+    found: list[object] = []
+    same: dict[int, object] = {}
+    for node in placeholders:
+        value, own = node.meta["val"], program.state_dict.get(names[node.name] or "")
+        if own is not None and isinstance(value, Tensor):
+            value = same.setdefault(id(own), value.detach().requires_grad_(own.requires_grad))
+        found.append(value)
+    return found
 
 
 @dataclass(slots=True)
@@ -103,7 +107,7 @@ class _Observing(fx.Interpreter):
             leaves=tuple(dict.fromkeys(one.leaf for one in sources if one.leaf)),
             owners=_nodes(self._origins.get(one) for one in _unique(made)),
             changes=_nodes(map(self._origins.get, changed)),
-            written=tuple(sorted(self._origins[one].tensor for one in changed if self._origins[one].tensor)),
+            written=_names(map(self._origins.__getitem__, changed)),
             output=sum(_size(one) for one in made),
             gradient=any(one.requires_grad for one in made),
         )
@@ -142,6 +146,10 @@ def _origins(
 
 def _nodes(origins: Iterable[_Origin | None]) -> tuple[str, ...]:
     return tuple(sorted({one.node for one in origins if one is not None and one.node}))
+
+
+def _names(origins: Iterable[_Origin]) -> tuple[str, ...]:
+    return tuple(sorted({one.tensor or one.leaf for one in origins if not one.node}))
 
 
 class _Births(TorchDispatchMode):

@@ -135,7 +135,7 @@ def _groups(observed: Observed, of: Mapping[str, int], held: Mapping[str, Held],
     for seen in observed.nodes:
         for owner in seen.changes:
             tie(of[seen.name], of[owner])
-        for name in seen.tensors:
+        for name in (*seen.tensors, *seen.leaves):
             if held[name].trained or name in written:  # anything else is copied to where it is read
                 tie(of[seen.name], home.setdefault(name, of[seen.name]))
     return [root(one) for one in range(count)]
