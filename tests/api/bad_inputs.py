@@ -314,7 +314,7 @@ _TRAIN = [
     bad(
         "train in all wrong words",
         "train:\n  model: a.py\n  data: a b:c\n  loss: CrossEntropyLoss\n  optimizer: adma\n  batch: 0\n"
-        "  epochs: many\n  lr: 1\n",
+        "  epochs: many\n  lr: 1\n  strategy: zero2 fsdp quick\n",
         ("train.model", "which function", 2),
         ("train.data", "must name a function", 3),
         ("train.loss", "did you mean cross_entropy?", 4),
@@ -322,6 +322,7 @@ _TRAIN = [
         ("train.batch", "from 1", 6),
         ("train.epochs", "from 1", 7),
         ("train.lr", "belongs to the optimizer", 8),
+        ("train.strategy", "quick is no strategy", 9),
     ),
     bad(
         "make and what it gives",

@@ -74,11 +74,18 @@ def test_the_example_trains_on_two_workers_and_survives_the_loss_of_one(tmp_path
 def test_a_make_function_says_everything_in_one(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(MAKE)
     (tmp_path / "digits.py").write_text((EXAMPLES / "digits.py").read_text())
-    done = alone(tmp_path, {"make": "train.py:make"})
+    done = alone(tmp_path, {"make": "train.py:make", "strategy": "checkpoint"})
     assert done.returncode == 0, done.stderr
     assert len(losses(done.stdout)) >= 20
     assert losses(done.stdout)[-1] < losses(done.stdout)[0] / 2
     assert "epoch 1, 1 workers" in done.stdout
+
+
+def test_a_strategy_that_cannot_be_is_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "digits.py").write_text((EXAMPLES / "digits.py").read_text())
+    done = alone(tmp_path, {**DIGITS, "strategy": "plain powersgd"})
+    assert done.returncode == 2
+    assert "do not go together" in done.stderr
 
 
 def test_all_that_cannot_be_found_is_told_at_once_and_ends_the_worker(tmp_path: Path) -> None:

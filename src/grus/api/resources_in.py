@@ -5,31 +5,15 @@ writes them, people need not.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from grus.api import fields as f
 from grus.api.rules import Broken, Place, Sound, Strict
-from grus.api.train_in import target
+from grus.api.train_in import strategy, target
 from grus.api.units import MOST_GPUS, parse_bytes, parse_gpu
-from grus.model.errors import BadInput
-from grus.model.strategies import parse
 
 MOST_WAYS = 16
 _SIZES = f.items(f.whole(1, MOST_GPUS), least=1, most=256)
-
-
-def strategy(value: Any) -> str:
-    """Words for how a training is held."""
-    text = str(f.text(200, empty=True)(value))
-    try:
-        parse(text)
-    except BadInput as error:
-        raise ValueError("; ".join(_told(one.rule, one.value) for one in error.mistakes)) from None
-    return text
-
-
-def _told(rule: str, word: str) -> str:
-    return f"{word} {rule}" if word else rule
 
 
 class WayIn(Strict):

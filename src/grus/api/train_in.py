@@ -17,6 +17,8 @@ from typing import Annotated, Any, ClassVar
 from grus.api import fields as f
 from grus.api.rules import Broken, Sound, Strict, failure, unknown
 from grus.api.train_names import FLAGS, LOSSES, OPTIMIZERS, PAIRS, loss_name
+from grus.model.errors import BadInput
+from grus.model.strategies import parse
 
 TARGET_FORMS = "write file.py:function (from the workdir) or package.module:function"
 USUAL_BATCH = 32
@@ -111,6 +113,20 @@ def _option_problem(key: str, value: Any) -> str:
     return ""
 
 
+def strategy(value: Any) -> str:
+    """Words for how a training is held."""
+    text = str(f.text(200, empty=True)(value))
+    try:
+        parse(text)
+    except BadInput as error:
+        raise ValueError("; ".join(_told(one.rule, one.value) for one in error.mistakes)) from None
+    return text
+
+
+def _told(rule: str, word: str) -> str:
+    return f"{word} {rule}" if word else rule
+
+
 _Target = Annotated[str | None, f.judged(f.optional(target))]
 
 
@@ -126,6 +142,7 @@ class TrainIn(Strict):
         **dict.fromkeys(("epoch", "num_epochs", "max_epochs"), "epochs"),
         **dict.fromkeys(("lr", "learning_rate"), "it belongs to the optimizer: {name: adam, lr: 0.001}"),
         **dict.fromkeys(("function", "entry", "fn"), "make"),
+        **dict.fromkeys(("strategies", "precision", "amp"), "strategy"),
         **dict.fromkeys(("gpu", "gpus"), "it belongs under resources, beside train"),
     }
 
@@ -144,6 +161,8 @@ class TrainIn(Strict):
     epochs: Annotated[int | None, f.judged(f.optional(f.whole(1, 1_000_000)))] = None
     seed: Annotated[int | None, f.judged(f.optional(f.whole(0, 2**63 - 1)))] = None
     """Of the weights, the order of the data and all chance."""
+    strategy: Annotated[str | None, f.judged(f.optional(strategy))] = None
+    """How it is held and computed, in words: bf16 checkpoint."""
 
     def across(self, sound: Sound) -> list[Broken]:
         if self.make is not None or not sound("make"):

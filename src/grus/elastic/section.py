@@ -8,6 +8,7 @@ checkpoints and the reports are Grus's. In a job, the trained model is left besi
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +32,8 @@ LINES = 20
 def main(words: Sequence[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     try:
-        train(training_of(section(words), Path.cwd()))
+        given = section(words)
+        train(training_of(given, Path.cwd()), os.environ.get("GRUS_STRATEGY") or given.strategy or "")
     except BadInput as error:
         for mistake in error.mistakes:
             sys.stderr.write(f"error: {mistake}\n")
@@ -50,7 +52,7 @@ def section(words: Sequence[str]) -> TrainIn:
     return read(TrainIn, said, whole="train")
 
 
-def train(training: Training) -> None:
+def train(training: Training, strategy: str) -> None:
     """To the end, or to the next pause; then this worker ends by itself."""
     if training.data is None:
         rule = "is needed to train: name it in the section, or let make give it with the key data"
@@ -65,6 +67,7 @@ def train(training: Training) -> None:
         global_batch=training.size,
         epochs=training.epochs,
         seed=training.seed,
+        strategy=strategy,
     )
     every = max(1, len(data) // training.size // LINES)
     for batch in run:
