@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from grus.api import fields as f
 from grus.api.rules import Broken, Place, Sound, Strict
-from grus.api.train_in import strategy, target
+from grus.api.train_in import strategy_words, target
 from grus.api.units import MOST_GPUS, parse_bytes, parse_gpu
 
 MOST_WAYS = 16
@@ -23,7 +23,7 @@ class WayIn(Strict):
     """One: a slice of a GPU, or all of it. Several: so many whole GPUs, with a worker on each."""
     memory: Annotated[str | None, f.judged(f.optional(f.parsed(parse_bytes)))] = None
     """What suffices on each GPU; none where nobody could tell."""
-    how: Annotated[str, f.judged(strategy)] = ""
+    how: Annotated[str, f.judged(strategy_words)] = ""
     """Strategies that its workers switch on."""
     speed: Annotated[float, f.judged(f.number(1e-6, 1e6))] = 1.0
     """Relative to the other ways; the fastest is preferred."""

@@ -113,7 +113,7 @@ def _option_problem(key: str, value: Any) -> str:
     return ""
 
 
-def strategy(value: Any) -> str:
+def strategy_words(value: Any) -> str:
     """Words for how a training is held."""
     text = str(f.text(200, empty=True)(value))
     try:
@@ -161,7 +161,7 @@ class TrainIn(Strict):
     epochs: Annotated[int | None, f.judged(f.optional(f.whole(1, 1_000_000)))] = None
     seed: Annotated[int | None, f.judged(f.optional(f.whole(0, 2**63 - 1)))] = None
     """Of the weights, the order of the data and all chance."""
-    strategy: Annotated[str | None, f.judged(f.optional(strategy))] = None
+    strategy: Annotated[str | None, f.judged(f.optional(strategy_words))] = None
     """How it is held and computed, in words: bf16 checkpoint."""
 
     def across(self, sound: Sound) -> list[Broken]:
