@@ -4,7 +4,7 @@ What is moved are blocks of operators: along the chain of events that makes the 
 goes to the device from which it waits for data, or away from the device for which it waits.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
 from grus.partition.graph import OpGraph
@@ -14,6 +14,8 @@ from grus.partition.topology import Topology
 from grus.partition.units import Units
 
 Block = tuple[int, ...]
+PENALTY = 5.0
+"""A device that needs a tenth more than it has makes a step count as half as long again."""
 
 
 def fits(plan: Plan, topology: Topology) -> bool:
@@ -42,17 +44,32 @@ def blocks(graph: OpGraph, units: Units, most: int) -> list[Block]:
     return [tuple(one) for one in found.values()]
 
 
+def overflow(plan: Plan, topology: Topology) -> float:
+    """Bytes above what devices have, as shares of what each has; 0 when the plan fits."""
+    pairs = zip(plan.peaks, topology.devices, strict=True)
+    return sum(max(0, peak - one.memory) / max(1, one.memory) for peak, one in pairs)
+
+
 class Search:
-    """A search from one placement, with a number of simulations that it may use."""
+    """A search from one placement, with a number of simulations that it may use.
+
+    On its way it may pass through placements that do not fit: overflow counts as a longer step. `best` is the
+    shortest that fits, None as long as there is none.
+    """
 
     def __init__(
         self, graph: OpGraph, topology: Topology, plan: Plan, rank: Sequence[int], budget: int
     ) -> None:
         self.graph = graph
         self.topology = topology
-        self.best = plan
         self.rank = rank
         self.budget = budget
+        self.plan = plan
+        self.cost = self._cost(plan)
+        self.best = plan if fits(plan, topology) else None
+
+    def _cost(self, plan: Plan) -> float:
+        return plan.seconds * (1 + PENALTY * overflow(plan, self.topology))
 
     def descend(self, moved: Sequence[Block]) -> None:
         """Take the first change that helps, again and again, until none does or the budget is used up."""
@@ -62,28 +79,67 @@ class Search:
 
     def _step(self, block_of: dict[int, Block]) -> bool:
         tried = set()
-        for op, device in moves(self.graph, self.topology, self.best):
+        for op, device in self._moves(block_of):
             block = block_of[op]
-            if (block, device) in tried or self.budget <= 0:
+            if (block, device) in tried or self.plan.device_of[op] == device:
                 continue
+            if self.budget <= 0:
+                break
             tried.add((block, device))
             if self._try(block, device):
                 return True
         return False
 
+    def _moves(self, block_of: dict[int, Block]) -> Iterator[tuple[int, int]]:
+        if self.best is not self.plan:
+            yield from reliefs(self.graph, self.topology, self.plan, set(block_of.values()))
+        yield from moves(self.graph, self.topology, self.plan)
+
     def _try(self, block: Block, device: int) -> bool:
-        device_of = list(self.best.device_of)
+        device_of = list(self.plan.device_of)
         for op in block:
             device_of[op] = device
         self.budget -= 1
         run = Run(self.graph, self.topology, device_of, self.rank)
-        if run.finish() >= self.best.seconds * (1 - 1e-9):
+        seconds = run.finish()
+        if seconds >= self.cost * (1 - 1e-9):
             return False
-        plan = simulate(self.graph, self.topology, device_of, self.rank, self.best.placer)
-        if not fits(plan, self.topology):
+        plan = simulate(self.graph, self.topology, device_of, self.rank, self.plan.placer)
+        cost = self._cost(plan)
+        if cost >= self.cost * (1 - 1e-9):
             return False
-        self.best = plan
+        self.plan, self.cost = plan, cost
+        if fits(plan, self.topology) and (self.best is None or plan.seconds < self.best.seconds):
+            self.best = plan
         return True
+
+
+def reliefs(
+    graph: OpGraph, topology: Topology, plan: Plan, moved: Collection[Block]
+) -> Iterator[tuple[int, int]]:
+    """(operator, device) that take memory off a device that has too little: blocks whose tensors cross a
+    border already come first, then the largest."""
+    for here, device in enumerate(topology.devices):
+        excess = plan.peaks[here] - device.memory
+        if excess <= 0:
+            continue
+        there = [block for block in moved if plan.device_of[block[0]] == here]
+        there.sort(key=lambda block: (-_border(graph, plan, block), block))
+        for block in there:
+            for target in range(len(topology.devices)):
+                if target != here:
+                    yield block[0], target
+
+
+def _border(graph: OpGraph, plan: Plan, block: Block) -> int:
+    """Bytes between a block and other devices."""
+    here = plan.device_of[block[0]]
+    total = 0
+    for op in block:
+        total += sum(graph.ops[one].output for one in graph.inputs[op] if plan.device_of[one] != here)
+        if any(plan.device_of[one] != here for one in graph.consumers[op]):
+            total += graph.ops[op].output
+    return total
 
 
 def moves(graph: OpGraph, topology: Topology, plan: Plan) -> Iterator[tuple[int, int]]:

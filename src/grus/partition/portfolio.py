@@ -5,12 +5,12 @@
 Deterministic: the same model and devices give the same answer.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from grus.partition.bounds import priorities, step_bound
 from grus.partition.graph import OpGraph
-from grus.partition.improve import Search, blocks, fits
+from grus.partition.improve import PENALTY, Search, blocks, fits, overflow
 from grus.partition.infeasible import explain, impossible
 from grus.partition.placers.contiguous import split, stretches
 from grus.partition.placers.etf import etf
@@ -24,10 +24,16 @@ from grus.partition.units import breadth_first, depth_first, units_of
 
 Placer = Callable[[OpGraph, Topology, bool], Assignment | NoRoom]
 LISTS: dict[str, Placer] = {"topo": topo, "etf": etf, "sct": sct}
-EFFORT = 60_000
-"""Operators that the local search may simulate in all: a few tenths of a second."""
+EFFORT = 200_000
+"""Operators that the local search may simulate in all: less than half a second."""
+LEAST = 20_000
+"""The same when only an answer is asked for, not a good one, and the placers have none."""
 STARTS = 3
 """So many of the placers' answers are improved."""
+SHARES = (0.5, 0.2, 0.05, 0.0)
+"""Blocks that are moved hold at most these shares of a device; at the end each unit alone."""
+MARGINS = (1.0, 0.92, 0.8)
+"""Shares of the memory that contiguous splits may use when it is known roughly only."""
 
 
 def place(graph: OpGraph, topology: Topology, effort: int = EFFORT) -> Plan | Infeasible:
@@ -40,48 +46,61 @@ def place(graph: OpGraph, topology: Topology, effort: int = EFFORT) -> Plan | In
 
 
 def search(graph: OpGraph, topology: Topology, effort: int) -> Plan | None:
-    """None when no placer's answer fits."""
-    found = sorted(answers(graph, topology).values(), key=lambda plan: plan.seconds)
-    if not found:
-        return None
-    if effort <= 0 or len(topology.devices) < 2:
+    """None when nothing that fits is found."""
+    tried = [plan for _, plan in attempts(graph, topology)]
+    found = sorted((plan for plan in tried if fits(plan, topology)), key=lambda plan: plan.seconds)
+    if found and (effort <= 0 or len(topology.devices) < 2):
         return found[0]
-    starts = found[:STARTS]
-    budget = effort // len(graph.ops) // len(starts)
+    starts = _starts(topology, tried, found)
+    budget = max(effort, LEAST) // len(graph.ops) // max(1, len(starts))
     improved = [_improved(graph, topology, plan, budget) for plan in starts]
-    return min(improved, key=lambda plan: plan.seconds)
+    return min((plan for plan in improved if plan is not None), key=lambda plan: plan.seconds, default=None)
 
 
-def _improved(graph: OpGraph, topology: Topology, plan: Plan, budget: int) -> Plan:
+def _starts(topology: Topology, tried: Sequence[Plan], found: Sequence[Plan]) -> list[Plan]:
+    """The best that fit, and the best that nearly do: with fewer bytes moved they may become better."""
+    shortest = found[0].seconds if found else float("inf")
+    over = [plan for plan in tried if not fits(plan, topology) and plan.seconds < shortest]
+    over.sort(key=lambda plan: plan.seconds * (1 + PENALTY * overflow(plan, topology)))
+    starts = [*found[:STARTS], *over[: STARTS if not found else 1]]
+    return list({plan.device_of: plan for plan in starts}.values())
+
+
+def _improved(graph: OpGraph, topology: Topology, plan: Plan, budget: int) -> Plan | None:
     units = units_of(graph)
     order = sorted(range(len(graph.ops)), key=lambda op: plan.start[op])
-    best = plan
+    best = plan if fits(plan, topology) else None
     for rank in (ranks(order), ranks(priorities(graph, topology))):
-        work = Search(graph, topology, best, rank, budget // 2)
-        for share in (0.5, 0.1, 0.0):
+        work = Search(graph, topology, best or plan, rank, budget // 2)
+        for share in SHARES:
             work.descend(blocks(graph, units, round(share * topology.largest)))
-        best = min(best, work.best, key=lambda one: one.seconds)
+        known = [one for one in (best, work.best) if one is not None]
+        best = min(known, key=lambda one: one.seconds, default=None)
     return best
 
 
 def answers(graph: OpGraph, topology: Topology) -> dict[str, Plan]:
     """The simulated answer of every placer whose answer fits, by name; the packed one only when none does."""
     found: dict[str, Plan] = {}
-    for careful in (True, False):
-        for name, assignment in _assignments(graph, topology, careful):
-            plan = _best_order(graph, topology, assignment, name)
-            known = found.get(name)
-            if fits(plan, topology) and (known is None or plan.seconds < known.seconds):
-                found[name] = plan
-        if len(found) > 1:
-            return found
-    packed = (pack(graph, topology, careful) for careful in (True, False))
-    for one in packed:
-        if not found and isinstance(one, Assignment):
-            plan = _best_order(graph, topology, one, "pack")
-            if fits(plan, topology):
-                found["pack"] = plan
+    for name, plan in attempts(graph, topology):
+        known = found.get(name)
+        if fits(plan, topology) and (known is None or plan.seconds < known.seconds):
+            found[name] = plan
     return found
+
+
+def attempts(graph: OpGraph, topology: Topology) -> list[tuple[str, Plan]]:
+    """The simulated answers of all placers, whether they fit or not."""
+    tried = [
+        (name, _best_order(graph, topology, assignment, name))
+        for careful in (True, False)
+        for name, assignment in _assignments(graph, topology, careful)
+    ]
+    if not any(fits(plan, topology) for _, plan in tried):
+        packed = (pack(graph, topology, careful) for careful in (True, False))
+        some = (one for one in packed if isinstance(one, Assignment))
+        tried += [("pack", _best_order(graph, topology, one, "pack")) for one in some]
+    return tried
 
 
 def _best_order(graph: OpGraph, topology: Topology, assignment: Assignment, name: str) -> Plan:
@@ -93,29 +112,37 @@ def _best_order(graph: OpGraph, topology: Topology, assignment: Assignment, name
 
 def _assignments(graph: OpGraph, topology: Topology, careful: bool) -> Iterator[tuple[str, Assignment]]:
     sorts = {(one.memory, one.speed): number for number, one in enumerate(topology.devices)}
-    for device in sorts.values():
+    for device in sorts.values() if careful else ():
         yield "single", Assignment((device,) * len(graph.ops), graph.topological)
     for name, placer in LISTS.items():
         placed = placer(graph, topology, careful)
         if isinstance(placed, Assignment):
             yield name, placed
-    if careful:
-        yield from (("contiguous", one) for one in contiguous(graph, topology))
+    yield from (("contiguous", one) for one in contiguous(graph, topology, careful))
 
 
-def contiguous(graph: OpGraph, topology: Topology) -> Iterator[Assignment]:
-    """Contiguous splits of two orders of the units, for both goals and two orders of the devices."""
+def contiguous(graph: OpGraph, topology: Topology, careful: bool) -> Iterator[Assignment]:
+    """Contiguous splits of two orders of the units, for both goals and two orders of the devices.
+
+    Without care for what is released, memory is known only roughly: splits take more or less of it.
+    """
     units = units_of(graph)
     listed = list(range(len(topology.devices)))
     by_memory = sorted(listed, key=lambda one: -topology.devices[one].memory)
+    margins = (1.0,) if careful else MARGINS
     seen = set()
     for order in (breadth_first(graph, units), depth_first(graph, units)):
         if tuple(order) in seen:
             continue
         seen.add(tuple(order))
         table = stretches(graph, topology, units, order)
+        table = table if careful else table.in_flight(1, 1)
         for devices in (listed, by_memory) if by_memory != listed else (listed,):
             for evenest in (False, True):
-                found = split(graph, topology, units, order, [table] * len(devices), devices, evenest)
-                if isinstance(found, Assignment):
-                    yield found
+                for margin in margins:
+                    tables = [table] * len(devices)
+                    allowed = topology.scaled(margin)
+                    found = split(graph, allowed, units, order, tables, devices, evenest)
+                    if isinstance(found, Assignment) and found.device_of not in seen:
+                        seen.add(found.device_of)
+                        yield found
