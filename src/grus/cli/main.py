@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from grus.cli import demo, forecast, jobs, learned, people, pool, serving, simulate
+from grus.cli import demo, estimating, forecast, jobs, learned, people, pool, serving, simulate
 from grus.cli.kubernetes import verbs as kubernetes
 from grus.cli.output import FORMAT, Format, hint, say, show_error
 from grus.model.errors import GrusError
@@ -95,6 +95,7 @@ jobs.add_to(app)
 learned.add_to(app)
 pool.add_to(app)
 forecast.add_to(app)
+estimating.add_to(app)
 people.add_to(app)
 kubernetes.add_to(app)
 simulate.add_to(app)

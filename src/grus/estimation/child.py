@@ -37,6 +37,8 @@ LOOK_AROUND = 1.0
 """Seconds between looks at what the child has started."""
 GRANTED = 0.75
 """Share of the memory that is free now, where no limit is given."""
+LOADING = 120.0
+"""Seconds in which the libraries must be loaded, on a busy machine."""
 LAST_LINES = 5
 NO_TORCH = "needs torch, which is not installed beside Grus: pip install 'grus[torch]'"
 _PR_SET_PDEATHSIG = 1
@@ -78,7 +80,9 @@ def run(
             process.stdin.close()
         for line in watch.lines(answers):
             heard = json.loads(line)
-            if "tell" in heard:
+            if "loaded" in heard:
+                watch.begin()
+            elif "tell" in heard:
                 watch.now_at(heard["tell"])
             elif "error" in heard:
                 raise _error(heard["error"])
@@ -97,7 +101,12 @@ class _Watch:
         self._tell = tell
         self._others: list[psutil.Process] = []
         self._looked = 0.0
+        self._end = time.monotonic() + max(LOADING, limits.seconds)
         self.at = ""
+
+    def begin(self) -> None:
+        """The libraries are there: from now on it is the user's code that takes the time."""
+        self._end = time.monotonic() + self._limits.seconds
 
     def now_at(self, words: str) -> None:
         self.at = words
@@ -105,7 +114,6 @@ class _Watch:
 
     def lines(self, answers: int) -> Iterator[bytes]:
         """What the child says, a line at a time, until it ends."""
-        end = time.monotonic() + self._limits.seconds
         heard = b""
         with selectors.DefaultSelector() as selector:
             selector.register(answers, selectors.EVENT_READ)
@@ -116,11 +124,11 @@ class _Watch:
                         return
                     *lines, heard = (heard + piece).split(b"\n")
                     yield from lines
-                self._look(end)
+                self._look()
 
-    def _look(self, end: float) -> None:
+    def _look(self) -> None:
         now = time.monotonic()
-        if now > end:
+        if now > self._end:
             span = render_seconds(self._limits.seconds)
             raise self._refused(f"did not end within {span}", "is it stuck, or does it train already?")
         if self._taken(now) > self._limits.memory:
@@ -216,7 +224,12 @@ def main() -> NoReturn:
 
     try:
         request = json.load(sys.stdin)
-        send(answer=_answer(request, lambda words: send(tell=words)))
+        send(tell="loading torch")
+        work = _work(request)
+        send(loaded=True)
+        with blamed(request["what"]):
+            answer = _plain(work(lambda words: send(tell=words), **request["arguments"]))
+        send(answer=answer)
     except GrusError as error:
         mistakes = error.mistakes if isinstance(error, BadInput) else []
         told = [dataclasses.asdict(mistake) for mistake in mistakes]
@@ -226,16 +239,15 @@ def main() -> NoReturn:
     os._exit(0)
 
 
-def _answer(request: Mapping[str, Any], tell: Tell) -> object:
+def _work(request: Mapping[str, Any]) -> Callable[..., object]:
     module, _, name = request["function"].partition(":")
     try:
-        work = getattr(importlib.import_module(module), name)
+        found: Callable[..., object] = getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         raise GrusError(f"{request['what']}: {NO_TORCH}") from None
-    with blamed(request["what"]):
-        return _plain(work(tell, **request["arguments"]))
+    return found
 
 
 def _plain(value: object) -> object:

@@ -1,0 +1,130 @@
+"""`grus estimate`: a table, JSON, and clear answers to code that cannot be estimated; no server, no GPU."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from grus.cli.main import app
+
+CODE = """\
+import os, sys, time
+import torch
+from torch import nn
+from torch.nn import functional
+
+def make():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 4096), nn.ReLU(), nn.Linear(4096, 10)).to("cuda")
+    batch = torch.randn(64, 3, 32, 32).cuda(), torch.randint(0, 10, (64,), device="cuda")
+    return model, torch.optim.Adam(model.parameters()), batch, loss
+
+def loss(model, batch):
+    with torch.autocast("cuda", torch.bfloat16):
+        return functional.cross_entropy(model(batch[0]), batch[1])
+
+def wrong_shape():
+    model, optimizer, batch, _ = make()
+    return model, optimizer, (batch[0][:, :1], batch[1]), loss
+
+def many():
+    model, optimizer, batch, _ = make()
+    return model, optimizer, batch, lambda model, batch: model(batch[0])
+
+def endless():
+    while True:
+        time.sleep(1)
+
+def huge():
+    def model():
+        with torch.device("meta"):
+            return nn.Sequential(nn.Flatten(), nn.Linear(3072, 1 << 24), nn.Linear(1 << 24, 10))
+    return model, torch.optim.SGD, lambda n: (torch.zeros(n, 3072), torch.zeros(n).long()), loss
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "train.py").write_text(CODE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GRUS_DEBUG", raising=False)
+    return tmp_path
+
+
+def run(*words: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["estimate", *words])
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.usefixtures("folder")
+def test_people_see_a_table_with_the_parts_and_the_biggest_batch() -> None:
+    code, out, err = run("train.py:make", "--gpu", "RTX3060", "--gpu", "virtual-1GB")
+    assert code == 0, err
+    assert "12.6 million parameters, batch of 64" in out
+    lines = {line.split()[0]: line.split() for line in out.splitlines() if line}
+    assert lines["RTX3060"][4] == "yes"
+    assert int(lines["RTX3060"][-1]) > int(lines["virtual-1GB"][-1]) > 64
+    assert lines["optimizer"][1].startswith("1")  # two numbers for each of the parameters
+    assert "tracing a batch of 64" in err
+
+
+@pytest.mark.usefixtures("folder")
+def test_programs_get_json_and_a_batch_that_does_not_fit_is_said() -> None:
+    code, out, err = run("train.py:make", "--gpu", "200MB", "--batch", "8", "--no-biggest", "-o", "json")
+    assert code == 0, err
+    answer = json.loads(out)
+    assert (answer["batch"], answer["parameters"]) == (8, 4096 * 3073 + 10 * 4097)
+    [one] = answer["estimates"]
+    assert (one["gpu"], one["memory"], one["fits"], one["perhaps"]) == ("200MB", 200 * 10**6, False, False)
+    assert one["estimate"] == sum(one["parts"].values()) <= one["upper"]
+    assert "biggest_batch" not in one
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["train.py:wrong_shape"], "train.py, line 13, in loss: return functional.cross_entropy("),
+        (["train.py:many"], "loss: must return one number as a tensor"),
+        (["train.py:nothing"], "has no function nothing; it has make, loss"),
+        (["train.py:endless", "--limit", "2s"], "did not end within 2s while running train.py:endless"),
+        (["train.py:make", "--batch", str(10**18)], "train.py:make"),
+    ],
+)
+def test_code_that_cannot_be_estimated_is_answered_with_the_reason(words: list[str], said: str) -> None:
+    code, out, err = run(*words)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_model_far_larger_than_this_machine_is_estimated() -> None:
+    code, out, err = run("train.py:huge", "--batch", "2", "--gpu", "H200", "--no-biggest")
+    assert code == 0, err
+    assert "51.7 billion parameters" in out
+    assert "It fits none of them" in err
+
+
+def test_every_mistake_of_the_options_is_named_at_once() -> None:
+    code, _, err = run("train.py:make", "--gpu", "RTX306", "--gpu", "24G", "--limit", "soon")
+    assert code == 2
+    assert "3 mistakes" in err
+    assert "did you mean RTX3060?" in err
+
+
+def test_the_command_itself_loads_no_torch(folder: Path) -> None:
+    program = (
+        "import sys; sys.argv = ['grus', 'estimate', 'train.py:none']\n"
+        "from grus.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=folder
+    )
+    assert done.stdout == "False\n"
+    assert "has no function none" in done.stderr
