@@ -207,3 +207,9 @@ def test_a_model_that_recomputes_its_activations_is_captured_as_if_it_did_not() 
             return result
 
     assert capture(of_rows(Again), 4, GPU).forward == capture(of_rows(Plain), 4, GPU).forward
+
+
+def test_what_lives_inside_an_operator_lives_again_in_its_backward_pass() -> None:
+    found = captured("tied")
+    (back,) = (op for op in found.graph.ops if op.name == "cross_entropy_loss.backward")
+    assert back.temporary >= 4 * 8 * 40 * 4  # the gradient of the logarithms: sentences, words, table, bytes

@@ -47,7 +47,11 @@ def forward_graph(
 
 
 def step_graph(forward: OpGraph, nodes: Nodes, observed: Observed, seconds: Mapping[str, float]) -> OpGraph:
-    """The forward graph and its backward pass, whose nodes take so many seconds."""
+    """The forward graph and its backward pass, whose nodes take so many seconds.
+
+    What lives inside an operator (the logarithms of a cross entropy) has a gradient of the same size, which
+    lives while the operator's backward pass runs.
+    """
     gradient = {seen.name for seen in observed.nodes if seen.gradient}
     reached: set[int] = set()
     for number in reversed(forward.topological):
@@ -55,7 +59,15 @@ def step_graph(forward: OpGraph, nodes: Nodes, observed: Observed, seconds: Mapp
         if flows and not gradient.isdisjoint(nodes[number]):
             reached.add(number)
     times = [sum(map(seconds.__getitem__, one)) for one in nodes]
-    return mirrored(forward, [time if number in reached else None for number, time in enumerate(times)])
+    whole = mirrored(forward, [time if number in reached else None for number, time in enumerate(times)])
+    inside = {seen.name: seen.extra + seen.temporary for seen in observed.nodes}
+    most = {f"{op.name}.backward": max(map(inside.__getitem__, nodes[n])) for n, op in enumerate(forward.ops)}
+    ops = [replace(op, temporary=most.get(op.name, 0)) if _runs_back(op) else op for op in whole.ops]
+    return OpGraph(tuple(ops), whole.edges)
+
+
+def _runs_back(op: Op) -> bool:
+    return op.backward and op.seconds > 0
 
 
 def _joined(observed: Observed) -> tuple[list[_Part], dict[str, int]]:
