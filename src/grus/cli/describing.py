@@ -69,11 +69,8 @@ def _show_job(job: "JobOut", known: "LearnedOut | None") -> None:
             ("user", job.user),
             ("command", job.run),
             ("launch", job.launch),
-            (
-                "asked for",
-                f"{job.asked or job.request} GPUs" + (f", scaled to {job.size}" if job.size else ""),
-            ),
-            ("size", _size_words(job)),
+            ("asked for", _asked_words(job)),
+            ("gets", _size_words(job)),
             ("holds", f"{number(job.gpus)} GPUs" + (f" on {', '.join(job.nodes)}" if job.nodes else "")),
             ("priority", job.priority),
             ("after", ", ".join(job.after)),

@@ -9,6 +9,7 @@ import typer
 
 from grus.cli import following, foreseen, learned
 from grus.cli.access import JobArgument, JobsArgument, complete_queue, connected, find_job
+from grus.cli.autosizing import with_ways
 from grus.cli.output import (
     Format,
     Output,
@@ -84,13 +85,21 @@ def submit(
     code: Annotated[
         bool, typer.Option("--code/--no-code", help="With --kubernetes: send the workdir; else the image's.")
     ] = True,
+    estimate: Annotated[
+        bool, typer.Option("--estimate/--no-estimate", help="Find the memory of `gpu: auto` jobs first.")
+    ] = True,
     output: Output = Format.TABLE,
 ) -> None:
-    """Hand in the jobs of a file: one document, or several stages."""
+    """Hand in the jobs of a file: one document, or several stages.
+
+    A job with `gpu: auto` is estimated first: its training is traced here, without a GPU.
+    """
     documents = _read_file(file)
     if not code:
         os.environ["GRUS_CODE"] = "image"
     with connected() as client:
+        if estimate and code:
+            documents = with_ways(client, documents)
         if plan:
             _show_plans(client, documents, output)
             return
@@ -138,7 +147,11 @@ def _show_plans(client: "Client", documents: "list[JobIn]", output: Format) -> N
 
 def run(
     command: Annotated[list[str], typer.Argument(help="The command, after --.", metavar="-- COMMAND")],
-    gpu: Annotated[str, typer.Option("--gpu", "-g", help="4 · 2..8 · 0.5 · 12GB · A100:2 · 0")] = "1",
+    gpu: Annotated[str, typer.Option("--gpu", "-g", help="4 · 2..8 · 0.5 · 12GB · A100:2 · auto · 0")] = "1",
+    estimate: Annotated[
+        str,
+        typer.Option(help="With --gpu auto: estimate by this function first.", metavar="train.py:make"),
+    ] = "",
     queue: Queue = "default",
     name: Annotated[str, typer.Option("--name", "-n", help="Name; the command's by default.")] = "",
     kind: Annotated[
@@ -175,7 +188,7 @@ def run(
     """
     from grus.api.wire import JobIn, read
 
-    resources = {"gpu": gpu, "cpu": cpu, "memory": memory}
+    resources = {"gpu": gpu, "cpu": cpu, "memory": memory, "estimate": estimate}
     wanted = {
         "type": kind,
         "name": name,
@@ -196,7 +209,8 @@ def run(
         if after:
             wanted["after"] = [find_job(client, meant).id for meant in after]
         given = {key: value for key, value in wanted.items() if value not in ("", None, {})}
-        job = client.submit(read(JobIn, given)).job
+        (sized,) = with_ways(client, [read(JobIn, given)])
+        job = client.submit(sized).job
         if detach:
             emit(job, output, lambda: say(job.id))
             return

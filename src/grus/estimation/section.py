@@ -35,7 +35,7 @@ def training_of(section: TrainIn, folder: Path) -> Training:
     else:
         training = _of_parts(section, found, data)
     if found.mistakes or training is None:
-        raise BadInput(found.mistakes)
+        raise BadInput(found.mistakes) from found.raised
     return replace(
         training,
         data=training.data if data is None else _dataset(data, section.data or ""),
@@ -51,6 +51,8 @@ class _Finding:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.mistakes: list[Mistake] = []
+        self.raised: BaseException | None = None
+        """What the user's code raised, if it did: the mistakes may not be there on another machine."""
 
     def function(self, field: str, target: str | None) -> Callable[..., Any] | None:
         if target is None:
@@ -70,6 +72,7 @@ class _Finding:
 
     def _note(self, field: str, target: str, error: BadInput) -> None:
         self.mistakes += [Mistake(f"train.{field}", _told(one, target), target) for one in error.mistakes]
+        self.raised = self.raised or error.__cause__
 
 
 def _told(mistake: Mistake, target: str) -> str:

@@ -1,0 +1,87 @@
+"""Ways to hold a training: as it is where that is enough, and lighter ones where it is not."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from grus.estimation.gpus import GpuKind, find, virtual
+from grus.partition import ways
+from grus.partition.ways import Found
+
+DEEP = """
+import torch
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))
+    def forward(self, x): return x + self.layers(x)
+
+def network(): return nn.Sequential(*(Block() for _ in range(8)), nn.Linear(64, 2))
+def pairs(): return [(torch.zeros(64), 0), (torch.ones(64), 1)]
+def make():
+    batch = (torch.zeros(4, 64), torch.zeros(4, dtype=torch.long))
+    return network, torch.optim.SGD, batch, nn.CrossEntropyLoss()
+"""
+SECTION = {
+    "model": "deep_blocks.py:network",
+    "data": "deep_blocks.py:pairs",
+    "loss": "cross_entropy",
+    "optimizer": "adam",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "deep_blocks.py").write_text(DEEP)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def found(section: dict[str, object] | None, kinds: Sequence[GpuKind], target: str = "") -> Found:
+    return ways.find(lambda _: None, section, target, [{"gpu": asdict(kind), "count": 2} for kind in kinds])
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_training_that_fits_easily_is_held_as_it_is() -> None:
+    answer = found({**SECTION, "batch": 8}, [find("RTX3060")])
+    assert [(way.gpus, way.how, way.speed) for way in answer.ways] == [(1, (), 1.0)]
+    assert answer.ways[0].memory == answer.estimates[0].upper < find("RTX3060").memory / 2
+
+
+@pytest.mark.usefixtures("folder")
+def test_one_that_takes_most_of_a_gpu_can_be_held_lighter_and_slower() -> None:
+    answer = found({**SECTION, "batch": 100_000}, [virtual(2 * 10**9)])
+    plain, lighter = answer.ways[:2]
+    assert (plain.how, lighter.how) == ((), ("checkpoint",))
+    assert lighter.memory < 0.7 * plain.memory
+    assert lighter.speed < plain.speed == 1.0
+
+
+@pytest.mark.usefixtures("folder")
+def test_strategies_that_are_asked_for_are_part_of_every_way() -> None:
+    answer = found({**SECTION, "batch": 100_000, "strategy": "bf16"}, [virtual(10**9)])
+    assert [way.how for way in answer.ways[:2]] == [("bf16",), ("bf16", "checkpoint")]
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_is_found_holds_on_every_type_of_the_pool() -> None:
+    kinds = [find("RTX3060"), find("H100")]
+    alone = [found({**SECTION, "batch": 8}, [kind]).ways[0].memory for kind in kinds]
+    assert found({**SECTION, "batch": 8}, kinds).ways[0].memory == max(alone)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_script_is_held_as_it_is_however_large() -> None:
+    answer = found(None, [virtual(3 * 10**8)], "deep_blocks.py:make")
+    assert [way.how for way in answer.ways] == [()]
+
+
+@pytest.mark.usefixtures("folder")
+def test_functions_that_are_not_there_are_mistakes_and_no_ways() -> None:
+    answer = found({**SECTION, "model": "deep_blocks.py:net"}, [find("T4")])
+    assert not answer.ways
+    assert [one.field for one in answer.mistakes] == ["train.model"]
