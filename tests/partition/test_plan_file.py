@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from grus.model.errors import BadInput
 from grus.partition.graph import OpGraph
-from grus.partition.pipeline import place_pipeline
-from grus.partition.plan import Pipeline, Plan
+from grus.partition.plan import Pipeline, Plan, Rhythm, Schedule
 from grus.partition.plan_file import Split, read, written
 from grus.partition.portfolio import place
+from grus.partition.staging import place_stages
 from grus.partition.topology import Link, Topology, alike
 from tests.partition.builders import a_chain, models, pools
 from tests.properties.profiles import profile
@@ -21,7 +21,8 @@ LARGE = alike([1000, 1000], Link(0.01))
 
 
 def a_split(graph: OpGraph, topology: Topology = LARGE, stages: bool = False) -> Split:
-    plan = place_pipeline(graph, topology) if stages else place(graph, topology, effort=100)
+    schedule = Schedule(Rhythm.ONE_F_ONE_B, 4)
+    plan = place_stages(graph, topology, schedule, 10) if stages else place(graph, topology, effort=100)
     assert isinstance(plan, Plan | Pipeline)
     places = {op.name: place for op, place in zip(graph.ops, plan.device_of, strict=True)}
     return Split(target="train.py:make", batch=64, graph=graph, topology=topology, plan=plan, places=places)
@@ -41,7 +42,7 @@ def changed(**changes: Any) -> str:
 
 
 @profile(50)
-@given(models(), pools(least=400, most=500))
+@given(models(), pools(least=2000, most=2500))
 def test_what_is_read_is_what_was_written(graph: OpGraph, topology: Topology) -> None:
     for stages in (False, True):
         split = a_split(graph, topology, stages)

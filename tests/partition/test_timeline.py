@@ -1,12 +1,14 @@
 """What is shown of a plan is what the plan says."""
 
 from hypothesis import given
+from hypothesis import strategies as st
 
 from grus.partition.graph import Op, OpGraph
-from grus.partition.plan import Plan
+from grus.partition.plan import Pipeline, Plan, Rhythm, Schedule
 from grus.partition.portfolio import place
 from grus.partition.schedule import ranks, simulate
-from grus.partition.timeline import Kind, strips
+from grus.partition.staging import place_stages
+from grus.partition.timeline import COMPUTING, Kind, strips
 from grus.partition.topology import Topology
 from tests.partition.builders import a_chain, models, pools, two
 from tests.properties.profiles import profile
@@ -24,6 +26,21 @@ def test_the_curve_of_memory_rises_to_the_peak_of_the_plan_and_never_below_zero(
     for one in shown:
         assert all(size >= 0 for _, size in one.usage)
         assert [at for at, _ in one.usage] == sorted(at for at, _ in one.usage)
+
+
+@profile(60)
+@given(models(), pools(least=2000, most=2500), st.sampled_from(list(Rhythm)), st.integers(4, 6))
+def test_the_curve_of_a_pipeline_rises_to_its_peaks(
+    graph: OpGraph, topology: Topology, rhythm: Rhythm, batches: int
+) -> None:
+    plan = place_stages(graph, topology, Schedule(rhythm, batches), budget=10)
+    assert isinstance(plan, Pipeline)
+    shown = strips(graph, topology, plan)
+    assert tuple(one.peak for one in shown) == plan.peaks
+    assert max(stretch.end for one in shown for stretch in one.stretches) == plan.seconds
+    for device, one in enumerate(shown):
+        turns = [stretch for stretch in one.stretches if stretch.kind in COMPUTING]
+        assert len(turns) == (2 * batches if device in plan.stages else 0)
 
 
 def test_every_operator_is_shown_once_where_it_runs_and_every_transfer_at_both_ends() -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from grus.cli import demo, estimating, forecast, jobs, learned, people, pool, serving, simulate
+from grus.cli import demo, estimating, forecast, jobs, learned, people, pool, serving, simulate, splitting
 from grus.cli.kubernetes import verbs as kubernetes
 from grus.cli.output import FORMAT, Format, hint, say, show_error
 from grus.model.errors import GrusError
@@ -99,6 +99,7 @@ estimating.add_to(app)
 people.add_to(app)
 kubernetes.add_to(app)
 simulate.add_to(app)
+splitting.add_to(app)
 demo.add_to(app)
 
 

@@ -1,12 +1,13 @@
 """What each device does in a step and how much memory that takes over time: a plan as it can be shown."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
 
+from grus.partition.flow import Flow, flow
 from grus.partition.graph import OpGraph
-from grus.partition.plan import Plan
+from grus.partition.plan import Pipeline, Plan
 from grus.partition.topology import Topology
 
 
@@ -27,7 +28,7 @@ class Stretch:
     begin: float
     end: float
     name: str
-    """Of the operator, or of the one whose output is sent."""
+    """Of the operator, or of the one whose output is sent; in a pipeline the number of the micro-batch."""
     size: int = 0
     """Bytes that are sent."""
     peer: str = ""
@@ -61,8 +62,10 @@ Change = tuple[float, int, int]
 time is there for that instant."""
 
 
-def strips(graph: OpGraph, topology: Topology, plan: Plan) -> tuple[Strip, ...]:
-    """The devices in their order."""
+def strips(graph: OpGraph, topology: Topology, plan: Plan | Pipeline) -> tuple[Strip, ...]:
+    """The devices in their order. A pipeline must have a schedule."""
+    if isinstance(plan, Pipeline):
+        return _of_stages(graph, topology, plan)
     return tuple(
         Strip(
             limit.name,
@@ -108,7 +111,7 @@ def _usage(graph: OpGraph, plan: Plan, device: int) -> tuple[tuple[float, int], 
             until = _read(graph, plan, one.producer, device)
             changes += _held(one.start, until, graph.ops[one.producer].output)
     changes.sort()
-    return tuple(zip((at for at, _, _ in changes), accumulate(size for *_, size in changes), strict=True))
+    return _summed(changes)
 
 
 def _read(graph: OpGraph, plan: Plan, number: int, device: int) -> float:
@@ -119,3 +122,53 @@ def _read(graph: OpGraph, plan: Plan, number: int, device: int) -> float:
 
 def _held(begin: float, end: float, size: int) -> list[Change]:
     return [(begin, 1, size), (end, 0 if end > begin else 2, -size)] if size else []
+
+
+# ------------------------------------------------------------------------------------------------- pipelines
+
+
+def _of_stages(graph: OpGraph, topology: Topology, plan: Pipeline) -> tuple[Strip, ...]:
+    number = {device: stage for stage, device in enumerate(plan.stages)}
+    data = flow(graph, [number[device] for device in plan.device_of], len(plan.stages))
+    found = []
+    for device, limit in enumerate(topology.devices):
+        stage = number.get(device)
+        if stage is None:
+            found.append(Strip(limit.name, limit.memory, (), ((0.0, 0),)))
+            continue
+        done = sorted(_turns(topology, plan, data, stage), key=_moment)
+        found.append(Strip(limit.name, limit.memory, tuple(done), _in_flight(plan, data, stage)))
+    return tuple(found)
+
+
+def _turns(topology: Topology, plan: Pipeline, data: Flow, stage: int) -> Iterator[Stretch]:
+    for turn in plan.turns:
+        if turn.stage == stage:
+            kind = Kind.BACKWARD if turn.backward else Kind.FORWARD
+            yield Stretch(kind, turn.start, turn.end, str(turn.batch + 1))
+    for one in plan.messages:
+        target = one.stage - 1 if one.backward else one.stage + 1
+        if stage in (one.stage, target):
+            kind = Kind.SENDS if stage == one.stage else Kind.RECEIVES
+            peer = plan.stages[target if stage == one.stage else one.stage]
+            size = data.back[target] if one.backward else data.onward[one.stage]
+            yield Stretch(kind, one.start, one.end, str(one.batch + 1), size, topology.devices[peer].name)
+
+
+def _in_flight(plan: Pipeline, data: Flow, stage: int) -> tuple[tuple[float, int], ...]:
+    assert plan.schedule is not None
+    held = data.stages[stage]
+    sent = {one.batch: one.end for one in plan.messages if one.stage == stage and one.backward}
+    turns = {(one.batch, one.backward): one for one in plan.turns if one.stage == stage}
+    changes: list[Change] = [(0.0, -1, held.once + plan.schedule.micro_batches * data.received(stage))]
+    for (batch, backward), turn in turns.items():
+        changes += _held(turn.start, turn.end, held.works[backward])
+        if backward:
+            changes += _held(turn.start, sent.get(batch, turn.end), held.gives)
+            changes += _held(turns[batch, False].start, turn.end, held.kept)
+    changes.sort()
+    return _summed(changes)
+
+
+def _summed(changes: Sequence[Change]) -> tuple[tuple[float, int], ...]:
+    return tuple(zip((at for at, _, _ in changes), accumulate(size for *_, size in changes), strict=True))

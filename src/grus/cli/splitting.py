@@ -1,0 +1,241 @@
+"""The verb `split`: where the operators of a training go when one GPU is too small, and what that gives.
+
+The user's code runs in a child process with limits; nothing here imports it, or torch.
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from grus.cli.output import Format, Output, emit, examples, hint, number, say, size, table
+from grus.cli.working import told
+from grus.model.errors import BadInput, DoesNotFit, Mistake
+
+if TYPE_CHECKING:
+    from grus.cli.worlds import Gathering
+    from grus.partition.plan_file import Split
+
+PANEL = "Looking ahead"
+CHILD = "grus.partition.splitting:split"
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        rich_help_panel=PANEL,
+        epilog=examples(
+            "grus split train.py:make --gpus RTX3060,RTX3060",
+            "grus split train.py:make --gpus 2xRTX3060 --batch 128 --svg plan.svg",
+            "grus split train.py:make --gpus RTX3090:10GB,RTX3060 --plan plan.json",
+            "grus split nets.gpt:make --gpus 4xRTX3090 --link 10GB -o json",
+        ),
+    )(split)
+
+
+def split(
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="A function that returns model, optimizer, batch and loss: file:function or "
+            "package.module:function.",
+            metavar="train.py:make",
+        ),
+    ],
+    gpus: Annotated[
+        str,
+        typer.Option(
+            help="What to split over: types joined by commas, with a number before (2xRTX3060) or the "
+            "memory that is free behind (RTX3060:8GB).",
+            metavar="TYPES",
+        ),
+    ],
+    batch: Annotated[
+        int | None, typer.Option(help="Samples of a step, if not the function's own.", min=1)
+    ] = None,
+    micro: Annotated[
+        int | None,
+        typer.Option(help="Micro-batches of a step; up to four a GPU that divide the batch, if none.", min=1),
+    ] = None,
+    link: Annotated[
+        str,
+        typer.Option(help="Bytes a second between the GPUs, if they are not in one node.", metavar="10GB"),
+    ] = "",
+    svg: Annotated[str, typer.Option(help="Draw the plan into this file.", metavar="FILE")] = "",
+    plan: Annotated[str, typer.Option(help="Write the plan into this file.", metavar="FILE")] = "",
+    limit: Annotated[
+        str, typer.Option(help="How long the function and the search may take.", metavar="TIME")
+    ] = "10m",
+    output: Output = Format.TABLE,
+) -> None:
+    """Split a training that is too large for one GPU over several: what goes where, and what that gives."""
+    from grus.cli.worlds import Gathering
+    from grus.estimation.child import Limits, run
+    from grus.partition import described
+    from grus.partition.plan_file import read
+
+    gathering = Gathering()
+    with gathering.part():
+        described.gpus(gpus)
+    seconds = _parsed(gathering, "limit", limit)
+    bandwidth = _parsed(gathering, "link", link) if link else 0.0
+    files = _Files.checked(gathering, svg=svg, plan=plan)
+    gathering.refuse()
+    arguments = {"target": target, "gpus": gpus, "batch": batch, "bandwidth": bandwidth, "micro": micro}
+    limits = Limits(seconds=seconds)
+    with told() as tell:
+        answer = run(CHILD, arguments, what=target, folder=Path.cwd(), limits=limits, tell=tell)
+    if answer["infeasible"] is not None:
+        raise _infeasible(answer)
+    made = read(answer["file"])
+    files.write(answer["file"], made, _title(made), sentence(answer, made))
+    emit(_shown(answer, made), output, lambda: _show(answer, made))
+
+
+def _parsed(gathering: "Gathering", option: str, text: str) -> float:
+    """Seconds of a limit, bytes a second of a link; both above 0."""
+    from grus.api.units import parse_bytes, parse_seconds
+
+    try:
+        found = float(parse_seconds(text) if option == "limit" else parse_bytes(text))
+    except ValueError as error:
+        gathering.note(option, str(error), text)
+        return 0.0
+    if found <= 0:
+        gathering.note(option, "must be above 0", text)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------- files
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """What is written; that it can be is seen to before anything runs."""
+
+    svg: Path | None
+    plan: Path | None
+
+    @classmethod
+    def checked(cls, gathering: "Gathering", **names: str) -> "_Files":
+        for option, name in names.items():
+            if name and (Path(name).is_dir() or not Path(name).absolute().parent.is_dir()):
+                gathering.note(option, "must be a file in a folder that is there", name)
+        return cls(*(Path(name) if name else None for name in names.values()))
+
+    def write(self, text: str, made: "Split", title: str, note: str) -> None:
+        from grus.partition.drawing import svg
+        from grus.partition.timeline import strips
+
+        if self.plan is not None:
+            _write("plan", self.plan, text)
+        if self.svg is not None:
+            _write("svg", self.svg, svg(strips(made.graph, made.topology, made.plan), title, note))
+
+
+def _write(what: str, path: Path, text: str) -> None:
+    """The whole file or none."""
+    fresh = path.with_name(path.name + ".new")
+    try:
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(path)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        raise BadInput([Mistake(what, f"cannot be written: {error.strerror}", str(path))]) from None
+    hint(f"{what}: {path}")
+
+
+# ------------------------------------------------------------------------------------------------- output
+
+
+def _title(made: "Split") -> str:
+    return f"{made.target}, batch {made.batch}, over {len(set(made.plan.device_of))} of {_gpus(made)}"
+
+
+def _gpus(made: "Split") -> str:
+    count = len(made.topology.devices)
+    return f"{count} GPUs" if count > 1 else "1 GPU"
+
+
+def form(made: "Split") -> str:
+    """How the split runs."""
+    from grus.partition.plan import Pipeline
+
+    if len(set(made.plan.device_of)) == 1:
+        return "all on one GPU: no split is needed"
+    if isinstance(made.plan, Pipeline) and made.plan.schedule is not None:
+        schedule = made.plan.schedule
+        return f"a pipeline of {schedule.micro_batches} micro-batches ({schedule.rhythm})"
+    return "operators where they fit, one batch at a time"
+
+
+def sentence(answer: dict[str, Any], made: "Split") -> str:
+    """What the split gives, beside one GPU."""
+    return (
+        f"A step takes {milliseconds(made.plan.seconds)}, no such split takes less than "
+        f"{milliseconds(made.plan.bound)}; the first GPU alone would take {milliseconds(answer['alone'])} "
+        f"and need {size(answer['memory'])}."
+    )
+
+
+def _infeasible(answer: dict[str, Any]) -> DoesNotFit:
+    from grus.partition.plan import Infeasible
+
+    found = Infeasible(**answer["infeasible"])
+    return DoesNotFit(
+        f"{found} On one GPU it would need {size(answer['memory'])}. What may do: more or larger GPUs in "
+        "--gpus, a smaller --batch, or less memory (`grus estimate --compare`)."
+    )
+
+
+def _show(answer: dict[str, Any], made: "Split") -> None:
+    say(f"{_title(made)}: {form(made)}\n")
+    table(("GPU", "STAGE", "OPERATORS", "MEMORY", "OF", "COMPUTES", "SENDS", "FIRST", "LAST"), _rows(made))
+    say(f"\n{sentence(answer, made)}")
+
+
+def _rows(made: "Split") -> list[tuple[object, ...]]:
+    from grus.partition.plan import Pipeline
+    from grus.partition.timeline import Kind, strips
+
+    order = made.plan.stages if isinstance(made.plan, Pipeline) else ()
+    rows: list[tuple[object, ...]] = []
+    for device, strip in enumerate(strips(made.graph, made.topology, made.plan)):
+        here = zip(made.graph.ops, made.plan.device_of, strict=True)
+        ahead = [op.name for op, place in here if place == device and not op.backward]
+        sent = sum(one.size for one in strip.stretches if one.kind is Kind.SENDS)
+        share = strip.busy / made.plan.seconds if made.plan.seconds else 0.0
+        stage = order.index(device) + 1 if device in order else ""
+        held = (size(strip.peak), size(strip.memory), f"{share:.0%}", size(sent))
+        rows.append((strip.device, stage, len(ahead), *held, *((ahead[0], ahead[-1]) if ahead else ("", ""))))
+    return rows
+
+
+def _shown(answer: dict[str, Any], made: "Split") -> dict[str, object]:
+    from grus.partition.plan import Pipeline
+
+    plan = made.plan
+    schedule = plan.schedule if isinstance(plan, Pipeline) else None
+    return {
+        "target": made.target,
+        "batch": made.batch,
+        "operators": answer["operators"],
+        "alone": {"seconds": answer["alone"], "memory": answer["memory"]},
+        "form": form(made),
+        "micro_batches": schedule.micro_batches if schedule is not None else 1,
+        "schedule": schedule.rhythm.value if schedule is not None else None,
+        "stages": list(plan.stages) if isinstance(plan, Pipeline) else None,
+        "seconds": plan.seconds,
+        "bound": plan.bound,
+        "devices": [
+            {**asdict(device), "peak": peak}
+            for device, peak in zip(made.topology.devices, plan.peaks, strict=True)
+        ],
+        "places": dict(made.places),
+        "sentence": sentence(answer, made),
+    }
+
+
+def milliseconds(seconds: float) -> str:
+    """A short time as people write it: 0.8 ms, 412 ms, 3.2 s."""
+    return f"{number(round(seconds, 2))} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"

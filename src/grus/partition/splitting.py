@@ -1,0 +1,145 @@
+"""From a user's function to a split: what `grus split` lets a child do. Needs torch.
+
+A pipeline comes first: micro-batches keep all devices busy, and each stage can run in a process of its own.
+Where that leaves one stage only (weights that are tied at both ends do), any operator may go anywhere and the
+batch goes through whole, if that is faster than micro-batches on one device.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from grus.estimation.entry import load
+from grus.estimation.training import Training
+from grus.model.errors import BadInput, Mistake
+from grus.partition import described
+from grus.partition.capture import Captured, capture
+from grus.partition.described import Gpu
+from grus.partition.graph import OpGraph
+from grus.partition.plan import Infeasible, Pipeline, Plan, Rhythm, Schedule
+from grus.partition.plan_file import Split, written
+from grus.partition.portfolio import place
+from grus.partition.scaling import between
+from grus.partition.schedule import ranks, simulate
+from grus.partition.staging import place_stages
+from grus.partition.topology import Topology
+
+Tell = Callable[[str], None]
+PER_DEVICE = 4
+"""Micro-batches for each device: with more, hardly anybody waits any less (GPipe, arXiv 1811.06965)."""
+
+CLEARLY = 1.02
+"""A step that is shorter by this is worth more memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a child says."""
+
+    batch: int
+    operators: int
+    """Of the forward pass."""
+    alone: float
+    """Seconds of a step on the first GPU alone, if it had the memory."""
+    memory: int
+    """Bytes that it would need for that, the context included."""
+    file: str = ""
+    """The plan as it is written to a file; empty if there is none."""
+    infeasible: Infeasible | None = None
+
+
+def split(
+    tell: Tell,
+    target: str,
+    gpus: str,
+    batch: int | None = None,
+    bandwidth: float = 0.0,
+    micro: int | None = None,
+) -> Answer:
+    """Raises BadInput: about the devices, the user's function, or a model that cannot be taken apart."""
+    used = described.gpus(gpus)
+    topology = described.topology(used, bandwidth)
+    tell(f"reading {target}")
+    training = load(target, Path.cwd(), batch)
+    tell(f"taking {target} apart")
+    whole = capture(training, training.size, used[0].kind)
+    seconds, memory = alone(whole.graph, used[0])
+    answer = Answer(training.size, len(whole.forward.ops), seconds, memory)
+    tell(f"placing {len(whole.forward.ops)} operators on {len(used)} GPUs")
+    graph, found, nodes = placed(training, whole, used, topology, micro)
+    if isinstance(found, Infeasible):
+        return replace(answer, infeasible=found)
+    made = Split(target=target, batch=training.size, graph=graph, topology=topology, plan=found, places=nodes)
+    return replace(answer, file=written(made))
+
+
+Placed = tuple[OpGraph, Plan | Pipeline | Infeasible, dict[str, int]]
+"""What was placed (a micro-batch or the whole batch), how, and where each node of the program is."""
+
+
+def placed(
+    training: Training, whole: Captured, used: Sequence[Gpu], topology: Topology, micro: int | None
+) -> Placed:
+    part = _part(training, whole, used, topology, micro)
+    pipeline = best_pipeline(part.graph, topology, training.size // part.size)
+    if isinstance(pipeline, Pipeline) and len(pipeline.stages) > 1:
+        return part.graph, pipeline, part.devices_of_nodes(pipeline.device_of)
+    found = place(whole.graph, topology)
+    if isinstance(found, Plan) and (isinstance(pipeline, Infeasible) or found.seconds <= pipeline.seconds):
+        return whole.graph, found, whole.devices_of_nodes(found.device_of)
+    if isinstance(pipeline, Pipeline):
+        return part.graph, pipeline, part.devices_of_nodes(pipeline.device_of)
+    assert isinstance(found, Infeasible)
+    return whole.graph, min(found, pipeline, key=lambda one: one.least), {}
+
+
+def _part(
+    training: Training, whole: Captured, used: Sequence[Gpu], topology: Topology, micro: int | None
+) -> Captured:
+    """One micro-batch. How many there are is chosen by graphs between the largest and the smallest."""
+    size, gpu = training.size, used[0].kind
+    if micro is not None:
+        if size % micro:
+            raise BadInput([Mistake("micro", f"must divide the batch of {size} evenly", str(micro))])
+        return whole if micro == 1 else capture(training, size // micro, gpu)
+    counts = divisors(size, PER_DEVICE * len(used))
+    if len(counts) == 1 or len(used) == 1:
+        return whole
+    small = capture(training, size // counts[-1], gpu)
+    times = {counts[0]: _step(whole.graph, topology, counts[0])}
+    for count in counts[1:]:
+        share = (size // count - small.size) / (size - small.size)
+        graph = between(small.graph, whole.graph, share)
+        times[count] = _step(graph, topology, count) if graph is not None else float("inf")
+    best = min(times, key=lambda count: (times[count], -count))
+    if times[best] == float("inf") or best == counts[-1]:
+        return small
+    return whole if best == 1 else capture(training, size // best, gpu)
+
+
+def _step(graph: OpGraph, topology: Topology, count: int) -> float:
+    """Seconds of a step, roughly; infinite if no pipeline fits."""
+    found = place_stages(graph, topology, Schedule(Rhythm.ONE_F_ONE_B, count), budget=0)
+    return found.seconds if isinstance(found, Pipeline) else float("inf")
+
+
+def divisors(size: int, most: int) -> list[int]:
+    """Numbers of micro-batches that divide a batch evenly, ascending."""
+    return [count for count in range(1, most + 1) if size % count == 0]
+
+
+def best_pipeline(graph: OpGraph, topology: Topology, count: int) -> Pipeline | Infeasible:
+    """By 1F1B, which keeps less in flight; by GPipe where that is clearly faster."""
+    first, other = (
+        place_stages(graph, topology, Schedule(one, count)) for one in (Rhythm.ONE_F_ONE_B, Rhythm.GPIPE)
+    )
+    if isinstance(first, Pipeline) and isinstance(other, Pipeline):
+        return other if other.seconds * CLEARLY < first.seconds else first
+    return other if isinstance(other, Pipeline) else first
+
+
+def alone(graph: OpGraph, gpu: Gpu) -> tuple[float, int]:
+    """Seconds and bytes of a step on one such GPU with all the memory that it needs."""
+    topology = described.topology([gpu])
+    one = simulate(graph, topology, [0] * len(graph.ops), ranks(graph.topological))
+    return one.seconds, one.peaks[0] + gpu.kind.context

@@ -1,0 +1,176 @@
+"""`grus split`: a table, JSON, files that hold, and mistakes told before anything runs."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from grus.cli.main import app
+from grus.estimation import child
+from grus.estimation.gpus import VIRTUAL_CONTEXT
+from grus.partition import described
+from grus.partition.graph import Op, OpGraph
+from grus.partition.plan import Infeasible, Pipeline, Plan, Rhythm, Schedule
+from grus.partition.plan_file import Split, read, written
+from grus.partition.portfolio import place
+from grus.partition.splitting import Answer
+from grus.partition.staging import place_stages
+
+TWO = f"2xvirtual-{VIRTUAL_CONTEXT // 10**6 + 80}MB"
+
+
+def a_graph() -> OpGraph:
+    ahead = [Op(f"layer-{n}", 0.01, permanent=30_000_000, output=100_000, group=f"g{n}") for n in range(4)]
+    back = [Op(f"layer-{n}.back", 0.02, output=100_000, group=f"g{n}", backward=True) for n in (3, 2, 1, 0)]
+    return OpGraph((*ahead, *back), tuple((n, n + 1) for n in range(7)))
+
+
+def an_answer(stages: bool = True, gpus: str = TWO) -> Answer:
+    graph, topology = a_graph(), described.topology(described.gpus(gpus))
+    schedule = Schedule(Rhythm.ONE_F_ONE_B, 4)
+    plan = place_stages(graph, topology, schedule) if stages else place(graph, topology)
+    assert isinstance(plan, Plan | Pipeline)
+    places = {op.name: place for op, place in zip(graph.ops, plan.device_of, strict=True) if not op.backward}
+    made = Split(target="train.py:make", batch=8, graph=graph, topology=topology, plan=plan, places=places)
+    return Answer(8, 4, 0.48, 440_000_000, written(made))
+
+
+class Asked:
+    """Stands for the child: remembers what it was asked, and answers."""
+
+    def __init__(self) -> None:
+        self.answer = an_answer()
+        self.arguments: dict[str, Any] = {}
+
+    def run(self, function: str, arguments: dict[str, Any], **more: Any) -> Any:
+        assert function == "grus.partition.splitting:split"
+        self.arguments = arguments
+        more["tell"]("placing 8 operators")
+        return asdict(self.answer)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Asked:
+    made = Asked()
+    monkeypatch.setattr(child, "run", made.run)
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+def grus(*words: str) -> Result:
+    return CliRunner().invoke(app, ["split", *words], prog_name="grus")
+
+
+def test_the_plan_is_a_table_with_a_sentence(asked: Asked) -> None:
+    found = grus("train.py:make", "--gpus", TWO)
+    assert found.exit_code == 0, found.stderr
+    heading, *rows = found.stdout.split("\n\n")[1].splitlines()
+    assert heading.split()[:4] == ["GPU", "STAGE", "OPERATORS", "MEMORY"]
+    assert [row.split()[2:4] for row in rows] == [["1", "2"], ["2", "2"]]
+    assert "a pipeline of 4 micro-batches (1f1b)" in found.stdout
+    assert "the first GPU alone would take 480 ms and need 440MB" in found.stdout
+    assert "placing 8 operators" in found.stderr
+
+
+def test_json_has_the_whole_plan(asked: Asked) -> None:
+    found = json.loads(grus("train.py:make", "--gpus", TWO, "-o", "json").stdout)
+    assert found["stages"] == [0, 1]
+    assert found["places"] == {"layer-0": 0, "layer-1": 0, "layer-2": 1, "layer-3": 1}
+    assert (found["schedule"], found["micro_batches"]) == ("1f1b", 4)
+    assert found["bound"] <= found["seconds"]
+    assert all(one["peak"] <= one["memory"] for one in found["devices"])
+
+
+def test_what_was_asked_reaches_the_child(asked: Asked) -> None:
+    grus("train.py:make", "--gpus", TWO, "--batch", "16", "--micro", "2", "--link", "1GB")
+    assert asked.arguments == {
+        "target": "train.py:make",
+        "gpus": TWO,
+        "batch": 16,
+        "micro": 2,
+        "bandwidth": 1e9,
+    }
+
+
+def test_files_are_written_and_hold(asked: Asked, tmp_path: Path) -> None:
+    found = grus("train.py:make", "--gpus", TWO, "--svg", "plan.svg", "--plan", "plan.json")
+    assert found.exit_code == 0, found.stderr
+    assert read((tmp_path / "plan.json").read_text()).target == "train.py:make"
+    assert ElementTree.parse(tmp_path / "plan.svg").getroot().tag.endswith("svg")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["plan.json", "plan.svg"]
+
+
+def test_a_plan_without_stages_is_shown_too(asked: Asked) -> None:
+    asked.answer = an_answer(stages=False)
+    found = grus("train.py:make", "--gpus", TWO)
+    assert "operators where they fit, one batch at a time" in found.stdout
+
+
+def test_it_says_when_one_gpu_is_enough(asked: Asked) -> None:
+    asked.answer = an_answer(stages=False, gpus="virtual-900MB")
+    assert "all on one GPU: no split is needed" in grus("train.py:make", "--gpus", "virtual-900MB").stdout
+
+
+def test_what_fits_nowhere_ends_with_what_would_do(asked: Asked) -> None:
+    asked.answer = Answer(8, 4, 0.48, 10**9, infeasible=Infeasible("layer-2", 250_000_000, True))
+    found = grus("train.py:make", "--gpus", TWO, "--svg", "plan.svg")
+    assert found.exit_code == 3
+    assert "No split fits: there is no room for operator layer-2" in found.stderr
+    assert "at least 0.25 GB" in found.stderr
+    assert "smaller --batch" in found.stderr
+    assert not Path("plan.svg").exists()
+
+
+def test_every_mistake_is_told_before_anything_runs(asked: Asked) -> None:
+    words = ("--gpus", "RTX3061", "--link", "fast", "--limit", "soon", "--svg", "nowhere/plan.svg")
+    found = grus("train.py:make", *words)
+    assert found.exit_code == 2
+    assert "4 mistakes" in found.stderr
+    assert "did you mean RTX3060?" in found.stderr
+    assert asked.arguments == {}
+
+
+def test_a_users_function_is_split_in_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(
+        "import torch\n"
+        "def make():\n"
+        "    model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(8)))\n"
+        "    loss = lambda model, batch: model(batch).square().mean()\n"
+        "    return model, torch.optim.Adam(model.parameters()), torch.zeros(64, 512), loss\n"
+    )
+    found = grus(
+        "train.py:make",
+        "--gpus",
+        f"2xvirtual-{VIRTUAL_CONTEXT // 10**6 + 25}MB",
+        "--micro",
+        "4",
+        "-o",
+        "json",
+    )
+    assert found.exit_code == 0, found.stderr
+    assert set(json.loads(found.stdout)["places"].values()) == {0, 1}
+
+
+def test_a_model_whose_path_depends_on_its_data_is_refused_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(
+        "import torch\n"
+        "class Moody(torch.nn.Linear):\n"
+        "    def forward(self, x):\n"
+        "        return super().forward(x) if x.sum() > 0 else x\n"
+        "def make():\n"
+        "    model = Moody(8, 8)\n"
+        "    loss = lambda model, batch: model(batch).square().mean()\n"
+        "    return model, torch.optim.Adam(model.parameters()), torch.zeros(4, 8), loss\n"
+    )
+    found = grus("train.py:make", "--gpus", "2xRTX3060")
+    assert found.exit_code == 2
+    assert "train.py" in found.stderr
+    assert "its path depends on numbers that are known only" in found.stderr
