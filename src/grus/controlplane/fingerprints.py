@@ -41,11 +41,11 @@ LENGTH = 16
 def program(spec: Spec, user: UserName) -> str:
     """The same for jobs that do the same for the same user, whatever their code, size and name."""
     roles = [(role.name, role.run, role.image) for role in spec.request.roles]
-    return _short((user, spec.image, spec.run, spec.setup, roles))
+    return short_digest((user, spec.image, spec.run, spec.setup, roles))
 
 
 def fingerprint(program: str, code: str) -> str:
-    return _short((program, code))
+    return short_digest((program, code))
 
 
 def command_words(spec: Spec) -> str:
@@ -62,7 +62,7 @@ def code_digest(spec: Spec, *, containers: bool, contents: bool = True) -> str:
     `contents` files count by name, size and time.
     """
     if containers or is_bundle(spec.workdir):
-        return _short(spec.workdir)
+        return short_digest(spec.workdir)
     root = Path(spec.workdir)
     names = sorted({*_sources(root), *_named(spec)})
     digest = hashlib.sha256()
@@ -81,10 +81,13 @@ def data_digest(data: Iterable[str], *, containers: bool) -> str:
     given = sorted(set(data))
     if not given:
         return ""
-    return _short([(name, () if containers or not is_path(name) else _outside(Path(name))) for name in given])
+    return short_digest(
+        [(name, () if containers or not is_path(name) else _outside(Path(name))) for name in given]
+    )
 
 
-def _short(told: object) -> str:
+def short_digest(told: object) -> str:
+    """Of plain values, by how they are written."""
     return hashlib.sha256(repr(told).encode(errors="surrogatepass")).hexdigest()[:LENGTH]
 
 

@@ -8,11 +8,14 @@ lines of this and the next one goes on from the record.
 Nothing here may free a seat whose worker has not ended, or look at a worker of another attempt.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from grus.controlplane import ends, teams
 from grus.controlplane.ends import Statuses, sentence
 from grus.controlplane.launching import LAUNCHER, Member, members, setup_id
+from grus.controlplane.sizes import Answer, with_size
+from grus.controlplane.sizing import Impossible, Sized
 from grus.model.identifiers import JobId
 from grus.model.jobs import (
     FIRST_BACK_OFF,
@@ -29,6 +32,9 @@ from grus.model.ports import Event, WorkerState, WorkerStatus
 from grus.model.resources import GPU
 
 LONGEST_BACK_OFF = 300.0
+
+Larger = Callable[[Job, Statuses], Answer | None]
+"""What to try after an attempt that ended for want of GPU memory; None where nothing can be concluded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +72,21 @@ def ending(job: Job) -> bool:
     return job.phase is Phase.PAUSING or job.desired is Desired.STOP or job.exit is not None
 
 
-def advance(job: Job, statuses: Statuses, now: float, limits: Limits) -> Change | None:
+def advance(
+    job: Job, statuses: Statuses, now: float, limits: Limits, larger: Larger = lambda *_: None
+) -> Change | None:
     """The next change that the workers' states ask for; None if the record says it all already."""
     if job.phase not in HOLDING:
         return None
     own = {worker: status for worker, status in statuses.items() if status.attempt == job.attempt}
     if ending(job):
         if not _alive(own):
-            return conclude(job, own, now)
+            return conclude(job, own, now, larger)
         return _of_team(job, teams.bereave(job, own, now), now) if job.exit is None else None
     seats = members(job)
     firm = _firm(job, seats)
     if (exit_ := _end_of_attempt(job, firm, own, now, limits)) is not None:
-        return _end(job, exit_, own, now)
+        return _end(job, exit_, own, now, larger)
     return (
         _of_team(job, teams.advance(job, own, now, limits.start_timeout, limits.words_late), now)
         or _released(job, seats, own, now)
@@ -118,9 +126,9 @@ def _end_of_attempt(
     )
 
 
-def _end(job: Job, exit_: Exit, own: Statuses, now: float) -> Change:
+def _end(job: Job, exit_: Exit, own: Statuses, now: float, larger: Larger) -> Change:
     if not _alive(own):
-        return conclude(replace(job, exit=exit_), own, now)
+        return conclude(replace(job, exit=exit_), own, now, larger)
     leaving = tuple(replace(seat, leaving=True) for seat in job.seats)
     ended = replace(job, exit=exit_, seats=leaving)
     return change(ended, "ending", now, f"{sentence(exit_)}; its other workers are being stopped")
@@ -219,7 +227,7 @@ def _running(job: Job, staying: list[Member], own: Statuses, now: float) -> Chan
 # ------------------------------------------------------------------------------------- after the end
 
 
-def conclude(job: Job, own: Statuses, now: float) -> Change:
+def conclude(job: Job, own: Statuses, now: float, larger: Larger = lambda *_: None) -> Change:
     """What becomes of a job whose workers are all proven dead. Only here does an attempt lose its seats."""
     free = replace(job, seats=(), backfill_until=None, not_before=0.0)
     exit_ = job.exit
@@ -233,6 +241,10 @@ def conclude(job: Job, own: Statuses, now: float) -> Change:
         return _over(free, Phase.FAILED, exit_, now, sentence(exit_))
     if exit_ is None:
         return _paused(replace(free, exit=Exit(ExitCause.PREEMPTED)), now, "")
+    if exit_.cause is ExitCause.GPU_MEMORY and not crowded(job, exit_):
+        answer = larger(job, own)
+        if answer is not None:
+            return _answered(free, exit_, answer, now)
     return _again(free, exit_, now, charged=exit_.cause not in NEVER_CHARGED and not crowded(job, exit_))
 
 
@@ -240,6 +252,21 @@ def crowded(job: Job, exit_: Exit | None) -> bool:
     """Whether it ran out of memory beside another job on a GPU that it had asked for alone."""
     causes = (ExitCause.MEMORY, ExitCause.GPU_MEMORY)
     return exit_ is not None and exit_.cause in causes and job.spec.request.shares and 0 < job.held < GPU
+
+
+def _answered(job: Job, exit_: Exit, answer: Answer, now: float) -> Change:
+    """Another attempt with more memory, or held another way; the end if nothing here would do.
+
+    Nobody is charged for it: whoever guessed too little cannot fail in the same way again.
+    """
+    if isinstance(answer.found, Impossible):
+        kept = with_size(job, Sized(job.spec, answer.found.why), answer.short)
+        failed = replace(kept, failures=job.failures + 1)
+        return _over(failed, Phase.FAILED, exit_, now, f"{sentence(exit_)}; {answer.found.why}")
+    larger = with_size(job, answer.found, answer.short)
+    waits = replace(larger, exit=exit_, not_before=now + FIRST_BACK_OFF)
+    text = f"{sentence(exit_)}; it starts again with {answer.found.why}; that is not charged"
+    return _waits(waits, "enlarged", now, text)
 
 
 def _again(job: Job, exit_: Exit, now: float, *, charged: bool) -> Change:

@@ -32,7 +32,7 @@ from grus.model.jobs import HOLDING, TERMINAL, Job, Phase
 from grus.model.ports import Engine, Store, WorkerState, WorkerStatus
 from grus.model.tags import Tag
 from grus.scheduling import cycle
-from grus.scheduling.decisions import Decision, Decisions, Resize
+from grus.scheduling.decisions import Decision, Decisions, Resize, Start
 from grus.scheduling.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -318,7 +318,7 @@ class ControlLoop:
                 self._read_words(id_)
             if any(status.state is WorkerState.ENDED for status in statuses.values()):
                 job = self._with_report(job, now)  # its last words, before it is forgotten
-            found = lifecycle.advance(job, statuses, now, picture.limits(job))
+            found = lifecycle.advance(job, statuses, now, picture.limits(job), picture.sizes.after_end)
             if found is not None:
                 changes.append(found)
             else:
@@ -382,6 +382,9 @@ class ControlLoop:
         job = self._picture.snapshot.job(decision.job)
         if job is None:
             return None
+        if isinstance(decision, Start) and (larger := self._picture.sizes.before_start(job)) is not None:
+            assert larger.sizing is not None
+            return lifecycle.change(larger, "sized", now, f"takes {larger.sizing.why}")
         if isinstance(decision, Resize) and len(decision.seats) > len(job.seats):
             # A job of which a worker has finished is about to end: a new one would begin from nothing.
             statuses = self._picture.statuses(job.id)

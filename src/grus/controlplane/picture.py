@@ -18,6 +18,7 @@ from grus.controlplane.lifecycle import Limits, crowded, ending
 from grus.controlplane.pairing import Pairing, sentence
 from grus.controlplane.profiles import Profiles
 from grus.controlplane.settings import Settings
+from grus.controlplane.sizes import Sizes
 from grus.controlplane.timers import Timers
 from grus.model.cluster import Node
 from grus.model.identifiers import DeviceId, JobId, QueueName, UserName, WorkerId
@@ -26,6 +27,7 @@ from grus.model.ports import Store, User, WorkerState, WorkerStatus
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
 from grus.model.tags import Tag
+from grus.scheduling.fitting import never_fits
 from grus.scheduling.rhythm import LASTING, is_news
 from grus.scheduling.snapshot import Snapshot
 
@@ -70,6 +72,9 @@ class Picture:
         known = profiles or Profiles()
         self._learning = Learning(known)
         self._pairing = Pairing(known)
+        self.sizes = Sizes(known, lambda: self.nodes, lambda spec: never_fits(self.snapshot, spec))
+        """For the loop's thread, since it asks the snapshot."""
+        self.profiles = known
         self._sharers: dict[JobId, None] = {}
         """Jobs that may share a GPU, in the order in which they came."""
         self.verdicts: dict[JobId, str] = {}
@@ -282,6 +287,7 @@ def _matters(before: Job, after: Job) -> bool:
         _places(before) != _places(after)
         or before.desired is not after.desired
         or before.size != after.size
+        or before.spec.request != after.spec.request
         or before.saved_at != after.saved_at
         or not (before.phase is after.phase or {before.phase, after.phase} == {Phase.STARTING, Phase.RUNNING})
     )

@@ -18,7 +18,18 @@ from grus.model.errors import GrusError
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job
 from grus.model.ports import MOST_PROFILES, Store
-from grus.model.profiles import MOST_DATA, MOST_PAIRS, MOST_RUNS, MOST_SPEEDS, JobProfile, Pair, Run, Speed
+from grus.model.profiles import (
+    MOST_DATA,
+    MOST_PAIRS,
+    MOST_RUNS,
+    MOST_SHORT,
+    MOST_SPEEDS,
+    JobProfile,
+    Pair,
+    Run,
+    Speed,
+)
+from grus.model.ways import Shortage, merged
 
 log = logging.getLogger(__name__)
 
@@ -137,6 +148,13 @@ class Profiles:
         for mine, its in ((one, other), (other, one)):
             pair = Pair(other=self.fingerprint(its), gain=gain, at=now)
             self._change(mine, now, partial(with_pair, pair=pair))
+
+    def fell_short(self, job: Job, short: Iterable[Shortage], now: float) -> None:
+        """Keep what did not suffice it."""
+        given = tuple(short)
+        self._change(
+            job, now, lambda profile: replace(profile, short=merged([*profile.short, *given])[:MOST_SHORT])
+        )
 
     def _change(self, job: Job, now: float, change: Callable[[JobProfile], JobProfile]) -> None:
         mine = self._settled_or_not(job)

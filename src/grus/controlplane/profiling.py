@@ -17,12 +17,14 @@ from grus.controlplane.code_reading import Digests
 from grus.controlplane.profiles import Profiles
 from grus.controlplane.run_figures import RunFigures
 from grus.controlplane.running import Running
+from grus.controlplane.sizes import given_to
 from grus.controlplane.watching import Recognised, Watching, facts
 from grus.model.errors import NotFound
 from grus.model.identifiers import DeviceId, JobId
 from grus.model.jobs import HOLDING, Job, Phase
 from grus.model.ports import Event, Store
 from grus.model.profiles import Run
+from grus.model.ways import Shortage
 from grus.telemetry.profiler import Known
 from grus.telemetry.samples import Sample, Subject
 
@@ -128,7 +130,7 @@ class Profiling:
         self._note([job for job, event in written if event is not None])
 
     def _note(self, jobs: Sequence[Job]) -> None:
-        worth = [job for job in jobs if job.phase in HOLDING or job.terminal]
+        worth = [job for job in jobs if job.phase in HOLDING or job.terminal or _short(job)]
         if worth:
             with self._hearing:
                 self._heard.update((job.id, job) for job in worth)
@@ -179,6 +181,8 @@ class Profiling:
                 self._end(job, now)
             else:
                 self._begin(job, now)
+            if short := _short(job):
+                self.profiles.fell_short(job, short, now)
         if everything or now - self._written >= WRITE:
             self._written = now
             self._keep_all(now)
@@ -190,16 +194,21 @@ class Profiling:
             if job.id in self._figures:
                 return
         settled = self.profiles.settled(job.id)
-        if settled is None:
+        before = None if settled is None else self._run_of(job.id, settled.fingerprint)
+        if settled is None or before is None:  # what was read at submit may have changed
             settled = self.profiles.settle(job, *self._read(job, now))
-        profile = self.profiles.known(settled.fingerprint)
-        before = None if profile is None else profile.run(job.id)
+            before = self._run_of(job.id, settled.fingerprint)
         new = self.profiles.new_data(job)
-        run = before or Run(job=job.id, at=job.started_at or 0.0, data=settled.data, new_data=new)
+        begun = job.started_at or 0.0
+        run = before or Run(job=job.id, at=begun, data=settled.data, new_data=new, given=given_to(job))
         with self._lock:
             self._figures[job.id] = RunFigures(run)
         if before is None:
             self.profiles.ran(job, run)
+
+    def _run_of(self, job: JobId, fingerprint: str) -> Run | None:
+        profile = self.profiles.known(fingerprint)
+        return None if profile is None else profile.run(job)
 
     def _read(self, job: Job, now: float) -> Digests:
         """Of its code and its data; of a burst of jobs the first one's."""
@@ -229,6 +238,11 @@ class Profiling:
                 run = None if figures is None else figures.so_far(job, seconds, now)
             if run is not None:
                 self.profiles.ran(job, run)
+
+
+def _short(job: Job) -> tuple[Shortage, ...]:
+    """What did not suffice in its attempts so far."""
+    return () if job.sizing is None else job.sizing.short
 
 
 def _open(run: Run) -> bool:

@@ -79,7 +79,7 @@ class RunFigures:
     def __init__(self, run: Run) -> None:
         """The run as it is on record; an empty one for a job that begins."""
         self._run = run
-        self._uses = {(use.type, use.gpus): use for use in run.uses}
+        self._uses = {(use.type, use.gpus, use.how): use for use in run.uses}
         self._newest: dict[Subject, Sample] = {}
         self._cores = (run.cpu or 0.0) * run.seconds
         self._watched = run.seconds if run.cpu is not None else 0.0
@@ -135,7 +135,7 @@ class RunFigures:
         if not measured:
             whole = (one for one in gpus if holding.part(one.sample) >= 1)
             measured = [one for one in whole if one.value(Measure.UTILISATION) is not None]
-        key = (holding.type, job.held)
+        key = (holding.type, job.held, job.spec.request.how)
         levels = [0.0] * BINS
         busy = 0.0
         for one in measured:
@@ -146,6 +146,7 @@ class RunFigures:
         seen = Use(
             type=key[0],
             gpus=key[1],
+            how=key[2],
             seconds=holding.watched(measured or own or gpus),
             busy=busy,
             levels=tuple(levels) if any(levels) else (),

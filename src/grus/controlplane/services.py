@@ -127,24 +127,32 @@ class Services:
         id_ = job_id(self._entropy())
         if complete.snapshot:
             return self._copiers.submit(self._copy_and_create, user, complete, key, id_)
-        return self._create(user, complete, key, id_)
+        job = new_job(id_, user, complete, self._clock())
+        if self._submission.reads_code(job):
+            return self._copiers.submit(lambda: self._create(job, key).result())
+        return self._store_new(job, key)
 
     def _copy_and_create(self, user: User, spec: Spec, key: str | None, id_: JobId) -> Job:
-        return self._create(user, self._submission.with_code(user, spec, key, id_), key, id_).result()
+        copied = self._submission.with_code(user, spec, key, id_)
+        return self._create(new_job(id_, user, copied, self._clock()), key).result()
 
-    def _create(self, user: User, spec: Spec, key: str | None, id_: JobId) -> "Future[Job]":
-        job = new_job(id_, user, spec, self._clock())
-        text = f"{user.name} submitted {spec.name} to queue {spec.queue}"
-        return self._store.create(job, Event(at=job.submitted_at, kind="submitted", text=text, job=id_), key)
+    def _create(self, job: Job, key: str | None) -> "Future[Job]":
+        return self._store_new(self._submission.sized(job), key)
+
+    def _store_new(self, job: Job, key: str | None) -> "Future[Job]":
+        why = "" if job.sizing is None else f"; it takes {job.sizing.why}"
+        text = f"{job.user} submitted {job.spec.name} to queue {job.spec.queue}{why}"
+        event = Event(at=job.submitted_at, kind="submitted", text=text, job=job.id)
+        return self._store.create(job, event, key)
 
     def plan(self, user: User, spec: Spec, launch_given: bool = True) -> Plan:
         """What would become of it, without storing anything. Raises NotAllowed and BadInput."""
         try:
+            now = self._clock()
             complete = self._submission.complete(user, spec, launch_given=launch_given)
+            job = self._submission.planned(new_job(JobId("plan"), user, complete, now))
         except DoesNotFit as error:
             return Plan(fits=False, starts=NEVER, sentence=str(error))
-        now = self._clock()
-        job = new_job(JobId("plan"), user, complete, now)
         missing = [other for other in spec.after if self._store.job(other).phase is not Phase.SUCCEEDED]
         blocked = f"waits for {', '.join(missing)} to succeed" if missing else ""
         made = plan(self._loop, job, blocked, now)

@@ -11,9 +11,11 @@ from pathlib import Path
 
 from grus.api.job_spec import is_path
 from grus.api.wire import is_bundle, with_launch
-from grus.controlplane import access, code_snapshot
+from grus.controlplane import access, code_reading, code_snapshot
 from grus.controlplane.picture import Picture
 from grus.controlplane.settings import Settings
+from grus.controlplane.sizes import Sizes, with_size
+from grus.controlplane.sizing import Sized
 from grus.model.errors import BadInput, DoesNotFit, Mistake, NotAllowed, NotFound
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Launch, Spec
@@ -68,6 +70,8 @@ class Submission:
         self._picture = picture
         self._settings = settings
         self._fitting = Fitting(picture)
+        self._profiles = picture.profiles
+        self._sizes = Sizes(picture.profiles, lambda: picture.nodes, self._fitting.never)
 
     def complete(self, user: User, spec: Spec, *, launch_given: bool) -> Spec:
         """The spec as it will be stored. Raises NotAllowed, BadInput or DoesNotFit."""
@@ -84,9 +88,38 @@ class Submission:
         if mistakes:
             raise BadInput(mistakes)
         complete = self._settled(spec, launch_given)
-        if sentence := self.never_fits(complete):
+        if not spec.request.auto and (sentence := self.never_fits(complete)):
             raise DoesNotFit(sentence)
         return complete
+
+    def reads_code(self, job: Job) -> bool:
+        """Whether `sized` will look at its code: not for a thread in a hurry."""
+        return self._sizes.matters(job)
+
+    def sized(self, job: Job) -> Job:
+        """The job with the size that Grus chooses, where that is not as it was asked for.
+
+        Raises DoesNotFit where nothing would do, as far as that is known of the very same work.
+        """
+        if not self._sizes.matters(job):
+            return job
+        digests = code_reading.read(self._store, job, containers=self._settings.containers)
+        self._profiles.settle(job, *digests)
+        found = self._sizes.of(job)
+        if isinstance(found, Sized):
+            return with_size(job, found) if found.spec != job.spec else job
+        if job.asked.auto or self._sizes.exact(job):
+            self._profiles.forget(job.id)
+            raise DoesNotFit(found.why)
+        return job
+
+    def planned(self, job: Job) -> Job:
+        """The same for a job that is not to be remembered."""
+        name = JobId(f"{job.id} {threading.get_ident()}")
+        try:
+            return replace(self.sized(replace(job, id=name)), id=job.id)
+        finally:
+            self._profiles.forget(name)
 
     def _require_unix_user(self, user: User, spec: Spec) -> None:
         """A server that is root runs nobody's job as root but an administrator's."""

@@ -23,6 +23,7 @@ MOST_RUNS = 16
 MOST_SPEEDS = 64
 MOST_DATA = 32
 MOST_PAIRS = 32
+MOST_SHORT = 64
 BINS = 20
 """Parts of the range of utilisation whose time is counted apart."""
 
@@ -110,6 +111,8 @@ class Run:
     """Digest of what it was trained on; empty if it does not say."""
     new_data: bool = False
     """Whether others of its fingerprint had run before, and none of them on these data."""
+    given: str = ""
+    """Digest of its environment variables, as of `Shortage`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,10 +205,10 @@ class JobProfile:
 
 
 def merged(uses: Iterable[Use]) -> tuple[Use, ...]:
-    """One for each type and size."""
-    found: dict[tuple[str, int], Use] = {}
+    """One for each type, size and way."""
+    found: dict[tuple[str, int, tuple[str, ...]], Use] = {}
     for use in uses:
-        key = (use.type, use.gpus)
+        key = (use.type, use.gpus, use.how)
         found[key] = both(found[key], use) if key in found else use
     return tuple(found[key] for key in sorted(found))
 
@@ -225,6 +228,7 @@ def both(one: Use, other: Use) -> Use:
         busy=one.busy + other.busy,
         levels=levels,
         memory=max(known, default=None),
+        how=one.how,
     )
 
 

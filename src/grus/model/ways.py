@@ -29,11 +29,15 @@ class Shortage:
     gpus: int
     memory: int
     how: tuple[str, ...] = ()
+    given: str = ""
+    """Digest of the environment variables that the job was given: they may say how large its batch is."""
 
 
 def merged(shortages: Iterable[Shortage]) -> tuple[Shortage, ...]:
     """The largest memory of each number of GPUs and way: less of it falls short as well."""
-    most: dict[tuple[int, tuple[str, ...]], int] = {}
+    most: dict[tuple[int, tuple[str, ...], str], Shortage] = {}
     for one in shortages:
-        most[one.gpus, one.how] = max(one.memory, most.get((one.gpus, one.how), 0))
-    return tuple(Shortage(gpus, memory, how) for (gpus, how), memory in sorted(most.items()))
+        key = (one.gpus, one.how, one.given)
+        if key not in most or most[key].memory < one.memory:
+            most[key] = one
+    return tuple(most[key] for key in sorted(most))

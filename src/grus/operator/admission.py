@@ -70,8 +70,9 @@ class Admission:
         complete = self._complete(user, spec, given, mistakes) if spec is not None else None
         if mistakes or complete is None:
             raise Refusal("BadInput", mistakes)
-        job = new_job(id_of(found), user, complete, _submitted(found, now))
-        text = f"{namespace}/{found['metadata']['name']} was submitted to queue {complete.queue}"
+        job = self._sized(new_job(id_of(found), user, complete, _submitted(found, now)))
+        why = "" if job.sizing is None else f"; it takes {job.sizing.why}"
+        text = f"{namespace}/{found['metadata']['name']} was submitted to queue {complete.queue}{why}"
         event = Event(at=job.submitted_at, kind="submitted", text=text, job=job.id)
         return Change(self._as_wished(found, job, now), event)
 
@@ -98,6 +99,12 @@ class Admission:
                 raise Refusal(_word(error), [Mistake("spec", str(error))]) from None
             mistakes.append(Mistake("spec", str(error)))
         return None
+
+    def _sized(self, job: Job) -> Job:
+        try:
+            return self._submission.sized(job)
+        except DoesNotFit as error:
+            raise Refusal(_word(error), [Mistake("spec", str(error))]) from None
 
     def _as_wished(self, found: Object, job: Job, now: float) -> Job:
         """Paused or pinned from the beginning, if the object says so."""
