@@ -7,6 +7,7 @@ from pathlib import Path
 
 from grus.controlplane.loop import ControlLoop, Decide
 from grus.controlplane.pool import usage
+from grus.controlplane.profiles import Profiles
 from grus.controlplane.services import Services
 from grus.controlplane.settings import Settings
 from grus.model.cluster import Node
@@ -75,6 +76,7 @@ class Plane:
         """A control plane takes over."""
         lines = [] if self._record is None else self._record
         recording = Recording(lines.append, on_end=lambda _: None)
+        self.profiles = Profiles(self.store)
         self.loop = ControlLoop(
             self.store,
             self.engine,
@@ -83,6 +85,7 @@ class Plane:
             decide=self._decide if self._record is None else recording.of(self._decide),
             snapshot=None if self._record is None else recording.snapshot(),
             tags=lambda _: self.tags,
+            profiles=self.profiles,
         )
         self.loop.open()
         self.services = Services(

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from grus.model.identifiers import JobId
-from grus.model.jobs import Job, Phase
+from grus.model.jobs import Exit, ExitCause, Job, Phase
 from grus.model.ports import Event
 from grus.model.queues import Queue
 from grus.model.resources import Range
 from grus.store.memory import MemoryStore
 from tests.controlplane.plane import ANN, Plane, a_spec
-from tests.scheduling.builders import a_queue, a_role
+from tests.scheduling.builders import GB, a_queue, a_role
 
 
 class Killed(BaseException):
@@ -162,6 +162,20 @@ def lost(drive: Drive) -> dict[str, Phase]:
     return {"x": Phase.SUCCEEDED}
 
 
+def enlarged(drive: Drive) -> dict[str, Phase]:
+    """A slice falls short twice, and its job starts again with a larger one, whoever dies on the way."""
+    out = Exit(ExitCause.GPU_MEMORY, 1, "CUDA out of memory")
+    drive.submit("s", gpus="4GB")
+    for attempt in (2, 3):
+        drive.do(lambda: drive.plane.engine.fail(f"{drive.ids['s']}.", out))
+        drive.after(2)
+        assert drive.plane.job(drive.ids["s"]).attempt == attempt
+    drive.do(lambda: drive.plane.engine.finish(drive.ids["s"]))
+    done = drive.plane.job(drive.ids["s"])
+    assert (done.spec.request.roles[0].replica.gpu_memory, done.failures) == (9 * GB, 0)
+    return {"s": Phase.SUCCEEDED}
+
+
 def together(drive: Drive) -> dict[str, Phase]:
     """A team forms, loses a member, takes in another, shrinks, cuts one off that hangs, and is done."""
     engine = drive.plane.engine
@@ -184,7 +198,7 @@ def together(drive: Drive) -> dict[str, Phase]:
     return {"t": Phase.SUCCEEDED}
 
 
-SCENARIOS = [ordinary, failing, reclaimed, resized, paused, led, lost, together]
+SCENARIOS = [ordinary, failing, reclaimed, resized, paused, led, lost, enlarged, together]
 QUEUES: tuple[Queue, ...] = (a_queue("A", quota=1), a_queue("B", quota=2))
 
 

@@ -122,6 +122,7 @@ class Picture:
             self._note_clash(known, job, now)
         self.snapshot.put(job, self.after.note(job))
         self._greet_or_part(job, known is None)
+        self._note_shortage(job, known, now)
         self.touched.add(job.id)
         self.undecided = self.undecided or known is None or _matters(known, job)
         if job.phase in HOLDING:
@@ -135,6 +136,13 @@ class Picture:
             self.freed |= self.after.ended(job.id)
             if not told:
                 self._ended[job.id] = job.version
+
+    def _note_shortage(self, job: Job, before: Job | None, now: float) -> None:
+        """At once, so that no other job of its fingerprint starts with what has just fallen short."""
+        short = () if job.sizing is None else job.sizing.short
+        new = before is None or before.sizing != job.sizing
+        if short and new and self.profiles.settled(job.id) is not None:
+            self.profiles.fell_short(job, short, now)
 
     def _greet_or_part(self, job: Job, new: bool) -> None:
         """What others like it have shown is expected of a new job; what one has shown outlasts its end."""

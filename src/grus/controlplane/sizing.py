@@ -183,7 +183,7 @@ def _as_asked(spec: Spec, known: Known, pool: Sequence[Kind], fits: Fits) -> Siz
         return Sized(spec)
     most = max(kind.memory for kind in kinds)
     if role.replica.gpus:
-        made = _on_larger(spec, fell, kinds) or _on_more(spec, known, most)
+        made = _on_larger(spec, fell, kinds) or _on_largest(spec, fell, most) or _on_more(spec, known, fell)
     else:
         made = _larger_slice(spec, known, fell, most)
     if made is None:
@@ -216,10 +216,19 @@ def _on_larger(spec: Spec, fell: int, kinds: Sequence[Kind]) -> Sized | None:
     return Sized(_with_role(spec, replace(role, replica=replace(replica, gpus=role.replica.gpus))), why)
 
 
-def _on_more(spec: Spec, known: Known, most: int) -> Sized | None:
+def _on_largest(spec: Spec, fell: int, most: int) -> Sized | None:
+    """Where GPUs of one type differ, one alone can still be asked for by all of its memory."""
+    role = spec.request.roles[0]
+    if fell >= most or role.replicas != Range(1, 1) or role.replica.gpus != 1:
+        return None
+    why = f"all {render_bytes_short(most)} of a GPU: {render_bytes_short(fell)} did not suffice"
+    return Sized(_with_role(spec, replace(role, replica=_slice(role.replica, most))), why)
+
+
+def _on_more(spec: Spec, known: Known, fell: int) -> Sized | None:
     """With more workers each has less to do, as far as the job divides its work among them."""
     role = spec.request.roles[0]
-    short = max(one.gpus for one in known.short if one.memory >= most and not one.how)
+    short = max(one.gpus for one in known.short if one.memory >= fell and not one.how)
     workers = short // max(1, role.replica.gpus)
     low = next((n for n in spec.request.allowed if n > workers), None)
     if low is None:

@@ -26,6 +26,10 @@ from grus.scheduling.fitting import never_fits, never_fits_at
 from grus.scheduling.snapshot import Snapshot
 
 MOST_REMEMBERED = 1000
+SAME_WORK = (
+    "so ended a job with the same code, command and environment variables; what differs in one of them is "
+    "other work, and is tried"
+)
 
 
 class Fitting:
@@ -110,7 +114,7 @@ class Submission:
             return with_size(job, found) if found.spec != job.spec else job
         if job.asked.auto or self._sizes.exact(job):
             self._profiles.forget(job.id)
-            raise DoesNotFit(found.why)
+            raise DoesNotFit(found.why if job.asked.auto else f"{found.why}; {SAME_WORK}")
         return job
 
     def planned(self, job: Job) -> Job:
