@@ -2,12 +2,10 @@
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
+from torch import nn
 
 from grus.estimation.tracing import trace
-from grus.model.errors import BadInput
-from grus.partition.capture import CannotCapture, Captured, capture
+from grus.partition.capture import Captured, capture
 from grus.partition.graph import Op
 from grus.partition.schedule import ranks, simulate
 from grus.partition.topology import alike
@@ -101,112 +99,6 @@ def test_a_model_far_larger_than_this_machine_is_captured() -> None:
             return nn.Sequential(nn.Linear(8, 1 << 24), nn.Linear(1 << 24, 10))
 
     assert sum(op.permanent for op in capture(of_rows(huge), 4, GPU).graph.ops) > 2**30
-
-
-class Plain(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Linear(8, 10)
-
-    def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = self.body(x)
-        return result
-
-
-class Choosing(Plain):
-    def forward(self, x: Tensor) -> Tensor:
-        known = super().forward(x)
-        return known * 2 if known.sum() > 0 else known
-
-
-class Counting(Plain):
-    def forward(self, x: Tensor) -> Tensor:
-        known = super().forward(x)
-        return known * int(known.sum().item())
-
-
-class Picking(Plain):
-    def forward(self, x: Tensor) -> Tensor:
-        known = super().forward(x)
-        return known + known[known > 0].sum()
-
-
-class Away(Plain):
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.from_numpy(super().forward(x).detach().numpy())
-
-
-class Broken(Plain):
-    def forward(self, x: Tensor) -> Tensor:
-        raise KeyError("no such layer")
-
-
-class Doubled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: object, x: Tensor) -> Tensor:
-        return x * 1.0
-
-    @staticmethod
-    def backward(ctx: object, *gradients: Tensor) -> Tensor:
-        return gradients[0] * 2
-
-
-class Custom(Plain):
-    def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = Doubled.apply(super().forward(x))  # type: ignore[no-untyped-call] # torch's
-        return result
-
-
-class Hooked(Plain):
-    def forward(self, x: Tensor) -> Tensor:
-        known = super().forward(x)
-        known.register_hook(lambda gradient: gradient * 2)
-        return known
-
-
-@pytest.mark.parametrize(
-    ("model", "reason"),
-    [
-        (Choosing, "its path depends on numbers"),
-        (Counting, "its path depends on numbers"),
-        (Picking, "the size of a tensor depends on numbers"),
-        (Away, "it cannot be exported"),
-        (Broken, "KeyError: 'no such layer'"),
-        (Custom, "Doubled has a backward function of its own"),
-        (Hooked, "a hook on a tensor"),
-    ],
-)
-def test_what_cannot_be_captured_is_refused_with_the_reason_and_what_is_possible(
-    model: type[nn.Module], reason: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(CannotCapture) as refused:
-        capture(of_rows(model), 4, GPU)
-    said = str(refused.value)
-    assert reason in said
-    assert "`grus estimate` can still tell its memory" in said
-    assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("model", [Choosing, Counting, Picking, Away, Broken])
-def test_a_refusal_names_the_line_of_the_users_code(model: type[nn.Module]) -> None:
-    with pytest.raises(CannotCapture, match=r"test_capture\.py, line \d+, in forward: "):
-        capture(of_rows(model), 4, GPU)
-
-
-def test_a_loss_of_many_numbers_or_without_a_gradient_is_a_mistake() -> None:
-    with pytest.raises(BadInput, match=r"loss: must be one tensor with one number \(found \(4, 10\)\)"):
-        capture(of_rows(Plain, lambda model, batch: model(batch[0])), 4, GPU)
-    with pytest.raises(BadInput, match="loss: must have a gradient"):
-        capture(of_rows(Plain, lambda model, batch: model(batch[0]).detach().sum()), 4, GPU)
-
-
-def test_a_model_that_recomputes_its_activations_is_captured_as_if_it_did_not() -> None:
-    class Again(Plain):
-        def forward(self, x: Tensor) -> Tensor:
-            result: Tensor = checkpoint(super().forward, x, use_reentrant=False)
-            return result
-
-    assert capture(of_rows(Again), 4, GPU).forward == capture(of_rows(Plain), 4, GPU).forward
 
 
 def test_what_lives_inside_an_operator_lives_again_in_its_backward_pass() -> None:

@@ -18,8 +18,10 @@ from torch.export.graph_signature import InputKind
 from torch.utils._pytree import tree_iter, tree_map
 
 from grus.estimation.dataless import built
+from grus.estimation.faults import blamed
 from grus.estimation.roofline import Rates
 from grus.estimation.training import Training
+from grus.model.errors import BadInput, Mistake
 from grus.partition.costs import works
 from grus.partition.exporting import CannotCapture, export
 from grus.partition.graph import OpGraph
@@ -54,18 +56,26 @@ class Captured:
 
 def capture(training: Training, size: int, gpu: Rates) -> Captured:
     """The operators of one step with `size` samples, as long as they take on this type of GPU."""
+    if size < 1:
+        raise BadInput([Mistake("batch", "must have at least one sample", str(size))])
     fake = FakeTensorMode(allow_non_fake_inputs=True)
-    model = built(training.model, fake)
-    with fake:
+    with blamed("model"):
+        model = built(training.model, fake)
+    with blamed("batch"), fake:
         batch = tree_map(lambda one: one.clone() if isinstance(one, Tensor) else one, training.batch(size))
-    program = export(model, training.loss, batch)
+    with blamed("optimizer"):
+        state = _state(training, model, fake)
+    program, trained = export(model, training.loss, batch)
     observed = observe(program)
+    lost = sorted(name.removeprefix("model.") for name in trained - observed.trained)
+    if lost:
+        raise CannotCapture(f"an export of it forgets the gradient of {lost[0]}")
     work = works(program.graph_module)
-    held = _held(program, _state(training, model, fake))
     ahead = {name: one.seconds(gpu) for name, one in work.items()}
     back = {name: one.backward().seconds(gpu) for name, one in work.items()}
-    forward, nodes = forward_graph(observed, ahead, held)
-    return Captured(program, size, forward, step_graph(forward, nodes, observed, back), nodes, observed)
+    forward, nodes = forward_graph(observed, ahead, _held(program, state))
+    graph = step_graph(forward, nodes, observed, back)
+    return Captured(program, size, forward, graph, nodes, observed)
 
 
 def _state(training: Training, model: nn.Module, fake: FakeTensorMode) -> dict[str, int]:

@@ -8,23 +8,23 @@ import io
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
+from types import NoneType
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch._dynamo.eval_frame import OptimizedModule
 from torch._subclasses.fake_tensor import DataDependentOutputException
-from torch.autograd.function import BackwardCFunction
-from torch.autograd.graph import Node
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_iter
 
 from grus.estimation.faults import is_theirs, raised, short
 from grus.estimation.training import Loss
 from grus.model.errors import BadInput, Mistake
+from grus.partition.faithful import strange, trained, watched
 
 STILL_POSSIBLE = (
     "So it cannot be split. `grus estimate` can still tell its memory, and it can be trained whole: "
@@ -53,16 +53,23 @@ class Whole(nn.Module):
         return self._loss(self.model, batch)
 
 
-def export(model: nn.Module, loss: Loss, batch: Any) -> ExportedProgram:
-    """The forward pass of a model without data on a batch without data."""
+def export(model: nn.Module, loss: Loss, batch: Any) -> tuple[ExportedProgram, frozenset[str]]:
+    """The forward pass of a model and a batch without data, and the parameters that get a gradient in it."""
+    if isinstance(model, OptimizedModule):
+        raise CannotCapture("it is compiled (torch.compile): name the model itself")
+    _refuse_other_batches(batch)
     whole = Whole(model, loss)
     with _quiet(), _explained():
         program = torch.export.export(whole, (batch,), strict=False)
-    _refuse_unknown_sizes(program)
-    _refuse_other_results(program)
+    _refuse_numbers(program)
     with _quiet(), _explained():
-        _refuse_other_gradients(whole, batch)
-    return program
+        result, forgotten = watched(whole, batch)
+    _refuse_other_results(result)
+    if forgotten:
+        raise CannotCapture(f"it {forgotten[0]}, which an export forgets")
+    if strange(program, whole):
+        raise CannotCapture("it reads a tensor that no operator of its forward pass made")
+    return program, trained(result, whole.named_parameters(remove_duplicate=False))
 
 
 @contextmanager
@@ -101,11 +108,20 @@ def _quiet() -> Iterator[None]:
                 one.setLevel(level)
 
 
-def _refuse_unknown_sizes(program: ExportedProgram) -> None:
+def _refuse_other_batches(batch: Any) -> None:
+    for one in tree_iter(batch):
+        if not isinstance(one, Tensor | int | float | str | NoneType):
+            rule = "must hold tensors and numbers, in tuples, lists and dicts"
+            raise BadInput([Mistake("batch", rule, type(one).__name__)])
+
+
+def _refuse_numbers(program: ExportedProgram) -> None:
+    """Numbers that come out of tensors: what follows from them is not known before."""
     for node in program.graph.nodes:
         for value in tree_iter(node.meta.get("val")):
-            number = isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
-            if number or (isinstance(value, Tensor) and not _known(value)):
+            if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+                raise CannotCapture("it takes a number out of a tensor while it runs" + _noted(node))
+            if isinstance(value, Tensor) and not _known(value):
                 raise CannotCapture(
                     "the size of a tensor depends on numbers that are known only while it runs" + _noted(node)
                 )
@@ -122,55 +138,10 @@ def _noted(node: fx.Node) -> str:
     return "".join(f"\n  {short(file)}, line {line}, in {name}: {text}" for file, line, name, text in theirs)
 
 
-def _refuse_other_results(program: ExportedProgram) -> None:
-    """A loss is one number with a gradient, and nothing else comes out."""
-    (output,) = (node for node in program.graph.nodes if node.op == "output")
-    values = [node.meta.get("val") for node in output.all_input_nodes]
-    if len(values) != 1 or not isinstance(values[0], Tensor) or values[0].numel() != 1:
-        shown = ", ".join(str(tuple(one.shape)) for one in values if isinstance(one, Tensor))
-        raise BadInput([Mistake("loss", "must be one tensor with one number", shown or "no tensor")])
-
-
-def _refuse_other_gradients(whole: Whole, batch: Any) -> None:
-    """An export forgets backward functions of the user's own and hooks on tensors: gradients would differ."""
-    with _Hooks() as hooks:
-        loss = whole(batch)
-    if hooks.found:
-        raise CannotCapture("a hook on a tensor changes its gradient, which an export forgets")
+def _refuse_other_results(loss: object) -> None:
+    """A loss is one number with a gradient."""
+    if not isinstance(loss, Tensor) or loss.numel() != 1:
+        shown = f"a tensor of {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+        raise BadInput([Mistake("loss", "must be one tensor with one number", shown)])
     if loss.grad_fn is None:
         raise BadInput([Mistake("loss", "must have a gradient: it depends on no parameter that is trained")])
-    own = next((one for one in _backward(loss.grad_fn) if _of_users(one)), None)
-    if own is not None:
-        name = type(own).__name__.removesuffix("Backward")
-        raise CannotCapture(f"{name} has a backward function of its own, which an export forgets")
-
-
-def _of_users(function: Node) -> bool:
-    """Written as a class in Python; torch's own for checkpointing only runs the forward pass again."""
-    return isinstance(function, BackwardCFunction) and not type(function).__name__.startswith("CheckpointFun")
-
-
-def _backward(last: Node) -> Iterator[Node]:
-    """Every function of the backward pass."""
-    waiting, seen = [last], {last}
-    while waiting:
-        function = waiting.pop()
-        yield function
-        for one, _ in function.next_functions:
-            if one is not None and one not in seen:
-                seen.add(one)
-                waiting.append(one)
-
-
-class _Hooks(TorchFunctionMode):
-    """Notices hooks on tensors."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found = False
-
-    def __torch_function__(
-        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        self.found = self.found or func is Tensor.register_hook
-        return func(*args, **(kwargs or {}))

@@ -41,3 +41,5 @@ class Observed:
     nodes: tuple[Seen, ...]
     result: str
     """The node that gives the loss."""
+    trained: frozenset[str] = frozenset()
+    """Parameters that get a gradient, by their names in the program."""

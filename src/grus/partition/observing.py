@@ -17,6 +17,7 @@ from torch.export.graph_signature import InputKind
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
+from grus.partition.faithful import trained
 from grus.partition.observed import Observed, Seen
 
 ASSERTIONS = ("_assert_tensor_metadata", "_assert_scalar", "_assert_async")
@@ -39,10 +40,12 @@ def observe(program: ExportedProgram) -> Observed:
     fake = detect_fake_mode([node.meta["val"] for node in placeholders])
     assert fake is not None, "an export keeps tensors without data"
     with fake, torch.enable_grad():
-        observing.run(*given)
+        (loss,) = observing.run(*given)
     (output,) = (node for node in module.graph.nodes if node.op == "output")
     (last,) = output.all_input_nodes
-    return Observed(tuple(observing.found.values()), last.name)
+    names = [spec.target or "" for spec in program.graph_signature.input_specs]
+    tensors = [(name, one) for name, one in zip(names, given, strict=True) if isinstance(one, Tensor)]
+    return Observed(tuple(observing.found.values()), last.name, trained(loss, tensors))
 
 
 def _given(program: ExportedProgram, placeholders: Iterable[fx.Node]) -> list[object]:
