@@ -148,7 +148,7 @@ def check(
         micro=micro,
         epochs=epochs,
         several=several,
-        checkpoint=_checkpoint(checkpoint),
+        checkpoint=checkpoint_folder(checkpoint),
         checkpoint_every=checkpoint_every or float(os.environ.get("GRUS_CHECKPOINT_EVERY") or SAVE_EVERY),
         audit=Path(audit) if audit is not None else None,
         scheduler_per=scheduler_per,
@@ -169,7 +169,7 @@ def _usual_micro(batch: int) -> int:
     return max(1, batch // max(1, workers))
 
 
-def _checkpoint(given: str | Path | None) -> Path | None:
+def checkpoint_folder(given: str | Path | None) -> Path | None:
     """Inside a Grus job there is always one: a pause must lose nothing. Each job has a folder of its own."""
     job = os.environ.get("GRUS_JOB")
     if job is None:

@@ -1,0 +1,189 @@
+"""One worker's part of a split training: its stage with weights, optimizer and neighbours."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.optim import Optimizer
+from torch.utils._pytree import tree_leaves
+
+from grus.elastic import split_parts
+from grus.elastic.pipelines import Pipeline
+from grus.elastic.plan import Progress
+from grus.elastic.split_parts import Saved
+from grus.elastic.split_place import Place, average, noticing
+from grus.elastic.split_plan import Division
+from grus.estimation.training import Training
+from grus.model.errors import BadInput, Mistake
+from grus.partition.building import build_part
+from grus.partition.stages import Stage, build, cut, flows, leaves
+
+MODEL = "model."
+"""Before the names of the model in those of the program."""
+
+
+class Part:
+    """A stage at work. All workers make theirs together; one for whom no stage is left does nothing."""
+
+    def __init__(
+        self,
+        training: Training,
+        program: ExportedProgram,
+        division: Division,
+        place: Place,
+        folder: Path | None,
+    ) -> None:
+        self.number, self.replica = place.rank % division.stages, place.rank // division.stages
+        self.idle = self.replica >= division.replicas
+        self.progress = Progress()
+        self._division = division
+        self._folder = folder
+        self._leaves = leaves(program)
+        self._shapes = _shapes(program)
+        self._pipes, self._copies = _groups(division)
+        if self.idle:
+            return
+        stages = cut(program, division.stage_of)
+        self._stage = stages[self.number]
+        tensors, saved = self._tensors(training, program, place)
+        self._module = build(self._stage, tensors, place.device)
+        for one, name in self._stage.tied:
+            tensors[one] = tensors[name]
+        self._held = {name.removeprefix(MODEL): tensor for name, tensor in tensors.items()}
+        self._own = {name: one for name, one in self._held.items() if isinstance(one, nn.Parameter)}
+        self._optimizer = _optimizer(training.optimizer, program, stages, tensors)
+        if saved is not None:
+            self._restore(saved, place.device)
+        self._pipeline = Pipeline(
+            self._stage,
+            self._module,
+            flows(program, stages),
+            self._pipes[self.replica],
+            place.device,
+            division.rhythm,
+        )
+
+    # -------------------------------------------------------------------------------------------- a step
+
+    def step(self, batches: Sequence[Any]) -> float | None:
+        """Forward, backward and update over these micro-batches; the loss, where it is known."""
+        taken = [self._taken(batch) for batch in batches]
+        batch = {name: torch.cat([one[name] for one in taken]) for name in self._stage.leaves}
+        with noticing():
+            loss = self._pipeline.step(batch, len(batches))
+        if self._division.replicas > 1:
+            average(list(self._module.parameters()), self._copies[self.number], self._division.replicas)
+        if self._own:
+            self._optimizer.step()
+            self._optimizer.zero_grad(set_to_none=True)
+        return loss
+
+    def _taken(self, batch: Any) -> dict[str, Tensor]:
+        """By the program's names what this stage reads of a batch."""
+        given = tree_leaves(batch)
+        shapes = [tuple(one.shape) if isinstance(one, Tensor) else None for one in given]
+        if shapes != self._shapes:
+            rule = f"must give samples like the example batch: {_listed(self._shapes)} a micro-batch"
+            raise BadInput([Mistake("data", rule, _listed(shapes))])
+        found = dict(zip(self._leaves, given, strict=True))
+        return {name: found[name] for name in self._stage.leaves}
+
+    # ------------------------------------------------------------------------------------------ its state
+
+    def save(self, progress: Progress) -> None:
+        """Where the first copy of this stage is; the others have the same."""
+        if self._folder is None or self.idle or self.replica:
+            return
+        states = {name: dict(self._optimizer.state.get(one, {})) for name, one in self._own.items()}
+        held = {name: one.detach() for name, one in self._held.items()}
+        at = (progress.epoch, progress.cursor, progress.step)
+        split_parts.save(self._folder, self.number, self._division.stages, Saved(held, states, at))
+
+    def _tensors(
+        self, training: Training, program: ExportedProgram, place: Place
+    ) -> tuple[dict[str, Tensor], Saved | None]:
+        """This stage's tensors on its device: of the newest checkpoint, or as the model begins."""
+        names = (*self._stage.parameters, *self._stage.buffers)
+        of_model = [name for name in names if name.startswith(MODEL)]
+        wanted = [name.removeprefix(MODEL) for name in of_model]
+        saved = None
+        if self._folder is not None:
+            found = split_parts.newest(self._folder)
+            if found is not None:
+                saved = split_parts.load(self._folder, *found, wanted, self.number)
+        values = saved.model if saved is not None else build_part(training.model, wanted, training.seed)
+        tensors = {name: program.constants[name].to(place.device) for name in names if name not in of_model}
+        for name in of_model:
+            value = values[name.removeprefix(MODEL)].detach().to(place.device)
+            if name in self._stage.parameters:
+                value = nn.Parameter(value, program.state_dict[name].requires_grad)
+            tensors[name] = value
+        return tensors, saved
+
+    def _restore(self, saved: Saved, device: torch.device) -> None:
+        for name, parameter in self._own.items():
+            if name in saved.optimizer:
+                state = saved.optimizer[name].items()
+                self._optimizer.state[parameter] = {key: _moved(key, one, device) for key, one in state}
+        self.progress = Progress(*saved.progress)
+
+
+def _moved(key: str, value: Any, device: torch.device) -> Any:
+    """Steps are counted on the host."""
+    return value.to(device) if isinstance(value, Tensor) and key != "step" else value
+
+
+def _groups(division: Division) -> tuple[list[dist.ProcessGroup], list[dist.ProcessGroup]]:
+    """The stages of each copy, and the copies of each stage; everybody makes all of them."""
+    stages, replicas = range(division.stages), range(division.replicas)
+    with noticing():
+        pipes = [dist.new_group([copy * division.stages + one for one in stages]) for copy in replicas]
+        copies = [dist.new_group([copy * division.stages + one for copy in replicas]) for one in stages]
+    return pipes, copies
+
+
+def _shapes(program: ExportedProgram) -> list[tuple[int, ...] | None]:
+    values = {node.name: node.meta.get("val") for node in program.graph.find_nodes(op="placeholder")}
+    found = (values.get(name) for name in leaves(program))
+    return [tuple(one.shape) if isinstance(one, Tensor) else None for one in found]
+
+
+def _listed(shapes: Sequence[tuple[int, ...] | None]) -> str:
+    return ", ".join(" x ".join(map(str, shape)) if shape else "a number" for shape in shapes)
+
+
+def _optimizer(
+    make: Callable[[Iterable[nn.Parameter]], Optimizer],
+    program: ExportedProgram,
+    stages: Sequence[Stage],
+    own: Mapping[str, Tensor],
+) -> Optimizer:
+    """Over the parameters of this stage.
+
+    It is made of all of the model's, in their order, for it may treat them differently; those of other stages
+    are shapes without memory, and are taken out again.
+    """
+    same = {other: name for stage in stages for other, name in stage.tied}
+    everything: dict[str, nn.Parameter] = {}
+    for spec in program.graph_signature.input_specs:
+        if spec.kind is InputKind.PARAMETER and spec.target is not None:
+            name = same.get(spec.target, spec.target)
+            if name not in everything:
+                everything[name] = _stand_in(program.state_dict[name], own.get(name))
+    optimizer = make(list(everything.values()))
+    for group in optimizer.param_groups:
+        group["params"] = [one for one in group["params"] if not one.is_meta]
+    for one in [one for one in optimizer.state if one.is_meta]:
+        del optimizer.state[one]
+    return optimizer
+
+
+def _stand_in(shape: Tensor, own: Tensor | None) -> nn.Parameter:
+    if isinstance(own, nn.Parameter):
+        return own
+    return nn.Parameter(torch.empty(shape.shape, dtype=shape.dtype, device="meta"), shape.requires_grad)

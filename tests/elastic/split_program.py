@@ -1,0 +1,52 @@
+"""A worker of a split training, small enough for a test: `python split_program.py network folder`."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Adam, Optimizer
+
+from grus.elastic.split_run import train_split
+from grus.estimation.training import Training
+from tests.partition.networks import NETWORKS, loss
+
+SAMPLES, BATCH, EPOCHS, SEED = 50, 16, 2, 3
+
+
+class Samples(torch.utils.data.Dataset[Any]):
+    def __init__(self, network: str) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(11)
+            self._all = NETWORKS[network][1](SAMPLES)
+
+    def __len__(self) -> int:
+        return SAMPLES
+
+    def __getitem__(self, number: int) -> tuple[Tensor, ...]:
+        return tuple(one[number] for one in self._all)
+
+
+def adam(parameters: Any) -> Optimizer:
+    """Matrices and vectors differ, as people like to have it."""
+    listed = list(parameters)
+    groups = [
+        {"params": [one for one in listed if one.dim() > 1], "weight_decay": 0.1},
+        {"params": [one for one in listed if one.dim() <= 1], "weight_decay": 0.0},
+    ]
+    return Adam(groups, lr=0.01)
+
+
+def training(network: str) -> Training:
+    make, batches = NETWORKS[network]
+
+    def batch(count: int) -> Any:
+        return tuple(torch.empty_like(one) for one in batches(count))
+
+    data = Samples(network)
+    return Training(make, adam, batch, loss, BATCH, lambda: data, EPOCHS, SEED)
+
+
+if __name__ == "__main__":
+    train_split(training(sys.argv[1]), checkpoint=Path(sys.argv[2]))
