@@ -1,0 +1,159 @@
+"""Trainings split over real processes that meet over gloo, beside the same training in one piece."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.utils.data import default_collate
+
+from grus.elastic import plan, split_parts
+from grus.elastic.device_errors import OUT
+from grus.elastic.plan import Progress
+from tests.elastic import split_program
+from tests.elastic.split_program import BATCH, EPOCHS, SEED
+from tests.partition.networks import loss
+
+PATIENCE = 120.0
+EXACT = 1e-9
+"""In float64. Biases before a BatchNorm have no gradient but rounding errors, which Adam makes larger."""
+
+
+STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
+
+
+class Workers:
+    """The processes of one attempt."""
+
+    def __init__(self, folder: Path, world: int, network: str = "residual", **env: str) -> None:
+        self.folder = folder
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self.control = folder / "control.json"
+        self.control.write_text("{}")
+        common = {
+            "WORLD_SIZE": str(world),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+            "GRUS_CONTROL": str(self.control),
+            "OMP_NUM_THREADS": "1",
+        }
+        command = [sys.executable, "-m", "tests.elastic.split_program", network, str(folder / "out")]
+        self.said = [folder / f"said-{rank}-{port}" for rank in range(world)]
+        self.processes = []
+        for rank in range(world):
+            own = {**os.environ, **common, **env, "RANK": str(rank)}
+            own["GRUS_REPORT"] = str(folder / f"report-{rank}-{port}")
+            with self.said[rank].open("w") as said:
+                self.processes.append(subprocess.Popen(command, env=own, stdout=said, stderr=said))
+        self.report = folder / f"report-0-{port}"
+
+    def pause(self) -> None:
+        fresh = self.control.with_suffix(".new")
+        fresh.write_text(json.dumps({"pause": True}))
+        fresh.replace(self.control)
+
+    def until_step(self, step: int) -> None:
+        """Reads along what the first worker says."""
+        with subprocess.Popen(
+            ["tail", "-n", "+1", "-F", str(self.said[0])], stdout=subprocess.PIPE, text=True, stderr=-3
+        ) as tail:
+            assert tail.stdout is not None
+            for line in tail.stdout:
+                if line.startswith(f"step {step},"):
+                    break
+                assert self.processes[0].poll() is None, self.words()
+            tail.kill()
+
+    def ends(self) -> list[int]:
+        return [process.wait(PATIENCE) for process in self.processes]
+
+    def words(self) -> str:
+        return "\n".join(path.read_text() for path in self.said)
+
+
+@contextmanager
+def workers(folder: Path, world: int, network: str = "residual", **env: str) -> Iterator[Workers]:
+    started = Workers(folder, world, network, **env)
+    try:
+        yield started
+    finally:
+        for process in started.processes:
+            process.kill()
+            process.wait()
+
+
+def in_one_piece(micro: int) -> dict[str, Tensor]:
+    """The same training on one worker, with the same micro-batches."""
+    training = split_program.training("residual")
+    torch.manual_seed(SEED)
+    model = training.model()
+    optimizer = training.optimizer(model.parameters())
+    data = training.data() if training.data is not None else None
+    assert data is not None
+    samples = len(data)
+    at = Progress()
+    while not plan.finished(at, EPOCHS):
+        order = plan.order(SEED, at.epoch, len(data))
+        micros = plan.micros(at, samples, BATCH, micro)
+        for one in micros:
+            batch = default_collate([data[int(number)] for number in order[one.start : one.stop]])
+            (loss(model, batch) / len(micros)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        at = plan.after(at, samples, BATCH)
+    return model.state_dict()
+
+
+def same(found: dict[str, Tensor], expected: dict[str, Tensor], *, statistics: bool = True) -> bool:
+    assert sorted(found) == sorted(expected)
+    assert sorted(found) == sorted(expected)
+    names = [name for name in expected if statistics or ("running" not in name and "batches" not in name)]
+    return all(torch.allclose(found[name], expected[name], rtol=0, atol=EXACT) for name in names)
+
+
+def result(folder: Path) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = torch.load(folder / "out" / "model.pt", weights_only=True)
+    return found
+
+
+def test_a_run_paused_on_two_copies_of_two_stages_goes_on_with_one_copy(tmp_path: Path) -> None:
+    """And trains the model that one worker trains, whose micro-batches are the same."""
+    with workers(tmp_path, 4) as first:
+        first.until_step(2)
+        first.pause()
+        assert first.ends() == [0] * 4, first.words()
+        assert "2 stages in 2 copies" in first.words()
+    found = split_parts.newest(tmp_path / "out")
+    assert found is not None
+    assert found[0] == 2
+    assert 2 <= found[1] < 8
+    with workers(tmp_path, 2) as second:
+        assert second.ends() == [0, 0], second.words()
+        assert f"going on from the checkpoint of step {found[1]}" in second.words()
+        last = json.loads(second.report.read_text().splitlines()[-1])
+    assert last["figures"]["step"] == last["figures"]["total"] == 8
+    assert last["figures"]["loss"] > 0
+    assert same(result(tmp_path), in_one_piece(2), statistics=False)
+
+
+def test_who_loses_a_neighbour_says_so_and_the_next_attempt_goes_on(tmp_path: Path) -> None:
+    with workers(tmp_path, 2, GRUS_CHECKPOINT_EVERY="0.000001") as first:
+        first.until_step(3)
+        first.processes[1].send_signal(signal.SIGKILL)
+        assert first.ends() == [OUT, -signal.SIGKILL], first.words()
+        assert "another worker is lost (this is stage 0)" in first.words()
+        found = split_parts.newest(tmp_path / "out")
+        assert found is not None
+        assert f"starts again from its checkpoint of step {found[1]}" in first.words()
+    with workers(tmp_path, 2) as second:
+        assert second.ends() == [0, 0], second.words()
+        assert f"going on from the checkpoint of step {found[1]}" in second.words()
+    assert same(result(tmp_path), in_one_piece(2))
