@@ -1,18 +1,22 @@
 """How good splits of a model over devices are, and how fast they are found.
 
-    GRUS_DATA=… python -m benchmarks.placement [--quick]
+    [GRUS_DATA=…] python -m benchmarks.placement [--quick]
 
-The latency graphs of dnn-partitioning on 2–14 devices with several memory caps: the step of each placer and
-of the portfolio, by one simulator. Its throughput graphs: the largest load of a device, beside the expert's
-where there is one. Captured graphs are not among them yet.
+Captured graphs: Inception-v3, a Transformer, GPT-2 and ResNet-50, forward and backward pass, on 2–8 GPUs of
+two types with several memory caps, as one step and as pipelines of 8 micro-batches (GPipe and 1F1B). Profiled
+graphs (with GRUS_DATA): the latency graphs of dnn-partitioning on 2–14 devices with several memory caps, and
+its throughput graphs, the largest load of a device beside the expert's where there is one. One simulator for
+all placers.
 
 `checked` is the share of answers, those of the single placers included, in which the independent checker
-finds no fault. `median_ratio_to_bound` is over the steps of the portfolio; the bound knows little of forced
-transfers, and these graphs send for much longer than they compute. `median_load_to_bound` is over the
-pipelines. `worst_ratio_to_etf` compares the portfolio with m-ETF, `worst_ratio_to_expert` the pipeline with
-the expert; `etf_unplaced` counts cases that only others could place. `infeasible` counts cases without an
-answer, each with the memory that would do, which is tried. `max_seconds` is the CPU time of the slowest
-answer that is a placement.
+finds no fault. `median_ratio_to_bound` is over the steps of the portfolio on captured graphs and 2 devices;
+`…_captured` on any number of them, `…_profiled` on the latency graphs, which send for much longer than they
+compute. `median_load_to_bound` is over the loads of throughput graphs, `median_rounds_to_bound` over
+pipelines of micro-batches on captured graphs without tied weights. `worst_ratio_to_etf` compares the
+portfolio with m-ETF, `worst_ratio_to_expert` the load with the expert's; `etf_unplaced` counts cases that
+only others could place. `infeasible` counts cases without an answer, each with the memory that would do,
+which is tried. `max_seconds` is the CPU time of the slowest answer that is a placement, coarsening included;
+`max_operators` the most operators of a graph.
 """
 
 import argparse
@@ -20,21 +24,30 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.machine import facts
 from benchmarks.placement_graphs import Profiled, folder, read_all
+from benchmarks.placement_models import TRAININGS
+from grus.estimation.gpus import GpuKind, find
+from grus.partition.capture import capture
 from grus.partition.check import faults, pipeline_faults
+from grus.partition.described import Gpu, topology
 from grus.partition.graph import OpGraph
-from grus.partition.pipeline import describe, place_pipeline
-from grus.partition.plan import Infeasible, Pipeline, Plan
+from grus.partition.pipeline import describe, place_pipeline, stage_units
+from grus.partition.plan import Infeasible, Pipeline, Plan, Rhythm, Schedule
 from grus.partition.portfolio import answers, place
+from grus.partition.staging import place_stages
 from grus.partition.topology import Topology, alike
 
-DEVICES = (2, 4, 8, 14)
+GPUS = ("RTX3060", "A100")
+"""Joined by PCIe, and by NVLink."""
+CAPTURED, PROFILED = (2, 4, 8), (2, 4, 8, 14)
+"""Numbers of devices."""
 ROOM = (1.2, 1.5, 3.0)
 """All devices together have so much more than the model needs."""
+MICRO_BATCHES = 8
 
 
 @dataclass(slots=True)
@@ -42,43 +55,48 @@ class Tally:
     """What the cases so far gave."""
 
     right: list[bool] = field(default_factory=list)
-    bound: list[float] = field(default_factory=list)
+    bound: dict[str, list[float]] = field(default_factory=dict)
+    """Of steps, by kind of case."""
     load: list[float] = field(default_factory=list)
+    rounds: list[float] = field(default_factory=list)
     etf: list[float] = field(default_factory=list)
     expert: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
+    operators: list[int] = field(default_factory=list)
     placers: dict[str, list[float]] = field(default_factory=dict)
     """Each placer's step against the portfolio's."""
     infeasible: int = 0
     etf_unplaced: int = 0
 
 
-def cases(one: Profiled, quick: bool) -> Iterator[Topology]:
-    """The file's own devices, then others."""
-    yield alike([one.memory] * one.devices, one.link)
-    total = sum(op.permanent for op in one.graph.ops)
-    for count in DEVICES[:1] if quick else DEVICES:
+def caps(graph: OpGraph, like: Topology, counts: Sequence[int]) -> Iterator[Topology]:
+    """The devices of another topology, more or fewer, with other memories."""
+    total = sum(op.permanent for op in graph.ops)
+    link = like.links[0][1]
+    for count in counts:
         for room in ROOM:
-            yield alike([round(total * room / count)] * count, one.link)
+            yield alike([round(total * room / count)] * count, link)
 
 
-def step(graph: OpGraph, topology: Topology, tally: Tally) -> str:
+def step(graph: OpGraph, devices: Topology, tally: Tally, kinds: Sequence[str]) -> str:
     """One step on these devices; returns a line about it."""
     begin = time.process_time()
-    best = place(graph, topology)
+    best = place(graph, devices)
     seconds = time.process_time() - begin
     if isinstance(best, Infeasible):
         tally.infeasible += 1
-        raised = topology.raised(best.least)
+        raised = devices.raised(best.least)
         enough = place(graph, raised, effort=0)
         tally.right.append(isinstance(enough, Plan) and not faults(graph, raised, enough))
         return f"no answer: {best}"
     tally.seconds.append(seconds)
-    tally.right.append(not faults(graph, topology, best))
-    tally.bound.append(best.seconds / best.bound)
-    single = answers(graph, topology)
+    tally.operators.append(len(graph.ops))
+    tally.right.append(not faults(graph, devices, best))
+    for kind in kinds:
+        tally.bound.setdefault(kind, []).append(best.seconds / best.bound)
+    single = answers(graph, devices)
     for name, plan in single.items():
-        tally.right.append(not faults(graph, topology, plan))
+        tally.right.append(not faults(graph, devices, plan))
         tally.placers.setdefault(name, []).append(plan.seconds / best.seconds)
     if "etf" in single:
         tally.etf.append(best.seconds / single["etf"].seconds)
@@ -88,47 +106,105 @@ def step(graph: OpGraph, topology: Topology, tally: Tally) -> str:
     return f"{best.seconds * 1e3:.1f} ms, bound {best.bound * 1e3:.1f} ({steps}) in {seconds:.2f} s"
 
 
-def pipeline(one: Profiled, tally: Tally) -> str:
-    """The file's own devices, many batches in flight; returns a line about it."""
-    topology = alike([one.memory] * one.devices, one.link)
+def rounds(graph: OpGraph, devices: Topology, schedule: Schedule, tally: Tally) -> str:
+    """A step of micro-batches; returns a line about it."""
     begin = time.process_time()
-    found = place_pipeline(one.graph, topology)
+    found = place_stages(graph, devices, schedule)
+    seconds = time.process_time() - begin
+    if isinstance(found, Infeasible):
+        tally.infeasible += 1
+        raised = devices.raised(found.least)
+        enough = place_stages(graph, raised, schedule, budget=0)
+        tally.right.append(isinstance(enough, Pipeline) and not pipeline_faults(graph, raised, enough))
+        return f"no answer: {found}"
+    tally.seconds.append(seconds)
+    tally.right.append(not pipeline_faults(graph, devices, found))
+    if len(stage_units(graph).members) > len(graph.ops) // 10:  # otherwise tied weights make it one stage
+        tally.rounds.append(found.seconds / found.bound)
+    stages = f"{len(found.stages)} stages, {found.seconds * 1e3:.1f} ms, bound {found.bound * 1e3:.1f}"
+    return f"{stages} in {seconds:.2f} s"
+
+
+def load(one: Profiled, tally: Tally) -> str:
+    """The file's own devices, many batches in flight; returns a line about it."""
+    devices = alike([one.memory] * one.devices, one.link)
+    begin = time.process_time()
+    found = place_pipeline(one.graph, devices)
     seconds = time.process_time() - begin
     if not isinstance(found, Pipeline):
         tally.infeasible += 1
         tally.right.append(False)
         return f"no answer: {found}"
     tally.seconds.append(seconds)
-    tally.right.append(not pipeline_faults(one.graph, topology, found))
+    tally.right.append(not pipeline_faults(one.graph, devices, found))
     tally.load.append(found.slowest / found.bound)
     line = f"largest load {found.slowest * 1e3:.2f} ms, bound {found.bound * 1e3:.2f}"
     if one.expert is not None:
-        expert = describe(one.graph, topology, one.expert, "expert")
+        expert = describe(one.graph, devices, one.expert, "expert")
         tally.expert.append(found.slowest / expert.slowest)
         line += f", expert {expert.slowest * 1e3:.2f}"
     return f"{line} in {seconds:.2f} s"
 
 
-def figures(tally: Tally) -> dict[str, float]:
+def captured(kind: GpuKind, quick: bool, tally: Tally) -> None:
+    """All models on GPUs of one type."""
+    pair = topology([Gpu(kind, kind.memory)] * 2)
+    for name, make in TRAININGS.items():
+        training = make()
+        graph = capture(training, training.size, kind).graph
+        for devices in caps(graph, pair, CAPTURED[:1] if quick else CAPTURED):
+            kinds = ("captured", "two") if len(devices.devices) == 2 else ("captured",)
+            say(f"{name}, {_many(devices)}: {step(graph, devices, tally, kinds)}")
+        for count in CAPTURED[:1] if quick else CAPTURED[:2]:
+            devices = alike([kind.room] * count, pair.links[0][1])
+            for rhythm in Rhythm:
+                line = rounds(graph, devices, Schedule(rhythm, MICRO_BATCHES), tally)
+                say(f"{name}, {rhythm}, {_many(devices)}: {line}")
+
+
+def profiled(quick: bool, tally: Tally) -> bool:
+    """The graphs of dnn-partitioning, if they are there."""
+    root = folder()
+    if root is None:
+        return False
+    for one in read_all(root, "latency"):
+        own = alike([one.memory] * one.devices, one.link)
+        for devices in (own, *caps(one.graph, own, PROFILED[:1] if quick else PROFILED)):
+            say(f"{one.name}, {_many(devices)}: {step(one.graph, devices, tally, ('profiled',))}")
+    for one in read_all(root, "throughput"):
+        say(f"{one.name}: {load(one, tally)}")
+    return True
+
+
+def figures(tally: Tally) -> dict[str, object]:
+    ratios = {
+        "median_ratio_to_bound": tally.bound["two"],
+        "median_ratio_to_bound_captured": tally.bound["captured"],
+        "median_ratio_to_bound_profiled": tally.bound.get("profiled", []),
+        "median_rounds_to_bound": tally.rounds,
+        "median_load_to_bound": tally.load,
+        "median_ratio_to_etf": tally.etf,
+    } | {f"{name}_to_portfolio": ratios for name, ratios in sorted(tally.placers.items())}
     return {
         "answers": len(tally.right),
         "checked": sum(tally.right) / len(tally.right),
-        "median_ratio_to_bound": round(statistics.median(tally.bound), 4),
-        "median_load_to_bound": round(statistics.median(tally.load), 4),
-        "worst_ratio_to_expert": round(max(tally.expert), 4),
+        **{name: round(statistics.median(values), 4) for name, values in ratios.items() if values},
+        "worst_ratio_to_bound": round(max(tally.bound["two"]), 4),
+        "worst_ratio_to_expert": round(max(tally.expert), 4) if tally.expert else None,
         "worst_ratio_to_etf": round(max(tally.etf), 4),
-        "median_ratio_to_etf": round(statistics.median(tally.etf), 4),
         "etf_unplaced": tally.etf_unplaced,
         "infeasible": tally.infeasible,
         "max_seconds": round(max(tally.seconds), 3),
-    } | {
-        f"{name}_to_portfolio": round(statistics.median(ratios), 4)
-        for name, ratios in sorted(tally.placers.items())
+        "max_operators": max(tally.operators),
     }
 
 
+def _many(devices: Topology) -> str:
+    return f"{len(devices.devices)} × {devices.largest / 1e9:.2f} GB"
+
+
 def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print(f"  {text}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -137,17 +213,11 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="two devices only, besides the files' own")
     given = parser.parse_args()
-    root = folder()
-    if root is None:
-        print(json.dumps({"skipped": "GRUS_DATA names no folder with dnn-partitioning"}))
-        return
     tally = Tally()
-    for one in read_all(root, "latency"):
-        for topology in cases(one, given.quick):
-            devices = f"{len(topology.devices)} × {topology.largest / 1e9:.2f} GB"
-            say(f"  {one.name}, {devices}: {step(one.graph, topology, tally)}")
-    for one in read_all(root, "throughput"):
-        say(f"  {one.name}: {pipeline(one, tally)}")
+    for name in GPUS[:1] if given.quick else GPUS:
+        captured(find(name), given.quick, tally)
+    if not profiled(given.quick, tally):
+        say("GRUS_DATA names no folder with dnn-partitioning: captured graphs only")
     print(json.dumps({**figures(tally), **facts()}))
 
 

@@ -4,9 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
-from benchmarks.placement import Tally, cases, figures, pipeline, step
+from benchmarks.placement import Tally, caps, figures, load, rounds, step
 from benchmarks.placement_graphs import Profiled, folder, read, read_all
+from benchmarks.placement_models import TRAININGS
+from grus.estimation.training import Training
+from grus.partition.plan import Rhythm, Schedule
 from grus.partition.topology import Link, alike
 
 
@@ -40,18 +44,38 @@ def test_a_file_is_read_in_seconds_and_bytes(tmp_path: Path) -> None:
 
 def test_a_case_without_an_answer_counts_as_right_only_if_the_memory_named_does(tmp_path: Path) -> None:
     one, tally = a_file(tmp_path), Tally()
-    assert "no room for operator a" in step(one.graph, alike([20, 20], one.link), tally)
+    assert "no room for operator a" in step(one.graph, alike([20, 20], one.link), tally, ("two",))
     assert (tally.right, tally.infeasible) == ([True], 1)
 
 
 def test_steps_and_pipelines_enter_the_figures(tmp_path: Path) -> None:
     one, tally = a_file(tmp_path), Tally()
-    step(one.graph, next(cases(one, quick=True)), tally)
-    pipeline(one, tally)
+    own = alike([one.memory] * one.devices, one.link)
+    step(one.graph, own, tally, ("captured", "two"))
+    rounds(one.graph, own, Schedule(Rhythm.GPIPE, 4), tally)
+    load(one, tally)
     found = figures(tally)
     assert found["checked"] == 1.0
     assert found["worst_ratio_to_expert"] == 1.0
     assert found["median_ratio_to_bound"] == 1.0
+    assert len(tally.rounds) == 1
+
+
+def test_caps_are_shares_of_what_the_model_needs(tmp_path: Path) -> None:
+    one = a_file(tmp_path)
+    found = [*caps(one.graph, alike([0, 0], one.link), (2, 4))]
+    assert [len(one.devices) for one in found] == [2, 2, 2, 4, 4, 4]
+    assert [one.largest for one in found] == [66, 82, 165, 33, 41, 82]
+
+
+def test_the_models_have_the_sizes_that_their_papers_tell() -> None:
+    millions = {name: round(_parameters(make()) / 1e6) for name, make in TRAININGS.items()}
+    assert millions == {"Inception-v3": 24, "Transformer": 63, "GPT-2": 124, "ResNet-50": 26}
+
+
+def _parameters(training: Training) -> int:
+    with torch.device("meta"):
+        return sum(one.numel() for one in training.model().parameters())
 
 
 def test_pipelines_of_the_public_graphs_are_no_slower_than_the_experts() -> None:
@@ -60,7 +84,7 @@ def test_pipelines_of_the_public_graphs_are_no_slower_than_the_experts() -> None
         pytest.skip("GRUS_DATA names no folder with dnn-partitioning")
     tally = Tally()
     for one in read_all(root, "throughput"):
-        pipeline(one, tally)
+        load(one, tally)
     assert all(tally.right)
     assert len(tally.expert) == 6
     assert max(tally.expert) <= 1.0

@@ -7,8 +7,9 @@ from hypothesis import given
 from grus.partition.bounds import step_bound
 from grus.partition.check import faults
 from grus.partition.graph import Op, OpGraph
+from grus.partition.mirror import mirrored
 from grus.partition.plan import Infeasible, Plan
-from grus.partition.portfolio import answers, place
+from grus.partition.portfolio import NODES, answers, place
 from grus.partition.schedule import ranks, simulate
 from grus.partition.topology import Link, Topology, alike
 from tests.partition.builders import a_chain, a_diamond, models, pools, two
@@ -92,6 +93,19 @@ def test_a_group_larger_than_every_device_is_named_with_what_it_needs() -> None:
     answer = place(OpGraph(ops, ()), two(memory=50))
     assert answer == Infeasible("embedding", 70, proven=True)
     assert "no room for operator embedding" in str(answer)
+
+
+def test_a_large_model_is_placed_coarse_first_and_verified_operator_by_operator() -> None:
+    count = NODES // 2 + 50
+    forward = a_chain(*[1.0 + n % 3 for n in range(count)], permanent=10, output=4)
+    graph = mirrored(forward, [2.0] * count)
+    topology = alike([round(0.6 * 10 * count)] * 2, Link(0.01))
+    plan = place(graph, topology, effort=4 * len(graph.ops))
+    assert len(graph.ops) > NODES
+    assert isinstance(plan, Plan)
+    assert faults(graph, topology, plan) == []
+    assert plan.seconds <= 1.01 * plan.bound
+    assert len(plan.transfers) == 2
 
 
 def test_an_answer_is_the_same_every_time() -> None:

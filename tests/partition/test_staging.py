@@ -12,7 +12,7 @@ from grus.partition.graph import Op, OpGraph
 from grus.partition.mirror import mirrored
 from grus.partition.plan import Infeasible, Message, Pipeline, Rhythm, Schedule, Turn
 from grus.partition.rounds import order
-from grus.partition.staging import place_stages, staged
+from grus.partition.staging import NODES, place_stages, staged
 from grus.partition.topology import Link, Topology, alike
 from tests.partition.builders import a_chain, models, pools, two
 from tests.properties.profiles import profile
@@ -107,6 +107,15 @@ def test_more_stages_than_micro_batches_are_never_given_to_1f1b() -> None:
     plan = place_stages(a_training(1.0, 1.0, 1.0), alike([1000] * 3, FREE), Schedule(ONE_F_ONE_B, 2))
     assert isinstance(plan, Pipeline)
     assert len(plan.stages) <= 2
+
+
+def test_a_large_model_is_cut_coarse_first_and_verified_operator_by_operator() -> None:
+    graph = a_training(*[1.0 + n % 3 for n in range(NODES)], kept=10, output=4)
+    topology = alike([40 * NODES] * 2, Link(0.01))
+    plan = place_stages(graph, topology, Schedule(ONE_F_ONE_B, 4))
+    assert isinstance(plan, Pipeline)
+    assert pipeline_faults(graph, topology, plan) == []
+    assert plan.seconds <= 1.12 * plan.bound
 
 
 def test_one_after_the_other_1f1b_goes_back_as_soon_as_it_can() -> None:

@@ -104,6 +104,7 @@ class Search:
         seconds = run.finish()
         if seconds >= self.cost * (1 - 1e-9):
             return False
+        self.budget -= 1  # the memory takes about as long again
         plan = simulate(self.graph, self.topology, device_of, self.rank, self.plan.placer)
         cost = self._cost(plan)
         if cost >= self.cost * (1 - 1e-9):

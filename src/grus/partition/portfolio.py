@@ -5,10 +5,11 @@
 Deterministic: the same model and devices give the same answer.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 
 from grus.partition.bounds import priorities, step_bound
+from grus.partition.coarsen import Limit, coarsen
 from grus.partition.graph import OpGraph
 from grus.partition.improve import PENALTY, Search, blocks, fits, overflow
 from grus.partition.infeasible import explain, impossible
@@ -24,6 +25,13 @@ from grus.partition.units import breadth_first, depth_first, units_of
 
 Placer = Callable[[OpGraph, Topology, bool], Assignment | NoRoom]
 LISTS: dict[str, Placer] = {"topo": topo, "etf": etf, "sct": sct}
+PLACERS = ("single", *LISTS, "contiguous")
+QUICK = ("single", "topo", "etf")
+"""Those whose time hardly grows faster than the graph."""
+NODES = 500
+"""Graphs with more operators are coarsened to so many, if the limits allow it."""
+SHARE = 0.1
+"""Of a device's memory, and of its even share of the time, that one coarse operator may take."""
 EFFORT = 200_000
 """Operators that the local search may simulate in all: less than half a second."""
 LEAST = 20_000
@@ -46,8 +54,31 @@ def place(graph: OpGraph, topology: Topology, effort: int = EFFORT) -> Plan | In
 
 
 def search(graph: OpGraph, topology: Topology, effort: int) -> Plan | None:
-    """None when nothing that fits is found."""
-    tried = [plan for _, plan in attempts(graph, topology)]
+    """None when nothing that fits is found. Large graphs are searched coarse first, with half the effort."""
+    if len(graph.ops) > NODES:
+        rough = _rough(graph, topology, effort // 2)
+        if rough is not None:
+            quick = [plan for _, plan in attempts(graph, topology, QUICK)]
+            return _best(graph, topology, [rough, *quick], effort - effort // 2)
+    return _best(graph, topology, [plan for _, plan in attempts(graph, topology)], effort)
+
+
+def _rough(graph: OpGraph, topology: Topology, effort: int) -> Plan | None:
+    """What is found on the coarse graph, played with the original operators; it may not fit."""
+    seconds = sum(op.seconds for op in graph.ops) / len(topology.devices)
+    memory = min(device.memory for device in topology.devices)
+    coarse = coarsen(graph, Limit(NODES, round(SHARE * memory), SHARE * seconds))
+    tried = [plan for _, plan in attempts(coarse.graph, topology)]
+    plan = _best(coarse.graph, topology, tried, effort)
+    if plan is None:
+        return None
+    order = sorted(range(len(coarse.graph.ops)), key=lambda op: plan.start[op])
+    device_of = coarse.expanded(plan.device_of)
+    return _best_order(graph, topology, Assignment(device_of, tuple(coarse.order(order))), plan.placer)
+
+
+def _best(graph: OpGraph, topology: Topology, tried: Sequence[Plan], effort: int) -> Plan | None:
+    """The best of these that fits, improved as far as the effort allows."""
     found = sorted((plan for plan in tried if fits(plan, topology)), key=lambda plan: plan.seconds)
     if found and (effort <= 0 or len(topology.devices) < 2):
         return found[0]
@@ -89,12 +120,12 @@ def answers(graph: OpGraph, topology: Topology) -> dict[str, Plan]:
     return found
 
 
-def attempts(graph: OpGraph, topology: Topology) -> list[tuple[str, Plan]]:
-    """The simulated answers of all placers, whether they fit or not."""
+def attempts(graph: OpGraph, topology: Topology, names: Container[str] = PLACERS) -> list[tuple[str, Plan]]:
+    """The simulated answers of these placers, whether they fit or not."""
     tried = [
         (name, _best_order(graph, topology, assignment, name))
         for careful in (True, False)
-        for name, assignment in _assignments(graph, topology, careful)
+        for name, assignment in _assignments(graph, topology, careful, names)
     ]
     if not any(fits(plan, topology) for _, plan in tried):
         packed = (pack(graph, topology, careful) for careful in (True, False))
@@ -110,15 +141,18 @@ def _best_order(graph: OpGraph, topology: Topology, assignment: Assignment, name
     return min(plans, key=lambda plan: (not fits(plan, topology), plan.seconds))
 
 
-def _assignments(graph: OpGraph, topology: Topology, careful: bool) -> Iterator[tuple[str, Assignment]]:
+def _assignments(
+    graph: OpGraph, topology: Topology, careful: bool, names: Container[str]
+) -> Iterator[tuple[str, Assignment]]:
     sorts = {(one.memory, one.speed): number for number, one in enumerate(topology.devices)}
     for device in sorts.values() if careful else ():
         yield "single", Assignment((device,) * len(graph.ops), graph.topological)
     for name, placer in LISTS.items():
-        placed = placer(graph, topology, careful)
+        placed = placer(graph, topology, careful) if name in names else None
         if isinstance(placed, Assignment):
             yield name, placed
-    yield from (("contiguous", one) for one in contiguous(graph, topology, careful))
+    if "contiguous" in names:
+        yield from (("contiguous", one) for one in contiguous(graph, topology, careful))
 
 
 def contiguous(graph: OpGraph, topology: Topology, careful: bool) -> Iterator[Assignment]:
