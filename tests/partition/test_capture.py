@@ -105,3 +105,19 @@ def test_what_lives_inside_an_operator_lives_again_in_its_backward_pass() -> Non
     found = captured("tied")
     (back,) = (op for op in found.graph.ops if op.name == "cross_entropy_loss.backward")
     assert back.temporary >= 4 * 8 * 40 * 4  # the gradient of the logarithms: sentences, words, table, bytes
+
+
+def test_weights_may_be_held_apart_by_everybody_who_reads_them() -> None:
+    found = captured("tied")
+    table = 4 * 40 * 16 * 4 + 4  # numbers, gradients and two of state; and the count of Adam's steps
+    tied = {op.name: op for op in found.graph.ops}
+    (other,) = (op for op in found.apart.ops if op.permanent - tied[op.name].permanent == table)
+    assert other.group not in {"", "embedding"}
+    assert tied[other.name].group == "embedding"
+    assert found.apart.edges == found.graph.edges
+
+
+@pytest.mark.parametrize("name", ["branches", "recurrent"])
+def test_without_tied_weights_nothing_can_be_held_apart(name: str) -> None:
+    found = captured(name)
+    assert found.apart == found.graph

@@ -4,6 +4,7 @@ import copy
 import random
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -179,3 +180,11 @@ def test_a_batch_of_another_shape_is_refused() -> None:
         ValueError, match=r"like the one that was captured, .*\(4, 5, 8\).*this is .*\(3, 5, 8\)"
     ):
         split(doubled(ALL["recurrent"].batch(3)))
+
+
+def test_the_example_of_the_documentation_is_split_and_trains() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "capture.md").read_text(encoding="utf-8")
+    made: dict[str, Any] = {}
+    exec(page.split("```python")[1].split("```")[0], made)
+    assert set(made["plan"].device_of) == {0, 1}
+    assert all(one.grad is not None for one in made["split"].parameters())

@@ -43,6 +43,9 @@ class Captured:
     forward: OpGraph
     graph: OpGraph
     """Forward and backward pass: the operators of `forward` come first, with the same numbers."""
+    apart: OpGraph
+    """The same, but weights that several operators read are held by each of these and tie nothing together:
+    for stages that keep such weights equal by adding up their gradients."""
     nodes: Nodes
     """For each operator of the forward pass the names of the nodes that it runs."""
     observed: Observed
@@ -73,9 +76,11 @@ def capture(training: Training, size: int, gpu: Rates) -> Captured:
     work = works(program.graph_module)
     ahead = {name: one.seconds(gpu) for name, one in work.items()}
     back = {name: one.backward().seconds(gpu) for name, one in work.items()}
-    forward, nodes = forward_graph(observed, ahead, _held(program, state))
-    graph = step_graph(forward, nodes, observed, back)
-    return Captured(program, size, forward, graph, nodes, observed)
+    held = _held(program, state)
+    forward, nodes = forward_graph(observed, ahead, held)
+    free, _ = forward_graph(observed, ahead, held, apart=True)
+    graph, apart = (step_graph(one, nodes, observed, back) for one in (forward, free))
+    return Captured(program, size, forward, graph, apart, nodes, observed)
 
 
 def _state(training: Training, model: nn.Module, fake: FakeTensorMode) -> dict[str, int]:

@@ -4,7 +4,7 @@ An operator is a node of the export with all that merely looks at, or changes in
 Operators that read the same weights, or change what another one made, share a group.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from grus.partition.graph import Op, OpGraph
@@ -28,13 +28,17 @@ class Held:
 
 
 def forward_graph(
-    observed: Observed, seconds: Mapping[str, float], held: Mapping[str, Held]
+    observed: Observed, seconds: Mapping[str, float], held: Mapping[str, Held], *, apart: bool = False
 ) -> tuple[OpGraph, Nodes]:
-    """The operators of the forward pass, and for each the nodes that it runs."""
+    """The operators of the forward pass, and for each the nodes that it runs.
+
+    `apart`: weights that several operators read do not tie these together, and each counts them as its own.
+    """
     parts, of = _joined(observed)
     edges = _edges(observed, of)
-    ops = _ops(parts, _outputs(parts, of, observed), seconds, held)
-    groups = _groups(observed, of, held, len(parts))
+    weights = {name for name, one in held.items() if one.trained}
+    ops = _ops(parts, _outputs(parts, of, observed), seconds, held, weights if apart else set())
+    groups = _groups(observed, of, set() if apart else weights, len(parts))
     tied = {first for place, first in enumerate(groups) if place != first}
     ops = [
         replace(op, group=ops[first].name) if first in tied else op
@@ -129,7 +133,7 @@ def _edges(observed: Observed, of: Mapping[str, int]) -> set[tuple[int, int]]:
     return {(one, two) for one, two in found if one != two}
 
 
-def _groups(observed: Observed, of: Mapping[str, int], held: Mapping[str, Held], count: int) -> list[int]:
+def _groups(observed: Observed, of: Mapping[str, int], weights: Collection[str], count: int) -> list[int]:
     """For each operator the first one that it must share a device with."""
     first = list(range(count))
 
@@ -148,19 +152,24 @@ def _groups(observed: Observed, of: Mapping[str, int], held: Mapping[str, Held],
         for owner in seen.changes:
             tie(of[seen.name], of[owner])
         for name in (*seen.tensors, *seen.leaves):
-            if held[name].trained or name in written:  # anything else is copied to where it is read
+            if name in weights or name in written:  # anything else is copied to where it is read
                 tie(of[seen.name], home.setdefault(name, of[seen.name]))
     return [root(one) for one in range(count)]
 
 
 def _ops(
-    parts: Sequence[_Part], outputs: Sequence[int], seconds: Mapping[str, float], held: Mapping[str, Held]
+    parts: Sequence[_Part],
+    outputs: Sequence[int],
+    seconds: Mapping[str, float],
+    held: Mapping[str, Held],
+    again: Collection[str],
 ) -> list[Op]:
+    """`again`: what every operator that reads it holds; the first one holds all else."""
     taken: set[str] = set()
     ops = []
     for part, output in zip(parts, outputs, strict=True):
         names = {name for seen in part for name in (*seen.tensors, *seen.leaves)} - taken
-        taken |= names
+        taken |= names.difference(again)
         results = sum(seen.own for seen in part if seen.kept)
         kept = results + sum(seen.extra for seen in part)
         kept += sum(held[name].size for name in names if held[name].batch)
