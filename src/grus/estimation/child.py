@@ -35,7 +35,7 @@ LOOK = 0.05
 """Seconds between looks at the child's memory: it cannot take much of a machine's meanwhile."""
 LOOK_AROUND = 1.0
 """Seconds between looks at what the child has started."""
-GRANTED = 0.75
+GRANTED = 0.5
 """Share of the memory that is free now, where no limit is given."""
 LOADING = 120.0
 """Seconds in which the libraries must be loaded, on a busy machine."""
@@ -50,7 +50,7 @@ class Limits:
 
     seconds: float = 300.0
     memory: int = 0
-    """Bytes of host memory; 0 for three quarters of what is free."""
+    """Bytes of host memory; 0 for half of what is free."""
 
 
 USUAL = Limits()

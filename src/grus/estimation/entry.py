@@ -15,6 +15,7 @@ from typing import Any
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils.data import DataLoader
 
 from grus.estimation.faults import blamed
 from grus.estimation.training import (
@@ -224,6 +225,8 @@ def _batch(given: Any, data: Any, size: Any, wrong: Wrong) -> tuple[Callable[[in
         return None, None
     if callable(given) and not isinstance(given, Tensor | nn.Module):
         return given, size
+    if isinstance(given, DataLoader):
+        given = next(iter(given), None)
     own = samples(given)
     if not own:
         wrong("batch", "must be an example batch with tensors, or a function of the number of samples", given)

@@ -1,13 +1,15 @@
 """Runs a training on tensors without data and notes when each piece of memory is born and dies.
 
 Two steps are run: the optimizer's state is born in the first, so only the second shows what goes on for
-hours. Numbers that the training asks for (`loss.item()`) are made up, so a training whose path depends on
-them is traced along one path.
+hours. Numbers that the training asks for (`loss.item()`) are made up (`made_up`), so a training whose path
+depends on them is traced along one path.
 """
 
+import inspect
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,15 +21,13 @@ from torch.utils._pytree import tree_iter, tree_map
 
 from grus.estimation.dataless import built
 from grus.estimation.lives import Event, Kind, Trace
+from grus.estimation.made_up import MadeUp
 from grus.estimation.roofline import Work
 from grus.estimation.training import Training
 from grus.estimation.working import flops, tensors_in, work
 from grus.model.errors import BadInput, Mistake
 
 STEPS = 2
-
-_NUMBER = torch.ops.aten._local_scalar_dense.default
-_TRUTH = torch.ops.aten.is_nonzero.default
 
 
 def trace(training: Training, size: int | None = None, steps: int = STEPS, *, on_a_gpu: bool = True) -> Trace:
@@ -54,6 +54,7 @@ def _run(
     batch: object = None
     for size in sizes:
         lives.works.clear()
+        lives.made_up.new_step()
         with lives.phase(None):  # a batch is made on the CPU's side
             made = training.batch(size)
         batch = tree_map(lives.moved, made)
@@ -61,9 +62,25 @@ def _run(
         _scalar(training.loss(model, batch)).backward()
         lives.label((p.grad for p in model.parameters()), Kind.GRADIENTS)
         with lives.phase(Kind.OPTIMIZER):
-            optimizer.step()
+            _step(optimizer, partial(training.loss, model, batch))
         lives.label(tree_iter(list(optimizer.state.values())), Kind.OPTIMIZER)
     del batch
+
+
+def _step(optimizer: Optimizer, loss: Callable[[], Tensor]) -> None:
+    """One that looks at the loss again (LBFGS) is given it."""
+
+    def again() -> float:
+        optimizer.zero_grad(set_to_none=True)
+        found = loss()
+        found.backward()
+        return found.item()
+
+    wanted = inspect.signature(optimizer.step).parameters.get("closure")
+    if wanted is not None and wanted.default is inspect.Parameter.empty:
+        optimizer.step(again)
+    else:
+        optimizer.step()
 
 
 def _scalar(loss: Any) -> Tensor:
@@ -92,6 +109,7 @@ class _Lives(TorchDispatchMode):
         self.kinds: dict[int, Kind] = {}
         self.operators = 0
         self.works: list[Work] = []
+        self.made_up = MadeUp()
         self._current: Kind | None = Kind.ACTIVATIONS
         self._alive: dict[int, tuple[int, weakref.ref[Any]]] = {}
 
@@ -99,9 +117,7 @@ class _Lives(TorchDispatchMode):
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         self.operators += 1
-        if func is _NUMBER or func is _TRUTH:
-            return _made_up(args[0])
-        result = func(*args, **(kwargs or {}))
+        result = self.made_up.answer(func, args, kwargs or {})
         if self._current is not None:
             written = tensors_in(result)
             for tensor in written:
@@ -127,8 +143,8 @@ class _Lives(TorchDispatchMode):
 
     def label(self, tensors: Iterable[object], kind: Kind) -> None:
         """What these tensors turned out to be for, from their birth on."""
-        for tensor in tensors:
-            if isinstance(tensor, Tensor) and (known := self._alive.get(tensor.untyped_storage()._cdata)):
+        for tensor in tensors_in(list(tensors)):
+            if known := self._alive.get(tensor.untyped_storage()._cdata):
                 self.kinds[known[0]] = kind
 
     @contextmanager
@@ -147,10 +163,3 @@ class _Lives(TorchDispatchMode):
         moved = torch.empty_like(value)
         self.note(moved, Kind.ACTIVATIONS)
         return moved
-
-
-def _made_up(tensor: Tensor) -> bool | int | float:
-    """A number for a tensor that has none."""
-    if tensor.dtype == torch.bool:
-        return True
-    return 1.0 if tensor.is_floating_point() else 1

@@ -18,7 +18,8 @@ _ATTENTION_BACK = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_bac
 
 
 def tensors_in(value: object) -> list[Tensor]:
-    return [one for one in tree_iter(value) if isinstance(one, Tensor)]
+    """Those with memory of their own; a sparse one is held by its indices and values, which are seen too."""
+    return [one for one in tree_iter(value) if isinstance(one, Tensor) and one.layout is torch.strided]
 
 
 def flops(operator: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> int:
