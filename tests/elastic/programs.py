@@ -3,6 +3,8 @@
 They are written without a thought for who trains with them: that is what is tested.
 """
 
+import ctypes
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -251,7 +253,51 @@ def compiled(task: "Task", gate: Gate) -> None:
     learn(run, gate, nn.functional.cross_entropy)
 
 
+class Weighty(nn.Module):
+    """Twelve blocks of 2 MB each: what a training takes for its weights stands out from the rest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512)) for _ in range(12)
+        )
+
+    def forward(self, points: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            points = points + 0.1 * block(points)
+        return points
+
+
+def weighty(task: "Task", gate: Gate) -> None:
+    """Writes down how much real memory its steps took at most, beyond what there was without a model."""
+    import torch.distributed.fsdp  # here: what it takes itself is no part of the training
+
+    ctypes.CDLL(None).mallopt(-3, 1 << 16)  # M_MMAP_THRESHOLD: what is given back is given back to Linux
+    before = memory("VmRSS")
+    model = Weighty()
+    chance = torch.Generator().manual_seed(7)
+    points = torch.randn(task.samples, 512, generator=chance)
+    run = started(task, model, torch.optim.Adam(model.parameters(), 1e-4), TensorDataset(points, points))
+    taken = 0
+    for batch in run:
+        gate(run)
+        run.step((run.model(batch.x) - batch.y).square().mean())
+        if run.steps == 1:
+            Path("/proc/self/clear_refs").write_text("5")  # the most is counted anew: by then all is there
+        elif run.steps > 1:
+            taken = max(taken, memory("VmHWM") - before)
+    found = Path(task.folder) / "memory"
+    found.mkdir(exist_ok=True)
+    (found / str(os.getpid())).write_text(json.dumps({"peak": taken, "world": run.world}))
+
+
+def memory(line: str) -> int:
+    """Bytes of real memory of this process, as Linux tells: now (VmRSS) or at most (VmHWM)."""
+    told = Path("/proc/self/status").read_text()
+    return int(told.split(f"{line}:")[1].split()[0]) << 10
+
+
 ALL: dict[str, Program] = {
     one.__name__: one
-    for one in (classifier, gan, mixed_gan, hasty_gan, tied, sparse, normed, mixed, loaded, compiled)
+    for one in (classifier, gan, mixed_gan, hasty_gan, tied, sparse, normed, mixed, loaded, compiled, weighty)
 }

@@ -133,7 +133,10 @@ def parameter_hash(run: Run) -> str:
     models = run.model.values() if isinstance(run.model, dict) else [run.model]
     for model in models:
         for parameter in model.parameters():
-            digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+            own = getattr(
+                parameter, "to_local", lambda one=parameter: one
+            )()  # a worker's part, if it has one
+            digest.update(own.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()[:16]
 
 

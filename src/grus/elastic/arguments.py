@@ -12,7 +12,7 @@ from torch.utils.data import IterableDataset
 
 from grus.elastic.batch_size import BatchSizer
 from grus.elastic.state import Stateful
-from grus.elastic.strategy import chosen, objections
+from grus.elastic.strategy import CUT, chosen, objections
 from grus.model.errors import BadInput, Mistake
 from grus.model.strategies import SHARDED, Strategy
 
@@ -56,6 +56,11 @@ class Arguments:
     def sharded(self) -> bool:
         """Whether no worker has all of the state: then the team is one for life."""
         return bool(SHARDED & set(self.strategies))
+
+    @property
+    def cut(self) -> bool:
+        """Whether torch cuts the model up, and sums its gradients."""
+        return bool(CUT & set(self.strategies))
 
     @property
     def stream(self) -> bool:

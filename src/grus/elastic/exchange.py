@@ -5,7 +5,7 @@ step. They set out before the last backward pass, so that they cost nothing.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -13,10 +13,13 @@ from grus.elastic.arguments import Arguments
 from grus.elastic.backends import Broken, Pending
 from grus.elastic.group import Group
 from grus.elastic.plan import Micro
-from grus.elastic.reducer import Reducer
+from grus.elastic.reducer import Reducer, Scattered
 from grus.elastic.standins import OnHost, StandIns, Themselves
 from grus.elastic.wires import wire_for
 from grus.model.strategies import Strategy
+
+if TYPE_CHECKING:
+    from grus.elastic.sharding import Rows
 
 
 class Flags(NamedTuple):
@@ -39,6 +42,8 @@ class Flags(NamedTuple):
     smalls: float = 0.0
     weight: float = 0.0
     """Part of the step's samples that was there: 1, but where streams end."""
+    save: float = 0.0
+    """The first worker's word, where all must save together: after this step."""
 
     @classmethod
     def of(cls, team: int, *, stuck: bool, end: bool) -> "Flags":
@@ -54,10 +59,14 @@ class Exchange:
         self._is = arguments
         self._group = group
         self._device = device
+        self.rows: Rows | None = None
         self._standins = {name: self._stand_in(one) for name, one in arguments.optimizers.items()}
         wire = wire_for(arguments.strategies)
-        self._reducers = {
-            name: Reducer(one.parameters, self._group, wire=wire) for name, one in self._standins.items()
+        self._reducers: dict[str, Reducer | Scattered] = {
+            name: Scattered(arguments.optimizers[name])
+            if arguments.cut
+            else Reducer(one.parameters, self._group, wire=wire)
+            for name, one in self._standins.items()
         }
         if arguments.scaler is not None:
             # It would begin with its first loss, but a worker without a part in its first step has none.
@@ -69,8 +78,13 @@ class Exchange:
         self._broken = False
 
     def _stand_in(self, optimizer: torch.optim.Optimizer) -> StandIns:
-        # Where the device is the host, there is nothing to relieve it of.
-        away = Strategy.OFFLOAD in self._is.strategies and self._device.type != "cpu"
+        if Strategy.ZERO1 in self._is.strategies:
+            from grus.elastic.sharding import Rows  # takes a second, which others need not wait for
+
+            self.rows = Rows(optimizer)
+            return self.rows
+        # Where the device is the host, there is nothing to relieve it of; torch does it to what it cuts up.
+        away = Strategy.OFFLOAD in self._is.strategies and self._device.type != "cpu" and not self._is.cut
         return OnHost(optimizer) if away else Themselves(optimizer)
 
     def refresh(self) -> None:
@@ -84,7 +98,7 @@ class Exchange:
         self._pending = None
         self._broken = False
 
-    def reducer(self, name: str) -> Reducer:
+    def reducer(self, name: str) -> Reducer | Scattered:
         return self._reducers[name]
 
     def count(self, loss: torch.Tensor, micro: Micro, name: str) -> None:
@@ -104,6 +118,8 @@ class Exchange:
     def backward(self, loss: torch.Tensor, micro: Micro, only: str | None = None) -> None:
         """Weighted by the micro-batch's part of the step; `only` for the parameters of one optimizer."""
         weighted = loss * micro.weight
+        if self._is.cut:
+            weighted = weighted * self._group.world  # torch takes the mean over the workers, not the sum
         if self._is.scaler is not None:
             weighted = self._is.scaler.scale(weighted)
         inputs = self._reducers[only].parameters if only is not None else None

@@ -45,8 +45,16 @@ class Keeping:
 
     def save_if_due(self) -> None:
         """In the background. All workers are alike between two steps, so that one of them is enough."""
-        if self._group.rank == 0 and time.monotonic() - self._saved_at >= self._is.checkpoint_every:
+        if self._group.rank == 0 and self.due():
             self._save(wait=False)
+
+    def due(self) -> bool:
+        """Whether it is time for the next one."""
+        return time.monotonic() - self._saved_at >= self._is.checkpoint_every
+
+    def save_together(self) -> None:
+        """In the background, where each worker has only a part: all of them at the same step."""
+        self._save(wait=False)
 
     def save(self) -> None:
         """Now, and wait until it is durable."""
@@ -61,13 +69,15 @@ class Keeping:
     def _save(self, *, wait: bool) -> None:
         if self._checkpoints is not None:
             self._saved_at = time.monotonic()
-            self._checkpoints.save(self._at.progress.step, self._at.capture(), wait=wait)
+            found = self._at.capture()
+            if self._group.rank == 0 or not self._is.sharded:
+                self._checkpoints.save(self._at.progress.step, found, wait=wait)
 
     # -------------------------------------------------------------------------------------------- audit
 
     def processed(self, micro: Micro) -> None:
         """This worker is about to use a micro-batch."""
-        if self._audit is None:
+        if self._audit is None or micro.idle:
             return
         if self._order[0] != micro.epoch:
             self._order = (micro.epoch, plan.order(self._is.seed, micro.epoch, self._samples).tolist())

@@ -13,10 +13,7 @@ from collections.abc import Sequence
 
 import torch
 
-RANK = 4
-"""Columns of the thin matrices: with as many, the paper's trainings lose nothing."""
-WORTH = 2
-"""A gradient travels as thin matrices if these are so many times smaller."""
+from grus.estimation.exchanging import RANK, sides, thin
 
 
 class LowRank:
@@ -55,9 +52,9 @@ class LowRank:
         self._tail[index] = 1.0 if grad is not None else 0.0
         dense = grad.to_dense() if grad is not None and grad.is_sparse else grad
         if index in self._thin:
-            thin = self._thin[index]
-            thin.take(dense)
-            torch.mm(thin.matrix, thin.right, out=self._views[index].view(thin.rows, thin.rank))
+            one = self._thin[index]
+            one.take(dense)
+            torch.mm(one.matrix, one.right, out=self._views[index].view(one.rows, one.rank))
         elif dense is None:
             self._views[index].zero_()
         else:
@@ -125,7 +122,7 @@ class _Thin:
     """One gradient's matrices."""
 
     def __init__(self, parameter: torch.nn.Parameter, rank: int, seed: int) -> None:
-        self.rows, self.columns = _sides(parameter)
+        self.rows, self.columns = sides(parameter)
         self.rank = rank
         self._like = parameter
         self._seed = seed
@@ -167,15 +164,3 @@ class _Thin:
 
 
 _HALF = (torch.float16, torch.bfloat16)
-
-
-def _sides(parameter: torch.Tensor) -> tuple[int, int]:
-    rows = parameter.shape[0] if parameter.dim() else 1
-    return rows, parameter.numel() // max(1, rows)
-
-
-def thin(parameter: torch.Tensor, rank: int = RANK) -> bool:
-    """Whether a gradient of this shape travels as thin matrices."""
-    rows, columns = _sides(parameter)
-    pays = (rows + columns) * rank * WORTH <= rows * columns
-    return parameter.dim() > 1 and parameter.is_floating_point() and pays

@@ -9,6 +9,7 @@ who is gone: only another thread can let it go. The same thread shows every seco
 and complains when the training thread has waited too long for the others.
 """
 
+import atexit
 import os
 import socket
 import threading
@@ -111,6 +112,8 @@ class Alone:
 class Torchrun(Alone):
     """The workers that torchrun started: one team for life. Whoever is lost, torchrun starts all again."""
 
+    lost = "a worker was lost; torchrun starts all of them again"
+
     def __init__(self, group: Group, backend: Backend, device: torch.device) -> None:
         super().__init__(group)
         self._backend = backend
@@ -118,13 +121,36 @@ class Torchrun(Alone):
 
     def join(self) -> Team:
         if self._group.number:
-            raise Broken("a worker was lost; torchrun starts all of them again")
+            raise Broken(self.lost)
         store, rank, world = next(dist.rendezvous("env://"))
         host = os.environ.get("GRUS_HOST", "127.0.0.1" if _on_this_machine(world) else socket.gethostname())
         communicator = self._backend.new(dist.PrefixStore("grus", store), rank, world, host, self._device)
         communicator.connect()
+        self._met(store, rank, world, host)
         self._group.install(communicator, 1, rank, world)
         return Team(1, ("",) * world, rank)
+
+    def _met(self, store: Store, rank: int, world: int, host: str) -> None:
+        """For those who need more than the communicator."""
+
+
+class Fixed(Torchrun):
+    """A team for life, in a Grus job too: its members hold parts of one state. Torch knows it as its own."""
+
+    lost = "a worker was lost, and its part of the state with it: all begin again from the last checkpoint"
+
+    def _met(self, store: Store, rank: int, world: int, host: str) -> None:
+        on_gpus = self._device.type == "cuda"
+        if not on_gpus and host.startswith("127."):
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        dist.init_process_group(
+            "nccl" if on_gpus else "gloo",
+            store=dist.PrefixStore("parts", store),
+            rank=rank,
+            world_size=world,
+            device_id=self._device if on_gpus else None,
+        )
+        atexit.register(dist.destroy_process_group)  # else gloo's threads now and then end it with SIGABRT
 
 
 def _on_this_machine(world: int) -> bool:
@@ -317,9 +343,11 @@ class Job:
 
 
 def find_membership(
-    group: Group, device: torch.device, *, backend: str | None, hang_after: float
+    group: Group, device: torch.device, *, backend: str | None, hang_after: float, sharded: bool = False
 ) -> Membership:
     """By what the environment says: a Grus job, torchrun, or nothing of the kind."""
+    if sharded:
+        return Fixed(group, backend_for(device, backend), device)
     control = os.environ.get("GRUS_CONTROL")
     if control and os.environ.get("GRUS_BELL"):
         end_apart()

@@ -6,7 +6,7 @@ the flags of the following step, so that it costs no exchange of its own.
 
 from grus.elastic.batch_size import BatchSizer
 from grus.elastic.plan import Micro
-from grus.elastic.reducer import Reducer
+from grus.elastic.reducer import Reducer, Scattered
 
 EVERY = 4
 """Steps between two looks: a look reads all gradients twice."""
@@ -30,14 +30,14 @@ class Noise:
         self._measured, self._norm, self._sizes = (0.0, 0.0), 0.0, (0, 0)
         self._looks = step % EVERY == 0
 
-    def small(self, reducer: Reducer, micro: Micro, scale: float) -> None:
+    def small(self, reducer: Reducer | Scattered, micro: Micro, scale: float) -> None:
         """After a micro-batch's backward pass; only the first of a step counts."""
         if not self._looks or self._measured[1]:
             return
         factor = micro.weight * scale
         self._measured = (float(reducer.squared_norm()) / (factor * factor), 1.0)
 
-    def big(self, reducer: Reducer, samples: int, size: int, scale: float) -> None:
+    def big(self, reducer: Reducer | Scattered, samples: int, size: int, scale: float) -> None:
         """The gradient of the whole step, which has so many samples, in micro-batches of `size`."""
         if self._looks:
             self._norm = float(reducer.squared_norm()) / (scale * scale)

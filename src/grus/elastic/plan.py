@@ -10,7 +10,7 @@ used, which NumPy promises to keep; a run resumed elsewhere finds the same order
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -39,11 +39,13 @@ class Micro:
     stop: int
     of: int
     """Samples of the whole step."""
+    idle: bool = False
+    """Computed only because all must compute equally often; it counts for nothing."""
 
     @property
     def weight(self) -> float:
         """Its part of the step: gradients of micro-batch means, so weighted, sum to the step's mean."""
-        return (self.stop - self.start) / self.of
+        return 0.0 if self.idle else (self.stop - self.start) / self.of
 
 
 def micros(at: Progress, samples: int, batch: int, size: int) -> tuple[Micro, ...]:
@@ -63,6 +65,13 @@ def share(step: Sequence[Micro], rank: int, world: int) -> tuple[Micro, ...]:
     if not 0 <= rank < world:
         raise ValueError(f"there is no rank {rank} among {world}")
     return tuple(step[rank::world])
+
+
+def even_share(step: Sequence[Micro], rank: int, world: int) -> tuple[Micro, ...]:
+    """The same, filled up to what the first rank does with micro-batches that count for nothing."""
+    mine = share(step, rank, world)
+    missing = -(-len(step) // world) - len(mine)
+    return mine + (replace(step[rank % len(step)], idle=True),) * missing
 
 
 def after(at: Progress, samples: int, batch: int) -> Progress:

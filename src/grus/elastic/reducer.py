@@ -162,6 +162,43 @@ class Reducer:
             self._launched += 1
 
 
+class Scattered:
+    """The parameters of an optimizer whose gradients torch itself sums, in parts, as they come."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self._optimizer = optimizer
+
+    @property
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """As they are now: they are replaced by their parts when a team begins."""
+        every = (one for group in self._optimizer.param_groups for one in group["params"])
+        return [one for one in every if one.requires_grad]
+
+    def arm(self) -> None:
+        return
+
+    def finish(self) -> None:
+        return
+
+    def adopt(self) -> None:
+        return
+
+    def drop(self) -> None:
+        self.drop_gradients()
+
+    def drop_gradients(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def scale(self, factor: float) -> None:
+        for parameter in self.parameters:
+            if parameter.grad is not None:
+                parameter.grad.mul_(factor)
+
+    def squared_norm(self) -> torch.Tensor:
+        raise NotImplementedError("a batch that follows the noise is refused before")
+
+
 def _pack(parameters: Sequence[torch.nn.Parameter], most: int) -> list[list[torch.nn.Parameter]]:
     """Last parameters first, as their gradients come first; one kind of number a bucket."""
     groups: list[list[torch.nn.Parameter]] = []

@@ -65,14 +65,15 @@ class Run:
         self.device = _device()
         for model in arguments.models.values():
             lighten(model, arguments.strategies)
-            model.to(self.device)
+            if not arguments.cut:  # else each worker takes its part
+                model.to(self.device)
         self.model: Any = arguments.models if arguments.several else arguments.models[ONLY]
         self._group = Group()
         self._exchange = Exchange(arguments, self._group, self.device)
         self._loader = _loader(arguments, self.device)
         self._samples = self._loader.samples if isinstance(self._loader, Loader) else ENDLESS
         self._sizer = arguments.sizer()
-        self._at = Standing(arguments, self._sizer, self._samples)
+        self._at = self._standing()
         self._keeping = Keeping(arguments, self._group, self._at, self._samples)
         self._batches: Iterator[tuple[Micro, Any]] = iter(())
         self._micro: Micro | None = None
@@ -91,8 +92,20 @@ class Run:
         worker.asked_to_end()
         rehearse(self.device)  # before anybody hears of this worker, and waits for it
         self._membership = find_membership(
-            self._group, self.device, backend=arguments.backend, hang_after=arguments.hang_after
+            self._group,
+            self.device,
+            backend=arguments.backend,
+            hang_after=arguments.hang_after,
+            sharded=arguments.sharded,
         )
+
+    def _standing(self) -> Standing:
+        if not self._is.sharded:
+            return Standing(self._is, self._sizer, self._samples)
+        from grus.elastic.sharding import ShardedStanding, Sharding  # takes a second; few need it
+
+        sharding = Sharding(self._is, self.device, self._exchange.rows)
+        return ShardedStanding(self._is, self._sizer, self._samples, sharding)
 
     # ------------------------------------------------------------------------------------- for users
 
@@ -195,9 +208,13 @@ class Run:
         self._noise.begin(self._at.progress.step)
         self._exchange.begin()
         step = plan.micros(self._at.progress, self._samples, self._at.batch, self._is.micro)
-        mine = plan.share(step, self.rank, self.world)
+        mine = self._share(step)
         self._parts = len(mine)
         return mine
+
+    def _share(self, step: tuple[Micro, ...]) -> tuple[Micro, ...]:
+        """Where torch exchanges something in each pass, all must do as many."""
+        return (plan.even_share if self._is.cut else plan.share)(step, self.rank, self.world)
 
     def _next_batch(self) -> Batch | None:
         """None where a stream has ended before its time."""
@@ -274,6 +291,8 @@ class Run:
         flags = Flags.of(
             self._membership.formed(), stuck=self._membership.stuck(), end=self._membership.orders().ends
         )._replace(weight=self._weight)
+        if self._is.sharded and self.rank == 0:
+            flags = flags._replace(save=float(self._keeping.due()))
         if self._sizer is None:
             return flags
         small, smalls = self._noise.carried
@@ -326,7 +345,10 @@ class Run:
         self._keeping.report(losses)
         if epoch_done and self._on_epoch is not None:
             self._on_epoch(self)
-        self._keeping.save_if_due()
+        if not self._is.sharded:
+            self._keeping.save_if_due()
+        elif flags.save:
+            self._keeping.save_together()
 
     def _time(self, flags: Flags, count: int) -> None:
         """What this step teaches of the best batch, and what the next one is."""
@@ -371,7 +393,7 @@ class Run:
             self._regroup()
             finished = plan.finished(self._at.progress, self._is.epochs)
         self._heed_strangers()
-        if finished and self.rank == 0:
+        if finished and self._saves:
             self._keeping.save()
             self._keeping.report([], now=True)
         return not finished
@@ -414,9 +436,9 @@ class Run:
         self._batches = self._loader.batches(self._schedule())
 
     def _schedule(self) -> Iterator[Micro]:
-        at, batch, rank, world = self._at.progress, self._at.batch, self.rank, self.world
+        at, batch = self._at.progress, self._at.batch
         while not plan.finished(at, self._is.epochs):
-            yield from plan.share(plan.micros(at, self._samples, batch, self._is.micro), rank, world)
+            yield from self._share(plan.micros(at, self._samples, batch, self._is.micro))
             at = plan.after(at, self._samples, batch)
 
     def _refuse(self, error: Differs) -> NoReturn:
@@ -429,7 +451,12 @@ class Run:
         deadline = time.monotonic() + PATIENCE
         while not self._membership.orders().ends and time.monotonic() < deadline:
             time.sleep(0.01)  # heard from the others; whoever asks will come to this one too
-        self._leave(save=self.rank == 0)
+        self._leave(save=self._saves)
+
+    @property
+    def _saves(self) -> bool:
+        """Whether this worker takes part when all are to save: each has all of the state, or a part."""
+        return self.rank == 0 or self._is.sharded
 
     def _leave(self, *, save: bool) -> NoReturn:
         """Out of the team. If all of it ends between two teams, nobody is the first: everybody saves."""

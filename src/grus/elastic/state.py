@@ -104,6 +104,34 @@ def take(
     return state
 
 
+def hand_out(
+    group: Group,
+    state: dict[str, Any] | None,
+    device: torch.device,
+    keep: Callable[[str, torch.Tensor], torch.Tensor],
+) -> dict[str, Any]:
+    """The state of the first member on all of them, one tensor after the other: each keeps what `keep` says.
+
+    Nobody else has room for all of it. Raises Broken.
+    """
+    if group.rank == 0:
+        assert state is not None
+        content, tensors = _packed(state)
+        _send(group, content, device)
+    else:
+        content, tensors = _receive(group, 0, device), {}
+    told = _unpacked(content)
+    kept = {}
+    for path, (shape, dtype, _) in told["kinds"].items():
+        room = torch.empty(tuple(shape), dtype=getattr(torch, dtype), device=device)
+        whole = tensors[path].to(device).contiguous() if path in tensors else room
+        group.broadcast(whole, 0).wait()
+        group.settle()
+        kept[path] = keep(path, whole)
+    found: dict[str, Any] = _fill(told["skeleton"], kept)
+    return found
+
+
 def copied(state: dict[str, Any], device: torch.device) -> dict[str, Any]:
     """The state as a worker would have it that got it from this one."""
     content, tensors = _packed(state)

@@ -18,11 +18,13 @@ CUT = frozenset({Strategy.ZERO2, Strategy.FSDP})
 
 
 def chosen(given: str | None) -> tuple[tuple[Strategy, ...], list[Mistake]]:
-    """The strategies and what is wrong with the words."""
+    """The strategies and what is wrong with the words. One worker has nobody to share anything with."""
     try:
-        return parse(given if given is not None else os.environ.get("GRUS_STRATEGY", "")), []
+        found = parse(given if given is not None else os.environ.get("GRUS_STRATEGY", ""))
     except BadInput as error:
         return (), error.mistakes
+    alone = int(os.environ.get("WORLD_SIZE") or 1) == 1
+    return tuple(one for one in found if not (alone and one in SHARDED)), []
 
 
 def objections(
@@ -41,7 +43,6 @@ def objections(
     sharded, cut = given & SHARDED, given & CUT
     apart = sharded | (given & {Strategy.OFFLOAD})
     rules = {
-        f"{spell(sharded)} can be estimated, but not run": bool(sharded),
         "split needs a job with a `train` section; `grus split` writes one": Strategy.SPLIT in given,
         f"{spell(sharded)} is for one model and one optimizer": bool(sharded) and several,
         f"{spell(sharded)} needs a fixed global_batch": bool(sharded) and adaptive,
@@ -56,6 +57,9 @@ def objections(
         ),
         f"{spell(apart)} needs an optimizer that has not begun: make a new one": bool(apart)
         and any(isinstance(one, torch.optim.Optimizer) and one.state for one in optimizers.values()),
+        f"{spell(sharded)} needs an optimizer of the model's own parameters, and of nothing else": (
+            bool(sharded) and not several and _others(models, optimizers)
+        ),
         f"{spell(sharded)} cannot cut up a parameter without dimensions; give it one": bool(sharded)
         and any(
             not parameter.dim()
@@ -65,3 +69,21 @@ def objections(
         ),
     }
     return [Mistake(FIELD, rule, spell(strategies)) for rule, broken in rules.items() if broken]
+
+
+def _others(models: Mapping[str, Any], optimizers: Mapping[str, Any]) -> bool:
+    """Whether optimizers have parameters that are of no model."""
+    known = {
+        id(one)
+        for model in models.values()
+        if isinstance(model, torch.nn.Module)
+        for one in model.parameters()
+    }
+    held = (
+        one
+        for optimizer in optimizers.values()
+        if isinstance(optimizer, torch.optim.Optimizer)
+        for group in optimizer.param_groups
+        for one in group["params"]
+    )
+    return any(id(one) not in known for one in held)

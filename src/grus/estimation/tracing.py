@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map
 
 from grus.estimation.dataless import built
+from grus.estimation.exchanging import Exchange
 from grus.estimation.lives import Event, Kind, Trace
 from grus.estimation.made_up import MadeUp
 from grus.estimation.roofline import Work
@@ -30,8 +31,18 @@ from grus.model.errors import BadInput, Mistake
 STEPS = 2
 
 
-def trace(training: Training, size: int | None = None, steps: int = STEPS, *, on_a_gpu: bool = True) -> Trace:
-    """The lives of all memory over the first steps of the training, with batches of `size` samples."""
+def trace(
+    training: Training,
+    size: int | None = None,
+    steps: int = STEPS,
+    *,
+    on_a_gpu: bool = True,
+    exchange: Exchange | None = None,
+) -> Trace:
+    """The lives of all memory over the first steps of the training, with batches of `size` samples.
+
+    `exchange` is what is done to the gradients before the optimizer uses them.
+    """
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     model = built(training.model, fake)
     lives = _Lives()
@@ -42,13 +53,19 @@ def trace(training: Training, size: int | None = None, steps: int = STEPS, *, on
         for tensor in (*model.parameters(), *model.buffers()):
             lives.note(tensor, Kind.WEIGHTS)
         with lives:
-            _run(training, model, optimizer, lives, [training.size if size is None else size] * steps)
+            sizes = [training.size if size is None else size] * steps
+            _run(training, model, optimizer, lives, sizes, exchange)
     learned = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     return Trace(tuple(lives.events), dict(lives.kinds), lives.operators, tuple(lives.works), learned)
 
 
 def _run(
-    training: Training, model: nn.Module, optimizer: Optimizer, lives: "_Lives", sizes: Iterable[int]
+    training: Training,
+    model: nn.Module,
+    optimizer: Optimizer,
+    lives: "_Lives",
+    sizes: Iterable[int],
+    exchange: Exchange | None,
 ) -> None:
     """The loop that everybody writes: a batch is alive until the next one is there."""
     batch: object = None
@@ -61,6 +78,9 @@ def _run(
         optimizer.zero_grad(set_to_none=True)
         _scalar(training.loss(model, batch)).backward()
         lives.label((p.grad for p in model.parameters()), Kind.GRADIENTS)
+        if exchange is not None:
+            with lives.phase(Kind.GRADIENTS):
+                exchange(model.parameters())
         with lives.phase(Kind.OPTIMIZER):
             _step(optimizer, partial(training.loss, model, batch))
         lives.label(tree_iter(list(optimizer.state.values())), Kind.OPTIMIZER)
