@@ -60,6 +60,17 @@ def test_what_a_job_reports_is_shown_in_words_and_its_column_only_where_somebody
     assert whole in grus("describe", "j0000000001").stdout
 
 
+def test_a_size_that_grus_chose_is_shown_with_its_reason(grus: Grus, client: FakeClient) -> None:
+    client.known = [a_job(asked="auto", request="2GB", sizing="2GB of a GPU: by its estimate")]
+    said = grus("describe", "j0000000001").stdout
+    assert "asked for    auto\n" in said
+    assert "gets         2GB of a GPU: by its estimate\n" in said
+    client.known = [a_job(request="4")]
+    said = grus("describe", "j0000000001").stdout
+    assert "asked for    4 GPUs\n" in said
+    assert "gets" not in said
+
+
 def test_a_plan_is_printed_and_nothing_is_submitted(grus: Grus, client: FakeClient, job_file: str) -> None:
     result = grus("submit", job_file, "--plan")
     assert result.exit_code == 0

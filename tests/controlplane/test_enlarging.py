@@ -253,7 +253,8 @@ def test_the_very_same_work_is_refused_when_nothing_here_would_do(tmp_path: Path
 def test_a_plan_says_what_a_submit_would_give_and_leaves_nothing_behind(shop: Shop) -> None:
     first = shop.submit(gpus="2GB")
     shop.runs_out(first)
-    assert shop.plane.services.plan(ANN, shop.spec("auto", Way(1, 13 * GB))).fits
+    fitting = shop.plane.services.plan(ANN, shop.spec("auto", Way(1, 13 * GB)))
+    assert (fitting.fits, fitting.sizing) == (True, "13GB of a GPU: by its estimate")
     tight = Way(2, 100 * GB, ("split",))
     refused = shop.plane.services.plan(ANN, shop.spec("auto", tight))
     assert not refused.fits

@@ -180,6 +180,8 @@ class PlanOut(Out):
     """now, later or never."""
     sentence: str
     launch: str = ""
+    sizing: str = ""
+    """What it would get and why, where Grus chooses the size."""
     nodes: tuple[str, ...] = ()
     seats: tuple[SeatOut, ...] = ()
     affected: tuple[AffectedOut, ...] = ()
@@ -393,6 +395,7 @@ def plan_out(
     starts: str,
     sentence: str,
     launch: str = "",
+    sizing: str = "",
     seats: Iterable[Seat] = (),
     affected: Iterable[tuple[JobId, str, str]] = (),
     change: str = "",
@@ -406,6 +409,7 @@ def plan_out(
         starts=starts,
         sentence=sentence,
         launch=launch,
+        sizing=sizing,
         nodes=tuple(dict.fromkeys(seat.node for seat in seats)),
         seats=tuple(map(seat_out, seats)),
         affected=tuple(

@@ -108,7 +108,7 @@ def argv(run: str | Sequence[str] | None) -> tuple[str, ...]:
 
 def train_argv(section: TrainIn) -> tuple[str, ...]:
     """The command of a `train:` section; the same section is the same words, so that it is known again."""
-    said = section.model_dump(mode="json", exclude_none=True)
+    said = section.model_dump(mode="json", exclude_defaults=True)
     return (*TRAINER, json.dumps(said, sort_keys=True, ensure_ascii=False))
 
 

@@ -18,7 +18,7 @@ from grus.api import fields as f
 from grus.api.rules import Broken, Sound, Strict, failure, unknown
 from grus.api.train_names import FLAGS, LOSSES, OPTIMIZERS, PAIRS, loss_name
 from grus.model.errors import BadInput
-from grus.model.strategies import parse
+from grus.model.strategies import Strategy, parse
 
 TARGET_FORMS = "write file.py:function (from the workdir) or package.module:function"
 USUAL_BATCH = 32
@@ -163,8 +163,22 @@ class TrainIn(Strict):
     """Of the weights, the order of the data and all chance."""
     strategy: Annotated[str | None, f.judged(f.optional(strategy_words))] = None
     """How it is held and computed, in words: bf16 checkpoint."""
+    plan: f.Path = ""
+    """A file with the plan of a split, from the workdir; `grus split` writes it."""
 
     def across(self, sound: Sound) -> list[Broken]:
+        return self._what_rules(sound) + self._how_rules(sound)
+
+    def _how_rules(self, sound: Sound) -> list[Broken]:
+        if not self.plan or not self.strategy or not sound("strategy"):
+            return []
+        if Strategy.SPLIT in parse(self.strategy):
+            return []
+        return [
+            Broken(("strategy",), "must be split where there is a plan of one; leave it out", self.strategy)
+        ]
+
+    def _what_rules(self, sound: Sound) -> list[Broken]:
         if self.make is not None or not sound("make"):
             rule = "cannot stand beside make, which gives it; leave one of them out"
             whole = (("model", self.model), ("loss", self.loss), ("optimizer", self.optimizer))

@@ -95,7 +95,7 @@ def _ask(job: "JobIn", pool: "list[tuple[GpuKind, int]]") -> dict[str, Any]:
 
     from grus.estimation.child import Limits, run
 
-    section = None if job.train is None else job.train.model_dump(mode="json", exclude_none=True)
+    section = None if job.train is None else job.train.model_dump(mode="json", exclude_defaults=True)
     what = job.resources.estimate or (job.train and (job.train.make or job.train.model)) or "train"
     arguments = {
         "section": section,

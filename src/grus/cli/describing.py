@@ -103,7 +103,7 @@ def _asked_words(job: "JobOut") -> str:
 
 def _size_words(job: "JobOut") -> str:
     """The size that Grus chose, and why."""
-    return f"{job.request}: {job.sizing}".removesuffix(": ") if job.asked else ""
+    return job.sizing or job.request if job.asked else ""
 
 
 def _team_words(job: "JobOut") -> str:
@@ -145,6 +145,7 @@ def show_plan(client: "Client", plan: "PlanOut") -> None:
     say(plan.sentence)
     fields(
         (
+            ("gets", plan.sizing),
             ("starts", plan.starts),
             ("launch", plan.launch),
             ("on", ", ".join(plan.nodes)),

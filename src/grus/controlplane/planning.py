@@ -25,6 +25,8 @@ class Plan:
     """now, later or never."""
     sentence: str
     launch: str = ""
+    sizing: str = ""
+    """What it would get and why, where Grus chooses the size."""
     seats: tuple[Seat, ...] = ()
     """Where it would start now."""
     affected: tuple[tuple[JobId, str, str], ...] = ()

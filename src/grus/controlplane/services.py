@@ -156,6 +156,8 @@ class Services:
         missing = [other for other in spec.after if self._store.job(other).phase is not Phase.SUCCEEDED]
         blocked = f"waits for {', '.join(missing)} to succeed" if missing else ""
         made = plan(self._loop, job, blocked, now)
+        if job.sizing is not None:
+            made = replace(made, sizing=job.sizing.why)
         if self._insight is not None:
             made = replace(made, expected=self._insight.of(job).expected)
         if self._forecaster is None:

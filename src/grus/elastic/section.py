@@ -22,6 +22,7 @@ from grus.elastic.run import Run
 from grus.estimation.section import training_of
 from grus.estimation.training import Training
 from grus.model.errors import BadInput, Mistake
+from grus.model.strategies import Strategy, parse
 
 RESULT = "model.pt"
 """The trained weights: the model's `state_dict`, on the CPU."""
@@ -33,7 +34,15 @@ def main(words: Sequence[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     try:
         given = section(words)
-        train(training_of(given, Path.cwd()), os.environ.get("GRUS_STRATEGY") or given.strategy or "")
+        training = training_of(given, Path.cwd())
+        if training.data is None:
+            rule = "is needed to train: name it in the section, or let make give it with the key data"
+            raise BadInput([Mistake("train.data", rule)])
+        strategy = os.environ.get("GRUS_STRATEGY") or given.strategy or ""
+        if given.plan or Strategy.SPLIT in parse(strategy):
+            split(training, given.plan)
+        else:
+            train(training, strategy)
     except BadInput as error:
         for mistake in error.mistakes:
             sys.stderr.write(f"error: {mistake}\n")
@@ -52,14 +61,24 @@ def section(words: Sequence[str]) -> TrainIn:
     return read(TrainIn, said, whole="train")
 
 
+def split(training: Training, plan: str) -> None:
+    """As `train`, with a part of the model on each worker; by the plan of a file, if there is one."""
+    # Not above: what places operators would take memory from all that are not split.
+    from grus.elastic.split_run import train_split
+    from grus.partition.plan_file import read as read_plan
+
+    try:
+        given = read_plan(Path(plan).read_bytes()) if plan else None
+    except OSError as error:
+        raise BadInput([Mistake("train.plan", f"cannot be read: {error.strerror}", plan)]) from None
+    train_split(training, given)
+
+
 def train(training: Training, strategy: str) -> None:
     """To the end, or to the next pause; then this worker ends by itself."""
-    if training.data is None:
-        rule = "is needed to train: name it in the section, or let make give it with the key data"
-        raise BadInput([Mistake("train.data", rule)])
     torch.manual_seed(training.seed)
-    model = training.model()
-    data = training.data()
+    assert training.data is not None
+    model, data = training.model(), training.data()
     run = grus.train(
         model,
         training.optimizer(model.parameters()),

@@ -202,6 +202,7 @@ def _plan_out(plan: Plan) -> PlanOut:
         starts=plan.starts,
         sentence=plan.sentence,
         launch=plan.launch,
+        sizing=plan.sizing,
         seats=plan.seats,
         affected=plan.affected,
         change=plan.change,
