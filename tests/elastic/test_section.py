@@ -103,3 +103,26 @@ def test_a_section_that_is_none_ends_the_worker_with_its_mistakes(tmp_path: Path
     done = alone(tmp_path, section)
     assert done.returncode == 2
     assert all(line.startswith("error: ") for line in done.stderr.splitlines())
+
+
+def test_a_section_that_is_to_be_split_trains_in_parts_on_two_workers(tmp_path: Path) -> None:
+    (tmp_path / "digits.py").write_text((EXAMPLES / "digits.py").read_text())
+    section = {**DIGITS, "strategy": "split", "epochs": 2}
+    given = {"train": section, "resources": {"gpu": 2}, "workdir": str(tmp_path)}
+    with Pool(tmp_path, gpus=2) as pool:
+        made = JobIn.model_validate(given)
+        id_ = pool.services.submit(ROOT, to_spec(made), launch_given=made.launch_given).result().id
+        ended = pool.until_phase(id_, Phase.SUCCEEDED, Phase.FAILED, seconds=180)
+        said = "\n".join(pool.logs(id_).values())
+    assert ended.phase is Phase.SUCCEEDED, said
+    assert "split into 2 stages" in said
+    assert losses(said)[-1] < losses(said)[0] / 2
+    weights = torch.load(tmp_path / "checkpoints" / id_ / "model.pt", weights_only=True)
+    assert weights["0.weight"].shape == (16, 1, 3, 3)
+
+
+def test_a_plan_that_is_not_there_is_told(tmp_path: Path) -> None:
+    (tmp_path / "digits.py").write_text((EXAMPLES / "digits.py").read_text())
+    done = alone(tmp_path, {**DIGITS, "plan": "plan.json"})
+    assert done.returncode == 2
+    assert "train.plan: cannot be read: No such file" in done.stderr
