@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from grus.controlplane.sizing import Impossible, Kind, Known, Peak, Sized, known, size
+from grus.controlplane.sizing import WATCHED, Impossible, Kind, Known, Peak, Sized, known, size
 from grus.model.identifiers import JobId
 from grus.model.jobs import Launch, Phase, Spec
 from grus.model.profiles import JobProfile, Run, Use
@@ -130,6 +130,12 @@ def test_a_way_that_the_pool_can_never_give_is_passed_over() -> None:
     assert "more than the pool could ever give" in alone.why
 
 
+def test_where_nobody_knows_the_memory_of_the_gpus_whole_ones_are_taken() -> None:
+    found = sized(auto(Way(1, 3 * GB)), pool=(Kind("A100", 0),))
+    assert found.spec.request.roles[0].replica.gpus == 1
+    assert "nobody tells how much memory the GPUs here have" in found.why
+
+
 def test_the_types_that_a_user_names_are_the_only_ones_looked_at() -> None:
     assert "12GB" in refused(auto(Way(1, 20 * GB), types=("RTX3060",)))
     assert types(sized(auto(Way(1, 2 * GB), types=("RTX3060",)))) == ("RTX3060",)
@@ -162,9 +168,11 @@ def test_a_fraction_becomes_a_slice_by_memory() -> None:
     assert (replica.share, replica.gpu_memory) == (0, 9 * GB)
 
 
-def test_a_slice_is_as_large_as_what_sufficed_for_others() -> None:
-    what = Known(enough=(Peak(1, (), 10 * GB),), short=(Shortage(1, 2 * GB),))
-    assert memory(sized(asked("2GB"), what)) == 11 * GB
+def test_a_slice_that_fell_short_becomes_the_smallest_that_sufficed_others() -> None:
+    seen = (Peak(1, (), GB, 2 * GB), Peak(1, (), 4 * GB, 10 * GB), Peak(1, (), 4 * GB, 11 * GB))
+    what = Known(sufficed=seen, short=(Shortage(1, 2 * GB),))
+    assert memory(sized(asked("2GB"), what)) == 10 * GB
+    assert memory(sized(auto(Way(1, GB)), what)) == 10 * GB
 
 
 def test_whole_gpus_become_larger_ones() -> None:
@@ -207,7 +215,8 @@ def test_of_a_type_of_which_some_gpus_are_too_small_only_one_can_be_asked_for() 
 
 def test_what_is_known_comes_from_runs_that_were_given_the_same() -> None:
     def run(name: str, phase: Phase, memory: int, given: str = "", **use: object) -> Run:
-        used = Use(type="A100", gpus=use.pop("gpus", GPU // 4), memory=memory, **use)  # type: ignore[arg-type]  # keywords of many types
+        rest = {"gpus": GPU // 4, "seconds": WATCHED, **use}
+        used = Use(type="A100", memory=memory, **rest)  # type: ignore[arg-type]  # keywords of many types
         return Run(job=JobId(name), at=0.0, phase=phase, uses=(used,), given=given)
 
     profile = JobProfile(
@@ -217,10 +226,14 @@ def test_what_is_known_comes_from_runs_that_were_given_the_same() -> None:
             run("b", Phase.FAILED, 5),
             run("c", Phase.SUCCEEDED, 9, given="other"),
             run("d", Phase.SUCCEEDED, 3, gpus=2 * GPU, how=("split",)),
+            run("e", Phase.SUCCEEDED, 4, seconds=WATCHED - 1, slice=7),
         ),
         short=(Shortage(1, 4), Shortage(1, 8, (), "other")),
     )
     assert known(profile, "", [Shortage(1, 6)]) == Known(
-        enough=(Peak(1, (), 2), Peak(2, ("split",), 3)), seen=(Peak(1, (), 5),), short=(Shortage(1, 6),)
+        enough=(Peak(1, (), 2), Peak(2, ("split",), 3)),
+        seen=(Peak(1, (), 5), Peak(1, (), 4, 7)),
+        sufficed=(Peak(1, (), 4, 7),),
+        short=(Shortage(1, 6),),
     )
     assert known(None, "", [Shortage(1, 6)]) == Known(short=(Shortage(1, 6),))

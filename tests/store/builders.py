@@ -116,7 +116,14 @@ def a_full_job() -> Job:
 def a_full_profile(fingerprint: str) -> JobProfile:
     """A value in every field."""
     use = Use(
-        type="A100", gpus=GPU, seconds=10.0, busy=7.1, levels=(0.5,) * BINS, memory=3 << 30, how=("split",)
+        type="A100",
+        gpus=GPU,
+        seconds=10.0,
+        busy=7.1,
+        levels=(0.5,) * BINS,
+        memory=3 << 30,
+        how=("split",),
+        slice=5,
     )
     run = Run(
         job=JobId("j1"),

@@ -5,6 +5,7 @@
 
 from collections.abc import Iterator
 
+from grus.api.job_out import request_text
 from grus.api.units import render_bytes_short, render_percent, render_seconds
 from grus.controlplane.loop import ControlLoop
 from grus.controlplane.right_sizing import advice
@@ -28,6 +29,7 @@ class Remarks:
 
     def _all(self, job: Job, now: float) -> Iterator[str]:
         yield paused(job)
+        yield sized(job)
         tag = self._loop.tags(now).get(job.id)
         if job.phase not in HOLDING or tag is None:
             return
@@ -70,6 +72,13 @@ def paused(job: Job) -> str:
     if job.phase is not Phase.PAUSED or job.paused_by is not PauseCause.SCHEDULER or not job.reason:
         return ""
     return f"it was paused because {job.reason}"
+
+
+def sized(job: Job) -> str:
+    """What it takes instead of what was asked for, and why; of one that has failed its reason says it."""
+    if job.sizing is None or not job.sizing.why or job.phase is Phase.FAILED:
+        return ""
+    return f"asked for `gpu: {request_text(job.asked)}`, it takes {job.sizing.why}"
 
 
 def recognised(tag: Tag | None, now: float) -> str:

@@ -147,6 +147,7 @@ class RunFigures:
             type=key[0],
             gpus=key[1],
             how=key[2],
+            slice=job.spec.request.roles[0].replica.gpu_memory,
             seconds=holding.watched(measured or own or gpus),
             busy=busy,
             levels=tuple(levels) if any(levels) else (),

@@ -24,6 +24,8 @@ GROWTH = 1.5
 """How much more than what fell short is tried next."""
 MARGIN = 1.1
 """Room above the highest peak seen: runs differ, and peaks are looked at once a second."""
+WATCHED = 10.0
+"""Seconds for which a run must have been watched if its peak is to be believed over an estimate."""
 FINEST = 10_000_000
 """Bytes to which sizes are rounded up, for people's sake."""
 
@@ -39,11 +41,13 @@ class Kind(NamedTuple):
 
 
 class Peak(NamedTuple):
-    """Most bytes on one GPU that runs had with so many GPUs, held this way."""
+    """Most bytes on one GPU that a run was seen to have with so many GPUs, held this way."""
 
     gpus: int
     how: tuple[str, ...]
     memory: int
+    slice: int = 0
+    """What it might have; 0 for all of a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +55,11 @@ class Known:
     """What jobs like it have shown of their memory."""
 
     enough: tuple[Peak, ...] = ()
-    """Of runs that succeeded: so much sufficed."""
+    """Of runs that succeeded and were watched for long enough: so much they took."""
     seen: tuple[Peak, ...] = ()
-    """Of runs that did not come to their end: at least so much is needed."""
+    """Of all others: at least so much is needed."""
+    sufficed: tuple[Peak, ...] = ()
+    """Slices with which runs succeeded, however long they were watched."""
     short: tuple[Shortage, ...] = ()
 
 
@@ -76,14 +82,19 @@ def known(profile: JobProfile | None, given: str, own: Iterable[Shortage] = ()) 
     """Out of a profile, of runs that were given the same; `own` is what fell short in the job itself."""
     if profile is None:
         return Known(short=merged(own))
+    uses = [(run, use) for run in profile.runs if run.given == given for use in run.uses]
     enough: list[Peak] = []
     seen: list[Peak] = []
-    for run in profile.runs:
-        if run.given == given:
-            kept = enough if run.phase is Phase.SUCCEEDED else seen
-            kept += [Peak(_count(use.gpus), use.how, use.memory) for use in run.uses if use.memory]
+    sufficed: list[Peak] = []
+    for run, use in uses:
+        done = run.phase is Phase.SUCCEEDED
+        peak = Peak(_count(use.gpus), use.how, use.memory or 0, use.slice)
+        if use.memory:
+            (enough if done and use.seconds >= WATCHED else seen).append(peak)
+        if done and use.slice:
+            sufficed.append(peak)
     theirs = (one for one in profile.short if one.given == given)
-    return Known(tuple(enough), tuple(seen), merged([*theirs, *own]))
+    return Known(tuple(enough), tuple(seen), tuple(sufficed), merged([*theirs, *own]))
 
 
 def size(spec: Spec, known: Known, pool: Sequence[Kind], fits: Fits) -> Sized | Impossible:
@@ -119,6 +130,8 @@ def _by_way(spec: Spec, way: Way, known: Known, pool: Sequence[Kind], fits: Fits
     asked = spec.request.roles[0].replica
     kinds = allowed(asked, pool)
     most = max((kind.memory for kind in kinds), default=0)
+    if kinds and not most:
+        return _unmeasured(spec, way, fits)
     fell = fallen(known, way.gpus, way.how)
     need = _need(way, known, fell, most)
     name = " ".join(way.how) or "as it is"
@@ -137,6 +150,15 @@ def _by_way(spec: Spec, way: Way, known: Known, pool: Sequence[Kind], fits: Fits
     return Sized(made, f"{amount}{', ' + name if way.how else ''}: {need.because}")
 
 
+def _unmeasured(spec: Spec, way: Way, fits: Fits) -> Sized | Impossible:
+    """In a pool that does not tell how much memory its GPUs have."""
+    made = _with(spec, way, replace(spec.request.roles[0].replica, gpus=1, share=0, gpu_memory=0))
+    amount = _amount(way, made.request.roles[0].replica, 0)
+    if refusal := fits(made):
+        return Impossible(f"it takes {amount}, and so it {refusal}")
+    return Sized(made, f"{amount}: nobody tells how much memory the GPUs here have")
+
+
 class _Need(NamedTuple):
     memory: int
     because: str
@@ -145,7 +167,9 @@ class _Need(NamedTuple):
 def _need(way: Way, known: Known, fell: int, most: int) -> _Need:
     """Bytes on each GPU, more than what fell short; 0 where nobody can tell and all of a GPU is taken."""
     peak, seen = _highest(known.enough, way), _highest(known.seen, way)
-    if peak and _roomy(peak, most) > fell:
+    if fell and (slice_ := _sufficed(known, way, fell, most)):
+        return _Need(slice_, f"so much sufficed before, and {render_bytes_short(fell)} did not")
+    if peak and not fell:
         return _Need(_roomy(peak, most), f"runs like it took up to {render_bytes_short(peak)}")
     if way.memory > fell and way.memory >= seen:
         return _Need(_rounded(way.memory, most), "by its estimate")
@@ -200,8 +224,7 @@ def _larger_slice(spec: Spec, known: Known, fell: int, most: int) -> Sized | Non
     if fell >= most:
         return None
     role = spec.request.roles[0]
-    peak = _highest(known.enough, Way(1, 0))
-    memory = _roomy(peak, most) if fell < peak <= most else _larger(fell, most)
+    memory = _sufficed(known, Way(1, 0), fell, most) or _larger(fell, most)
     amount = f"{render_bytes_short(memory)} of a GPU"
     why = f"{amount}: {render_bytes_short(fell)} did not suffice"
     return Sized(_with_role(spec, replace(role, replica=_slice(role.replica, memory))), why)
@@ -256,6 +279,12 @@ def fallen(known: Known, gpus: int, how: tuple[str, ...]) -> int:
 
 def _highest(peaks: Iterable[Peak], way: Way) -> int:
     return max((one.memory for one in peaks if (one.gpus, one.how) == (way.gpus, way.how)), default=0)
+
+
+def _sufficed(known: Known, way: Way, fell: int, most: int) -> int:
+    """The smallest slice that was seen to suffice; 0 for none."""
+    slices = (one.slice for one in known.sufficed if (one.gpus, one.how) == (way.gpus, way.how))
+    return min((slice_ for slice_ in slices if fell < slice_ <= most), default=0)
 
 
 def _larger(fell: int, most: int) -> int:

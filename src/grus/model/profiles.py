@@ -45,6 +45,8 @@ class Use:
     """Most bytes on one GPU."""
     how: tuple[str, ...] = ()
     """The way in which the training was held, if Grus chose one."""
+    slice: int = 0
+    """Bytes that it might have of its GPU; 0 for all of it."""
 
     @property
     def mean(self) -> float | None:
@@ -229,6 +231,7 @@ def both(one: Use, other: Use) -> Use:
         levels=levels,
         memory=max(known, default=None),
         how=one.how,
+        slice=max(one.slice, other.slice),
     )
 
 
