@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from grus.estimation.gpus import GpuKind
     from grus.sdk.client import Client
 
-CHILD = "grus.partition.ways:find"
+CHILD = "grus.elastic.ways:find"
 LONGEST = 180.0
 """Seconds that an estimate may take before a job is submitted without."""
 ELSE = "it gets what runs like it took, else one whole GPU"

@@ -1,14 +1,14 @@
 """Ways to hold a training: as it is where that is enough, and lighter ones where it is not."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
+from grus.elastic import ways
+from grus.elastic.ways import Found
 from grus.estimation.gpus import GpuKind, find, virtual
-from grus.partition import ways
-from grus.partition.ways import Found
 
 DEEP = """
 import torch
@@ -21,6 +21,9 @@ class Block(nn.Module):
     def forward(self, x): return x + self.layers(x)
 
 def network(): return nn.Sequential(*(Block() for _ in range(8)), nn.Linear(64, 2))
+def wide():
+    return nn.Sequential(nn.Linear(64, 2000), *(nn.Linear(2000, 2000) for _ in range(6)), nn.Linear(2000, 2))
+def many(): return [(torch.ones(64 * 512)[:64], 0) for _ in range(1000)]
 def pairs(): return [(torch.zeros(64), 0), (torch.ones(64), 1)]
 def make():
     batch = (torch.zeros(4, 64), torch.zeros(4, dtype=torch.long))
@@ -85,3 +88,45 @@ def test_functions_that_are_not_there_are_mistakes_and_no_ways() -> None:
     answer = found({**SECTION, "model": "deep_blocks.py:net"}, [find("T4")])
     assert not answer.ways
     assert [one.field for one in answer.mistakes] == ["train.model"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_one_that_no_gpu_holds_is_split_over_the_fewest_that_do() -> None:
+    section = {**SECTION, "model": "deep_blocks.py:wide", "batch": 8}
+    (plain,) = found(section, [virtual(10**10)]).ways
+    smaller = virtual(plain.memory - 50_000_000)
+    *others, split = found(section, [smaller]).ways
+    assert (split.gpus, split.how) == (2, ("split",))
+    assert split.memory <= smaller.memory < min(way.memory for way in others)
+    assert split.speed < min(way.speed for way in others)
+
+
+@pytest.mark.usefixtures("folder")
+def test_one_that_cannot_be_held_says_what_its_parts_would_need() -> None:
+    answer = found({**SECTION, "model": "deep_blocks.py:wide", "batch": 8}, [virtual(400_000_000)])
+    assert all(way.gpus == 1 for way in answer.ways)
+    assert "it cannot be split: the parts need up to" in answer.notes[-1]
+
+
+@pytest.mark.usefixtures("folder")
+def test_strategies_that_change_the_result_are_never_chosen_by_grus() -> None:
+    answer = found({**SECTION, "model": "deep_blocks.py:wide"}, [replace(find("T4"), memory=500_000_000)])
+    assert {word for way in answer.ways for word in way.how} <= {"checkpoint", "offload", "split"}
+    assert ("checkpoint", "offload") in [way.how for way in answer.ways] or ("offload",) in [
+        way.how for way in answer.ways
+    ]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_split_that_is_asked_for_is_the_only_way() -> None:
+    answer = found({**SECTION, "strategy": "split", "batch": 8}, [virtual(2 * 10**9)])
+    assert [(way.gpus, way.how) for way in answer.ways] == [(2, ("split",))]
+
+
+@pytest.mark.usefixtures("folder")
+def test_data_counts_where_a_process_stands_for_a_gpu() -> None:
+    small, large = (
+        found({**SECTION, "data": f"deep_blocks.py:{name}", "batch": 8}, [virtual(4 * 10**9)]).ways[0].memory
+        for name in ("pairs", "many")
+    )
+    assert large - small > 100_000_000
