@@ -63,10 +63,22 @@ def test_people_see_a_table_with_the_parts_and_the_biggest_batch() -> None:
     code, out, err = run("train.py:make", "--gpu", "RTX3060", "--gpu", "virtual-1GB")
     assert code == 0, err
     assert "12.6 million parameters, batch of 64" in out
-    lines = {line.split()[0]: line.split() for line in out.splitlines() if line}
-    assert lines["RTX3060"][4] == "yes"
-    assert int(lines["RTX3060"][-1]) > int(lines["virtual-1GB"][-1]) > 64
-    assert lines["optimizer"][1].startswith("1")  # two numbers for each of the parameters
+    lines = [line.split() for line in out.splitlines()]
+    real, pretended = lines[3:5]
+    assert (real[0], real[4]) == ("RTX3060", "yes")
+    assert int(real[-1]) > int(pretended[-1]) > 64
+    assert lines[6] == [
+        "of",
+        "it",
+        "weights",
+        "gradients",
+        "optimizer",
+        "activations",
+        "workspace",
+        "context",
+    ]
+    assert lines[7][3] == "151.5MB"  # two numbers for each parameter, and one for a moment
+    assert "The fastest that fits: RTX3060; ask for `gpu: " in out
     assert "tracing a batch of 64" in err
 
 
@@ -80,6 +92,17 @@ def test_programs_get_json_and_a_batch_that_does_not_fit_is_said() -> None:
     assert (one["gpu"], one["memory"], one["fits"], one["perhaps"]) == ("200MB", 200 * 10**6, False, False)
     assert one["estimate"] == sum(one["parts"].values()) <= one["upper"]
     assert "biggest_batch" not in one
+
+
+@pytest.mark.usefixtures("folder")
+def test_strategies_are_compared_by_memory_speed_and_traffic() -> None:
+    code, out, err = run("train.py:make", "--gpu", "A100", "--compare", "--workers", "2", "-o", "json")
+    assert code == 0, err
+    found = {one["strategy"]: one for one in json.loads(out)["estimates"]}
+    assert {"ddp", "zero1", "zero2", "fsdp", "bf16", "checkpoint", "offload", "powersgd"} <= {*found}
+    assert found["zero1"]["parts"]["optimizer"] < 0.6 * found["ddp"]["parts"]["optimizer"]
+    assert found["powersgd"]["traffic"] < found["fp16-gradients"]["traffic"] < found["ddp"]["traffic"]
+    assert all(one["workers"] == 2 and one["seconds"] > 0 for one in found.values())
 
 
 @pytest.mark.usefixtures("folder")
@@ -105,13 +128,15 @@ def test_a_model_far_larger_than_this_machine_is_estimated() -> None:
     code, out, err = run("train.py:huge", "--batch", "2", "--gpu", "H200", "--no-biggest")
     assert code == 0, err
     assert "51.7 billion parameters" in out
-    assert "It fits none of them" in err
+    assert "It does not fit: take a smaller --batch" in out
 
 
 def test_every_mistake_of_the_options_is_named_at_once() -> None:
-    code, _, err = run("train.py:make", "--gpu", "RTX306", "--gpu", "24G", "--limit", "soon")
+    options = ("--gpu", "RTX306", "--gpu", "24G", "--limit", "soon", "--strategy", "fsdp")
+    code, _, err = run("train.py:make", *options)
     assert code == 2
-    assert "3 mistakes" in err
+    assert "4 mistakes" in err
+    assert "workers: must be two or more for fsdp" in err
     assert "did you mean RTX3060?" in err
 
 

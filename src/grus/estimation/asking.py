@@ -11,12 +11,15 @@ from grus.estimation.child import Tell
 from grus.estimation.dataless import untouched
 from grus.estimation.elsewhere import elsewhere
 from grus.estimation.entry import load
-from grus.estimation.estimate import Biggest, Estimate, biggest, estimated
+from grus.estimation.estimate import Biggest, Estimate, biggest
 from grus.estimation.gpus import GpuKind
-from grus.estimation.lives import Trace
-from grus.estimation.tracing import trace
+from grus.estimation.strategies import Strategist
+from grus.estimation.strategies import estimate as estimated
 from grus.estimation.training import Training
 from grus.model.errors import BadInput
+from grus.model.strategies import Strategy, parse, spell, together
+
+How = tuple[Strategy, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,46 +28,60 @@ class Answer:
 
     parameters: int
     estimates: tuple[Estimate, ...]
-    """One a type of GPU, in the order asked for."""
+    """Of each type of GPU in the order asked for, with each of the strategies."""
     biggest: tuple[Biggest, ...]
     """The same; empty if nobody asked."""
 
 
 def estimate(
-    tell: Tell, target: str, gpus: Sequence[Mapping[str, object]], size: int | None, search: bool
+    tell: Tell,
+    target: str,
+    gpus: Sequence[Mapping[str, object]],
+    size: int | None,
+    strategy: str,
+    workers: int,
+    compare: bool,
+    search: bool,
 ) -> Answer:
-    """The training that `target` names in this folder; with `search`, the biggest batch of each type too."""
+    """The training that `target` names in this folder, held by so many workers by the words of `strategy`.
+
+    `compare`: by all the strategies that are worth it. `search`: the biggest batch of each, too.
+    """
     with elsewhere():
         tell(f"running {target}")
         with untouched():
             training = load(target, Path.cwd(), size)
         kinds = [GpuKind(**gpu) for gpu in gpus]  # type: ignore[arg-type]  # it was one when it was sent
-        traces = Traces(training, tell)
-        found = [estimated(traces.at(training.size, kind), kind, training.size) for kind in kinds]
-        searched = [traces.biggest(kind) for kind in kinds] if search else []
-        learned = traces.at(training.size, kinds[0]).parameters
-    return Answer(learned, tuple(found), tuple(searched))
+        ways = together(workers) if compare else [parse(strategy)]
+        asking = _Asking(training, workers, tell)
+        both = [(kind, how) for kind in kinds for how in ways]
+        found = tuple(asking.at(training.size, kind, how) for kind, how in both)
+        searched = tuple(asking.biggest(kind, how) for kind, how in both) if search else ()
+    return Answer(asking.parameters, found, searched)
 
 
-class Traces:
-    """The traces of one training, each made once."""
+class _Asking:
+    """About one training; what several answers have in common is traced once."""
 
-    def __init__(self, training: Training, tell: Tell) -> None:
+    def __init__(self, training: Training, workers: int, tell: Tell) -> None:
         self._training = training
+        self._workers = workers
         self._tell = tell
-        self._known: dict[tuple[int, bool], Trace] = {}
+        self._known: dict[tuple[int, bool], Strategist] = {}
 
-    def at(self, size: int, gpu: GpuKind) -> Trace:
-        key = (size, gpu.virtual)
-        if key not in self._known:
-            self._tell(f"tracing a batch of {size}")
-            self._known[key] = trace(self._training, size, on_a_gpu=not gpu.virtual)
-        return self._known[key]
+    @property
+    def parameters(self) -> int:
+        """How many numbers the training learns."""
+        return next(iter(self._known.values())).parameters
 
-    def biggest(self, gpu: GpuKind) -> Biggest:
+    def at(self, size: int, gpu: GpuKind, how: How) -> Estimate:
+        self._tell(f"tracing a batch of {size}, {spell(how)}")
+        return estimated(self._strategist(size, gpu), how, self._workers)
+
+    def biggest(self, gpu: GpuKind, how: How) -> Biggest:
         def upper(size: int) -> int | None:
             try:
-                found = estimated(self.at(size, gpu), gpu, size)
+                found = self.at(size, gpu, how)
             except (BadInput, RuntimeError, ValueError):  # some models cannot take one sample, or very many
                 if size == self._training.size:
                     raise
@@ -72,3 +89,9 @@ class Traces:
             return found.upper if found.fits else max(found.upper, gpu.memory + 1)
 
         return biggest(upper, gpu.memory, self._training.size)
+
+    def _strategist(self, size: int, gpu: GpuKind) -> Strategist:
+        key = (size, gpu.virtual)
+        if key not in self._known:
+            self._known[key] = Strategist(self._training, gpu, size)
+        return self._known[key].on(gpu)

@@ -6,6 +6,7 @@ the trace of the whole (`sharding`). Needs torch.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
@@ -68,6 +69,19 @@ class Strategist:
         self._traces: dict[tuple[Strategy | None, ...], Trace] = {}
         self._model = built(training.model, FakeTensorMode(allow_non_fake_inputs=True))
         self._sizes = _sizes(self._model)
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are learned."""
+        return sum(one.numel() for one in self._model.parameters() if one.requires_grad)
+
+    def on(self, gpu: GpuKind) -> "Strategist":
+        """The same training on another type of GPU; all real ones share their traces."""
+        other = copy(self)
+        other.gpu = gpu
+        if gpu.virtual != self.gpu.virtual:
+            other._traces = {}
+        return other
 
     def held(self, how: Sequence[Strategy], workers: int = 1) -> Held:
         """Under these strategies. A virtual GPU's memory is the host's: nothing can be moved away."""

@@ -1,0 +1,143 @@
+"""How estimates look: which GPU and which strategy holds the training, the parts of its memory, advice."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from grus.cli.output import say, size, table
+from grus.estimation.estimate import Biggest, Estimate, of_mapping
+from grus.estimation.gpus import CATALOGUE
+
+PARTS = ("weights", "gradients", "optimizer", "activations", "workspace", "context")
+
+
+class Estimates:
+    """What the child said about one training."""
+
+    def __init__(self, target: str, told: Mapping[str, Any]) -> None:
+        self._target = target
+        self._parameters: int = told["parameters"]
+        self._all = [of_mapping(one) for one in told["estimates"]]
+        searched: list[Biggest | None] = [Biggest(**one) for one in told["biggest"]]
+        self._biggest = searched or [None] * len(self._all)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "target": self._target,
+            "parameters": self._parameters,
+            "batch": self._all[0].size,
+            "workers": self._all[0].workers,
+            "estimates": [_as_json(*both) for both in zip(self._all, self._biggest, strict=True)],
+        }
+
+    def show(self) -> None:
+        first = self._all[0]
+        workers = f" on each of {first.workers} workers" if first.workers > 1 else ""
+        say(f"{self._target}: {_count(self._parameters)} parameters, batch of {first.size}{workers}\n")
+        rows = [_row(*both) for both in zip(self._all, self._biggest, strict=True)]
+        _without_empty([*rows[0]], [[*row.values()] for row in rows])
+        say()
+        labels = [_label(one, self._all) for one in self._all]
+        table(
+            ["of it", *PARTS],
+            [
+                [label, *(size(getattr(one.parts, part)) for part in PARTS)]
+                for label, one in zip(labels, self._all, strict=True)
+            ],
+        )
+        say(f"\n{advice(self._all)}")
+
+
+def advice(estimates: Sequence[Estimate]) -> str:
+    """What to do with it, in a sentence or two."""
+    holding = [one for one in estimates if one.fits]
+    if len(estimates) == 1 and holding:
+        return f"It fits: ask for {_asked(estimates[0])}."
+    if holding:
+        best = min(holding, key=lambda one: one.seconds)
+        return f"The fastest that fits: {_label(best, estimates)}; ask for {_asked(best)}."
+    least = min(estimates, key=lambda one: one.upper - one.gpu.context)
+    larger = [kind for kind in CATALOGUE if least.upper - least.gpu.context <= kind.room]
+    ways = ["take a smaller --batch", "look at --compare"]
+    if larger:
+        ways.append(f"take a larger GPU ({min(larger, key=lambda kind: kind.memory).name} would do)")
+    perhaps = (
+        "It fits perhaps, but not for sure" if any(one.perhaps for one in estimates) else "It does not fit"
+    )
+    return f"{perhaps}: {', '.join(ways)}, or `grus split` it."
+
+
+def _asked(one: Estimate) -> str:
+    """What a job would write: memory of one GPU, in steps of 100 MB; whole GPUs for several."""
+    amount = str(one.workers) if one.workers > 1 else size(-(-one.upper // 10**8) * 10**8)
+    words = f" with the strategy `{_how(one)}`" if one.how else ""
+    return f"`gpu: {amount}`{words}"
+
+
+def _as_json(one: Estimate, searched: Biggest | None) -> dict[str, object]:
+    found: dict[str, object] = asdict(one) | {
+        "gpu": one.gpu.name,
+        "memory": one.gpu.memory,
+        "batch": one.size,
+        "strategy": _how(one),
+        "perhaps": one.perhaps,
+    }
+    del found["size"], found["how"]
+    if searched is not None:
+        found |= {"biggest_batch": searched.size, "too_big": searched.too_big}
+    return found
+
+
+def _row(one: Estimate, searched: Biggest | None) -> dict[str, str]:
+    """By heading; what is empty in all rows is not shown."""
+    return {
+        "gpu": one.gpu.name,
+        "has": size(one.gpu.memory),
+        "strategy": " ".join(one.how),
+        "estimate": size(one.estimate),
+        "at most": size(one.upper),
+        "fits": "yes" if one.fits else "perhaps" if one.perhaps else "no",
+        "step": _span(one.seconds),
+        "sends": size(one.traffic) if one.traffic else "",
+        "biggest batch": _batches(searched),
+    }
+
+
+def _without_empty(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    shown = [number for number in range(len(headings)) if any(row[number] for row in rows)]
+    table([headings[n] for n in shown], [[row[n] or _nothing(headings[n]) for n in shown] for row in rows])
+
+
+def _nothing(heading: str) -> str:
+    return "plain" if heading == "strategy" else "–"
+
+
+def _how(one: Estimate) -> str:
+    return " ".join(one.how) or ("ddp" if one.workers > 1 else "plain")
+
+
+def _label(one: Estimate, among: Sequence[Estimate]) -> str:
+    """What tells it from the others."""
+    several = len({other.gpu for other in among}) > 1
+    if len({other.how for other in among}) == 1:
+        return one.gpu.name
+    return f"{one.gpu.name}, {_how(one)}" if several else _how(one)
+
+
+def _batches(searched: Biggest | None) -> str:
+    if searched is None:
+        return ""
+    if not searched.size:
+        return "none"
+    return str(searched.size) if searched.too_big is not None else f"{searched.size} or more"
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:.1f}s" if seconds >= 1 else f"{seconds * 1000:.3g}ms"
+
+
+def _count(number: int) -> str:
+    for unit, name in ((10**9, " billion"), (10**6, " million"), (10**3, " thousand")):
+        if number >= unit:
+            return f"{number / unit:.3g}{name}"
+    return str(number)
