@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from grus.api.wire import ExpectedOut, ProfileOut, RunOut, SizeOut, TagOut, UseOut
+from grus.api.wire import ExpectedOut, ProfileOut, RunOut, ShortOut, SizeOut, TagOut, UseOut
 from grus.cli.learned import expected_words, tag_words
 from grus.model.errors import NotAllowed
 from tests.cli.conftest import Grus
@@ -79,6 +79,12 @@ def test_a_job_and_a_fingerprint_both_lead_to_the_profile(grus: Grus, client: Fa
         assert "A100      2     10m      71%       93%  4.1GB" in shown
     assert json.loads(grus("profile", "j0000000001", "-o", "json").stdout)["expected"]["runs"] == 3
     assert json.loads(grus("profile", "4a57", "-o", "json").stdout)["runs"] == 3
+
+
+def test_what_did_not_suffice_is_told(grus: Grus, client: FakeClient) -> None:
+    short = (ShortOut(gpus=1, memory=2_000_000_000), ShortOut(gpus=2, memory=8_000_000_000, how="split"))
+    client.known_profile = PROFILE.model_copy(update={"short": short})
+    assert "did not suffice  2GB on a GPU; 8GB on each of 2 GPUs, split" in grus("profile", "4a57").stdout
 
 
 def test_what_is_neither_a_job_nor_a_fingerprint_is_not_found(grus: Grus, client: FakeClient) -> None:

@@ -58,6 +58,15 @@ class PairOut(Out):
     at: str
 
 
+class ShortOut(Out):
+    """So many GPUs with so much memory each did not suffice."""
+
+    gpus: int
+    memory: int
+    how: str = ""
+    """The strategies that were switched on."""
+
+
 class RunOut(Out):
     """One job of the fingerprint."""
 
@@ -100,6 +109,8 @@ class ProfileOut(Out):
     uses: tuple[UseOut, ...] = ()
     speeds: tuple[SpeedOut, ...] = ()
     pairs: tuple[PairOut, ...] = ()
+    short: tuple[ShortOut, ...] = ()
+    """What did not suffice; it is not given to a job of this fingerprint again."""
     data: tuple[str, ...] = ()
     last: tuple[RunOut, ...] = ()
     updated_at: str | None = None
@@ -180,6 +191,9 @@ def profile_out(profile: JobProfile) -> ProfileOut:
         uses=_uses_out(profile.uses),
         speeds=tuple(_speed_out(one) for one in sorted(profile.speeds, key=lambda s: (s.type, s.gpus))),
         pairs=tuple(_pair_out(one) for one in profile.pairs),
+        short=tuple(
+            ShortOut(gpus=one.gpus, memory=one.memory, how=" ".join(one.how)) for one in profile.short
+        ),
         data=profile.data,
         last=tuple(_run_out(one) for one in reversed(profile.runs)),
         updated_at=rfc3339(profile.updated_at),

@@ -23,7 +23,7 @@ from grus.cli.output import (
 from grus.model.errors import GrusError, NotFound
 
 if TYPE_CHECKING:
-    from grus.api.wire import ExpectedOut, ProfileOut, RunOut, TagOut
+    from grus.api.wire import ExpectedOut, ProfileOut, RunOut, ShortOut, TagOut
     from grus.sdk.client import Client
 
 PANEL = "Jobs"
@@ -81,6 +81,11 @@ def _show_fingerprint(client: "Client", what: str, missing: NotFound, output: Fo
     emit(found, output, lambda: _show(found))
 
 
+def _short(one: "ShortOut") -> str:
+    how = f", {one.how}" if one.how else ""
+    return f"{size(one.memory)} on {'a GPU' if one.gpus == 1 else f'each of {one.gpus} GPUs'}{how}"
+
+
 def _list(found: "list[ProfileOut]") -> None:
     rows = [
         (
@@ -116,6 +121,7 @@ def _show(one: "ProfileOut") -> None:
             ("kind", one.kind),
             ("period", _period(one.period)),
             ("peak memory", "" if one.peak_memory is None else f"{size(one.peak_memory)} on a GPU"),
+            ("did not suffice", "; ".join(map(_short, one.short))),
             ("host memory", "" if one.host_memory is None else size(one.host_memory)),
             ("use", _use(one.mean_utilisation, one.p95_utilisation)),
             ("lasts", "" if one.duration is None else span(one.duration)),

@@ -1,15 +1,17 @@
 """Specs and queues as people would have written them, and back."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from grus.api.wire import JobIn, read, to_spec
-from grus.model.identifiers import QueueName, UserName
-from grus.model.jobs import Idle
+from grus.model.identifiers import JobId, QueueName, UserName
+from grus.model.jobs import Idle, Job, Sizing
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU
 from grus.store.kubernetes.queues import form, queue_of
+from grus.store.kubernetes.records import new_object
 from grus.store.kubernetes.specs import written
 from tests.store.builders import a_full_job
 
@@ -20,6 +22,14 @@ JOBS: list[dict[str, Any]] = [
     {"run": "x", "resources": {"gpu": 0.5}, "type": "dev", "priority": 125},
     {"run": "x", "resources": {"gpu": "A100:12GiB", "memory": "1GiB", "cpu": 1}},
     {"run": "x", "resources": {"gpu": 8}, "launch": "per-node", "resize": "restart"},
+    {"run": "x", "resources": {"gpu": "auto"}},
+    {
+        "run": "x",
+        "resources": {
+            "gpu": "A100:auto",
+            "ways": [{"memory": "3GB"}, {"gpus": 2, "how": "split", "speed": 0.5}],
+        },
+    },
     {
         "roles": {
             "launcher": {"run": ["mpirun"], "resources": {"gpu": 0, "cpu": 1}},
@@ -55,6 +65,19 @@ JOBS: list[dict[str, Any]] = [
 def test_a_spec_written_out_and_read_again_is_the_same(given: dict[str, Any]) -> None:
     spec = to_spec(read(JobIn, {"name": "resnet", "queue": "vision", **given}))
     assert to_spec(read(JobIn, {"name": "resnet", **written(spec)})) == spec
+
+
+def test_the_object_of_a_job_says_what_was_asked_for_and_not_what_became_of_it() -> None:
+    spec = to_spec(read(JobIn, {"run": "x", "resources": {"gpu": "2GB"}}))
+    larger = to_spec(read(JobIn, {"run": "x", "resources": {"gpu": "3GB"}})).request
+    job = Job(
+        id=JobId("j1"),
+        spec=replace(spec, request=larger),
+        user=UserName("ann"),
+        submitted_at=0.0,
+        sizing=Sizing(asked=spec.request),
+    )
+    assert new_object(job, namespace="team", now=0.0)["spec"]["resources"] == {"gpu": "2GB"}
 
 
 def test_a_spec_that_no_file_could_say_is_written_as_well_as_it_can_be() -> None:

@@ -9,6 +9,7 @@ import hashlib
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -170,7 +171,7 @@ def new_object(
     metadata: Object = {"name": object_name(job), "namespace": namespace, "annotations": annotations}
     if finalizers:
         metadata["finalizers"] = list(finalizers)
-    return {"metadata": metadata, "spec": written(job.spec)}
+    return {"metadata": metadata, "spec": written(replace(job.spec, request=job.asked))}
 
 
 def recorded(

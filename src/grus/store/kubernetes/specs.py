@@ -8,8 +8,8 @@ import json
 from grus.api.job_spec import SHELL
 from grus.api.units import GpuAsk, render_bytes, render_gpu, render_percent
 from grus.kubernetes.kinds import Object
-from grus.model.jobs import Affinity, Checkpoint, Idle, JobType, Resizing, Spec
-from grus.model.resources import Range, Replica, Role
+from grus.model.jobs import Affinity, Checkpoint, Idle, JobType, Launch, Resizing, Spec
+from grus.model.resources import Range, Replica, Request, Role
 
 
 def written(spec: Spec) -> Object:
@@ -19,6 +19,10 @@ def written(spec: Spec) -> Object:
     if spec.run and len(roles) == 1:
         form |= {"run": _command(spec.run), "launch": spec.launch.value}
         form["resources"] = _resources(roles[0].replica, roles[0].replicas, spec.request.sizes)
+        if spec.request.auto:
+            form["resources"] |= _auto(spec.request)
+            if spec.launch is Launch.ONCE:  # so is how it is launched
+                del form["launch"]
         if spec.request.shares:
             form["resources"]["share"] = "auto"
     else:
@@ -71,6 +75,21 @@ def _resources(replica: Replica, count: Range, sizes: tuple[int, ...]) -> Object
         "memory": render_bytes(replica.memory // times) if replica.memory else "",
     }
     return {"gpu": render_gpu(ask)} | {name: value for name, value in form.items() if value}
+
+
+def _auto(request: Request) -> Object:
+    """A size that is left to Grus, with the ways that were found."""
+    ways = [
+        {
+            "gpus": way.gpus,
+            **({"memory": render_bytes(way.memory)} if way.memory else {}),
+            "how": " ".join(way.how),
+            "speed": way.speed,
+        }
+        for way in request.ways
+    ]
+    gpu = render_gpu(GpuAsk(types=request.roles[0].replica.types, auto=True))
+    return {"gpu": gpu, **({"ways": ways} if ways else {})}
 
 
 def _pods(asked: Spec | Role) -> Object:
