@@ -61,6 +61,17 @@ def test_names_of_one_tensor_stay_names_of_one_tensor() -> None:
     assert found["first.weight"] is found["same.weight"]
 
 
+def test_tensors_that_are_no_buffers_are_found_too_and_what_is_missing_is_left_out() -> None:
+    def make() -> nn.Module:
+        model = nn.Sequential(nn.Linear(2, 2))
+        model[0].scale = torch.full((2,), 3.0)  # as people do
+        return model
+
+    found = build_part(make, ["0.bias", "0.scale", "0.nothing", "0.in_features"], 3)
+    assert sorted(found) == ["0.bias", "0.scale"]
+    assert found["0.scale"].tolist() == [3.0, 3.0]
+
+
 def test_the_chance_of_the_caller_is_left_alone() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)

@@ -94,17 +94,5 @@ def load(folder: Path, count: int, step: int, wanted: Collection[str], first: in
     return Saved(model, optimizer, progress)
 
 
-def whole(folder: Path) -> dict[str, Tensor] | None:
-    """The `state_dict` of the whole model, from the newest checkpoint."""
-    found = newest(folder)
-    if found is None:
-        return None
-    count, step = found
-    model: dict[str, Tensor] = {}
-    for path in _paths(folder, count, step):
-        model |= torch.load(path / files.STATE, map_location="cpu", weights_only=True)["model"]
-    return model
-
-
 def _paths(folder: Path, count: int, step: int) -> list[Path]:
     return [folder_of(folder, stage, count) / f"step-{step:012d}" for stage in range(count)]

@@ -5,9 +5,12 @@ taken, for copies that share the batch wait less for each other than stages do.
 """
 
 import logging
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from grus.estimation.gpus import GpuKind
+from grus.estimation.margins import usual, usual_of_a_process
 from grus.estimation.training import Training
 from grus.model.errors import BadInput, Mistake
 from grus.partition.capture import Captured, capture
@@ -58,6 +61,7 @@ def divide(training: Training, workers: int, gpu: Gpu, captures: Captures, plan:
     """Raises BadInput: the batch cannot be shared out, the plan is for others, the model cannot be split."""
     if plan is not None:
         return _planned(training, workers, plan)
+    gpu = Gpu(gpu.kind, gpu.kind.context + surely(gpu))
     counts = [count for count in range(min(2, workers), workers + 1) if workers % count == 0]
     least: Infeasible | None = None
     for stages in counts:
@@ -72,6 +76,16 @@ def divide(training: Training, workers: int, gpu: Gpu, captures: Captures, plan:
     if isinstance(found, Infeasible):
         raise BadInput([Mistake("split", str(found))])
     return found
+
+
+def at_most(peak: int, kind: GpuKind) -> int:
+    """Bytes of a GPU that a worker with so many bytes of tensors stays within."""
+    return peak + (usual_of_a_process if kind.virtual else usual)(peak).upper + kind.context
+
+
+def surely(gpu: Gpu) -> int:
+    """The most bytes of tensors that stay within what is free on it."""
+    return bisect_right(range(gpu.room + 1), gpu.free, key=lambda peak: at_most(peak, gpu.kind)) - 1
 
 
 def micro_batches(share: int, stages: int) -> int:

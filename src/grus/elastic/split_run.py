@@ -72,7 +72,8 @@ class _Run:
         if folder is not None:
             split_parts.prepare(folder, place.rank % division.stages, division.stages)
         place.together()  # folders are there before anybody looks for what is in them
-        self.part = Part(training, captures[division.micro].program, division, place, folder)
+        self._program = captures[division.micro].program
+        self.part = Part(training, self._program, division, place, folder)
         self._loader = Loader(training.data(), seed=training.seed, device=place.device)
         together = division.micro * division.replicas
         self._samples = self._loader.samples // together * together
@@ -155,17 +156,14 @@ class _Run:
 
     def _finish(self) -> None:
         """Leave the whole model where people find it."""
-        if self._folder is None or self._place.rank:
+        if self._folder is None:
             return
-        step = self.at.step
-        del self.part  # the whole model needs the room
-        model = split_parts.whole(self._folder)
-        if model is None:
-            return
-        fresh = self._folder / f"{RESULT}.new"
-        torch.save(model, fresh)
-        fresh.replace(self._folder / RESULT)
-        self._say(f"done after {step} steps; the trained model is in {self._folder / RESULT}")
+        model = self.part.gathered(self._program)
+        if model is not None:
+            fresh = self._folder / f"{RESULT}.new"
+            torch.save(model, fresh)
+            fresh.replace(self._folder / RESULT)
+        self._say(f"done after {self.at.step} steps; the trained model is in {self._folder / RESULT}")
 
     def _say(self, text: str) -> None:
         if self._place.rank == 0:

@@ -48,7 +48,7 @@ class Part:
         self._pipes, self._copies = _groups(division)
         if self.idle:
             return
-        stages = cut(program, division.stage_of)
+        stages = self._stages = cut(program, division.stage_of)
         self._stage = stages[self.number]
         tensors, saved = self._tensors(training, program, place)
         self._module = build(self._stage, tensors, place.device)
@@ -104,22 +104,48 @@ class Part:
         at = (progress.epoch, progress.cursor, progress.step)
         split_parts.save(self._folder, self.number, self._division.stages, Saved(held, states, at))
 
+    def gathered(self, program: ExportedProgram) -> dict[str, Tensor] | None:
+        """The whole model on the host of the first worker; the training is over with it."""
+        if self.idle or self.replica:
+            return None
+        self._optimizer.state.clear()  # there is room for the other parts then
+        del self._pipeline
+        held = {name: one.detach().cpu() for name, one in self._held.items()}
+        with noticing():
+            for stage in self._stages[1:]:
+                for name in (*stage.parameters, *stage.buffers):
+                    if name in program.state_dict:
+                        self._sent(name, stage.number, program.state_dict[name], held)
+        tied = ((other, name) for stage in self._stages for other, name in stage.tied)
+        if self.number:
+            return None
+        held |= {other.removeprefix(MODEL): held[name.removeprefix(MODEL)] for other, name in tied}
+        return {name: one for name, one in held.items() if MODEL + name in program.state_dict}
+
+    def _sent(self, name: str, sender: int, like: Tensor, held: dict[str, Tensor]) -> None:
+        short = name.removeprefix(MODEL)
+        if self.number == 0:
+            held[short] = torch.empty(like.shape, dtype=like.dtype)
+            dist.recv(held[short], src=sender)
+        elif self.number == sender:
+            dist.send(held[short].contiguous(), dst=0)
+
     def _tensors(
         self, training: Training, program: ExportedProgram, place: Place
     ) -> tuple[dict[str, Tensor], Saved | None]:
         """This stage's tensors on its device: of the newest checkpoint, or as the model begins."""
         names = (*self._stage.parameters, *self._stage.buffers)
-        of_model = [name for name in names if name.startswith(MODEL)]
-        wanted = [name.removeprefix(MODEL) for name in of_model]
+        wanted = [name.removeprefix(MODEL) for name in names]
         saved = None
         if self._folder is not None:
             found = split_parts.newest(self._folder)
             if found is not None:
                 saved = split_parts.load(self._folder, *found, wanted, self.number)
         values = saved.model if saved is not None else build_part(training.model, wanted, training.seed)
-        tensors = {name: program.constants[name].to(place.device) for name in names if name not in of_model}
-        for name in of_model:
-            value = values[name.removeprefix(MODEL)].detach().to(place.device)
+        tensors = {}
+        for name, short in zip(names, wanted, strict=True):
+            value = values[short] if short in values else program.constants[name]  # a number in the code
+            value = value.detach().to(place.device)
             if name in self._stage.parameters:
                 value = nn.Parameter(value, program.state_dict[name].requires_grad)
             tensors[name] = value

@@ -28,21 +28,33 @@ OFTEN = 64 << 20
 
 
 def build_part(make: Callable[[], nn.Module], wanted: Collection[str], seed: int) -> dict[str, Tensor]:
-    """The wanted parameters and buffers of the model that `make` builds, by their names in it."""
+    """The wanted tensors of the model that `make` builds, by their names in it; what it lacks is left out."""
     with _chance(seed), _OnDisk():
-        found = tensors(make())
+        model = make()
+        found = tensors(model)
+    for name in set(wanted) - set(found):
+        if isinstance(value := _attribute(model, name), Tensor):  # neither a parameter nor a buffer
+            found[name] = value
     copies: dict[int, Tensor] = {}
-    for name in wanted:
+    there = [name for name in wanted if name in found]
+    for name in there:
         tensor = found[name]
         if id(tensor) not in copies:
             copies[id(tensor)] = _copy(tensor)
-    return {name: copies[id(found[name])] for name in wanted}
+    return {name: copies[id(found[name])] for name in there}
 
 
 def tensors(model: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers under all of their names."""
     parameters = model.named_parameters(remove_duplicate=False)
     return dict((*parameters, *model.named_buffers(remove_duplicate=False)))
+
+
+def _attribute(model: nn.Module, name: str) -> object:
+    found: object = model
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
 
 
 def _copy(tensor: Tensor) -> Tensor:
