@@ -5,7 +5,6 @@ at that give the same result for more time: `checkpoint`, `offload`, and at last
 Ways that change the result (`bf16`, …) are for people to choose. Needs torch.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,14 +16,13 @@ import psutil
 from grus.api.rules import read
 from grus.api.train_in import TrainIn
 from grus.api.units import render_bytes_short
-from grus.elastic.split_plan import micro_batches
+from grus.elastic.split_plan import at_most, micro_batches, surely
 from grus.estimation.child import Tell
 from grus.estimation.dataless import untouched
 from grus.estimation.elsewhere import elsewhere
 from grus.estimation.entry import load
 from grus.estimation.estimate import Estimate
 from grus.estimation.gpus import GpuKind
-from grus.estimation.margins import usual, usual_of_a_process
 from grus.estimation.section import training_of
 from grus.estimation.strategies import Strategist, estimate
 from grus.estimation.training import Training
@@ -171,22 +169,12 @@ class _Looking:
         """Whether so many GPUs hold it, the bytes that suffice on each, the part of a step that they work."""
         count = micro_batches(self._training.size, stages)
         captured = capture(self._training, self._training.size // count, kind)
-        devices = topology([Gpu(kind, kind.context + _certain(kind))] * stages)
+        devices = topology([Gpu(kind, kind.context + surely(Gpu(kind, kind.memory)))] * stages)
         found = place_stages(captured.graph, devices, Schedule(Rhythm.ONE_F_ONE_B, count))
         if isinstance(found, Pipeline):
             busy = sum(found.loads) * count / (stages * found.seconds)
-            return True, _upper(max(found.peaks), kind), min(1.0, round(busy, 4))
-        return False, _upper(found.least, kind), 0.0
-
-
-def _upper(peak: int, kind: GpuKind) -> int:
-    """What tensors of so many bytes stay within, all else included."""
-    return peak + (usual_of_a_process if kind.virtual else usual)(peak).upper + kind.context
-
-
-def _certain(kind: GpuKind) -> int:
-    """The most bytes of tensors that stay within this type of GPU."""
-    return bisect_right(range(kind.room + 1), kind.memory, key=lambda peak: _upper(peak, kind)) - 1
+            return True, at_most(max(found.peaks), kind), min(1.0, round(busy, 4))
+        return False, at_most(found.least, kind), 0.0
 
 
 def _with_data(kinds: Sequence[tuple[GpuKind, int]], training: Training) -> list[tuple[GpuKind, int]]:
