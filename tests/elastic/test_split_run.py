@@ -90,9 +90,9 @@ def workers(folder: Path, world: int, network: str = "residual", **env: str) -> 
             process.wait()
 
 
-def in_one_piece(micro: int) -> dict[str, Tensor]:
+def in_one_piece(micro: int, network: str = "residual") -> dict[str, Tensor]:
     """The same training on one worker, with the same micro-batches."""
-    training = split_program.training("residual")
+    training = split_program.training(network)
     torch.manual_seed(SEED)
     model = training.model()
     optimizer = training.optimizer(model.parameters())
@@ -157,3 +157,14 @@ def test_who_loses_a_neighbour_says_so_and_the_next_attempt_goes_on(tmp_path: Pa
         assert second.ends() == [0, 0], second.words()
         assert f"going on from the checkpoint of step {found[1]}" in second.words()
     assert same(result(tmp_path), in_one_piece(2))
+
+
+def test_stages_that_share_a_weight_keep_it_equal_and_train_it_as_one(tmp_path: Path) -> None:
+    with workers(tmp_path, 2, "sure") as both:
+        assert both.ends() == [0, 0], both.words()
+        assert "2 stages" in both.words()
+    found = split_parts.newest(tmp_path / "out")
+    assert found is not None
+    one, two = (split_parts.load(tmp_path / "out", *found, ["embed.weight"], stage) for stage in (0, 1))
+    assert torch.equal(one.model["embed.weight"], two.model["embed.weight"])
+    assert same(result(tmp_path), in_one_piece(2, "sure"))

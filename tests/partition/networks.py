@@ -34,12 +34,12 @@ class Residual(nn.Module):
 class Tied(nn.Module):
     """One matrix at both ends, chance in between, a mask that the code makes."""
 
-    def __init__(self, tied: bool = True) -> None:
+    def __init__(self, tied: bool = True, chance: float = 0.3) -> None:
         super().__init__()
         self.embed = nn.Embedding(7, 8)
         self.mix = nn.MultiheadAttention(8, 2, batch_first=True)
         self.norm = nn.LayerNorm(8)
-        self.drop = nn.Dropout(0.3)
+        self.drop = nn.Dropout(chance)
         self.wide = nn.Linear(8, 16)
         self.narrow = nn.Linear(16, 8)
         self.out = nn.Linear(8, 7)
@@ -81,6 +81,7 @@ class Step(nn.Module):
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], Callable[..., Any]]] = {
     "residual": (lambda: Residual().double(), pictures),
     "tied": (lambda: Tied().double(), sentences),
+    "sure": (lambda: Tied(chance=0.0).double(), sentences),
     "untied": (lambda: Tied(tied=False).double(), sentences),
 }
 

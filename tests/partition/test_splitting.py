@@ -55,9 +55,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def with_room(*megabytes: int) -> str:
+    """Devices with so much room each beside what a process takes."""
+    return ",".join(f"virtual-{VIRTUAL_CONTEXT // 10**6 + one}MB" for one in megabytes)
+
+
 def two_with(megabytes: int) -> str:
-    """Two devices with so much room beside what a process takes."""
-    return f"2xvirtual-{VIRTUAL_CONTEXT // 10**6 + megabytes}MB"
+    return with_room(megabytes, megabytes)
 
 
 def asked(target: str, gpus: str, **more: int) -> tuple[Answer, list[str]]:
@@ -82,8 +86,15 @@ def test_what_fits_one_device_stays_there(folder: Path) -> None:
     assert set(read(answer.file).plan.device_of) == {0}
 
 
-def test_tied_weights_that_leave_no_pipeline_are_placed_operator_by_operator(folder: Path) -> None:
-    answer, _ = asked("program.py:tied", two_with(9))
+def test_tied_weights_are_held_by_the_stages_at_both_ends(folder: Path) -> None:
+    answer, _ = asked("program.py:tied", two_with(12))
+    made = read(answer.file)
+    assert isinstance(made.plan, Pipeline)
+    assert (made.places["embedding"], made.places["linear_8"]) == made.plan.stages
+
+
+def test_tied_weights_that_fit_only_once_are_placed_operator_by_operator(folder: Path) -> None:
+    answer, _ = asked("program.py:tied", with_room(13, 4))
     made = read(answer.file)
     assert isinstance(made.plan, Plan)
     assert set(made.plan.device_of) == {0, 1}

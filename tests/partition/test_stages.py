@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from grus.model.errors import BadInput
-from grus.partition.stages import Flow, Stage, build, cut, flows, leaves
+from grus.partition.stages import Flow, Stage, build, cut, flows, leaves, shared
 from tests.partition.networks import NETWORKS, cuts, exported, gradients, operators
 
 EXACT = 1e-12
@@ -45,6 +45,8 @@ CUTS = [
     ("residual", [1, 6]),
     ("residual", [8, 9]),
     ("tied", [46]),
+    ("tied", [20]),
+    ("tied", [6, 30]),
     ("untied", [1, 2, 12, 27]),
     ("untied", [4, 38, 40, 47]),
     ("untied", [30]),
@@ -70,7 +72,8 @@ def test_loss_gradients_and_statistics_are_those_of_the_whole_model(network: str
     wanted = dict(gradients(whole))
     seen = {name: grad for module in modules for name, grad in gradients(module)}
     seen |= {other: seen[name] for stage in stages for other, name in stage.tied}
-    assert len(list(whole.parameters())) == sum(len(stage.parameters) for stage in stages)
+    twice = sum(len(numbers) - 1 for numbers in shared(stages).values())
+    assert len(list(whole.parameters())) + twice == sum(len(stage.parameters) for stage in stages)
     for name, gradient in wanted.items():
         assert (seen[f"model.{name}"] - gradient).abs().max() <= EXACT, name
     for (name, one), (_, other) in zip(whole.named_buffers(), parts.named_buffers(), strict=True):
@@ -96,11 +99,31 @@ def test_data_must_not_flow_backwards() -> None:
         cut(program, stage_of)
 
 
-def test_a_weight_that_two_stages_need_is_named() -> None:
+def test_a_weight_that_two_stages_read_is_in_both() -> None:
     make, batches = NETWORKS["tied"]
     program = exported(make(), batches())
-    with pytest.raises(BadInput, match=r"weight.*is used by stages 0, 1"):
-        cut(program, cuts(program, [20]))
+    stages = cut(program, cuts(program, [6, 30]))
+    (numbers,) = shared(stages).values()
+    assert numbers == (0, 2)
+
+
+class Twice(nn.Module):
+    """One BatchNorm in two places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.head = nn.BatchNorm1d(6), nn.Linear(6, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.head(self.norm(self.norm(x).relu()))
+        return result
+
+
+def test_statistics_that_two_stages_would_change_are_named() -> None:
+    program = exported(Twice(), (torch.randn(4, 6), torch.randint(0, 5, (4,))))
+    stage_of = {name: int(name not in ("add_", "batch_norm")) for name in operators(program)}
+    with pytest.raises(BadInput, match=r"running_mean.*is used by stages 0, 1"):
+        cut(program, stage_of)
 
 
 class Overwriting(nn.Module):

@@ -105,11 +105,11 @@ def _placed(
     captured = captures[share // count]
     devices = topology([gpu] * stages)
     schedule = Schedule(Rhythm.ONE_F_ONE_B, count)
-    found = place_stages(captured.graph, devices, schedule)
+    found = place_stages(captured.staged, devices, schedule)
     if isinstance(found, Infeasible):
         return found
     if len(found.stages) == 1 < stages:
-        found = _even(captured.graph, devices, schedule)
+        found = _even(captured.staged, devices, schedule)
     return _division(found, replicas, share, captured.devices_of_nodes(found.device_of))
 
 

@@ -21,7 +21,7 @@ from grus.elastic.split_plan import Division
 from grus.estimation.training import Training
 from grus.model.errors import BadInput, Mistake
 from grus.partition.building import build_part
-from grus.partition.stages import Stage, build, cut, flows, leaves
+from grus.partition.stages import Stage, build, cut, flows, leaves, shared
 
 MODEL = "model."
 """Before the names of the model in those of the program."""
@@ -46,6 +46,7 @@ class Part:
         self._leaves = leaves(program)
         self._shapes = _shapes(program)
         self._pipes, self._copies = _groups(division)
+        self._sums = _sums(division, shared(cut(program, division.stage_of)), place.rank)
         if self.idle:
             return
         stages = self._stages = cut(program, division.stage_of)
@@ -76,12 +77,22 @@ class Part:
         batch = {name: torch.cat([one[name] for one in taken]) for name in self._stage.leaves}
         with noticing():
             loss = self._pipeline.step(batch, len(batches))
+            self._add_up()
         if self._division.replicas > 1:
             average(list(self._module.parameters()), self._copies[self.number], self._division.replicas)
         if self._own:
             self._optimizer.step()
             self._optimizer.zero_grad(set_to_none=True)
         return loss
+
+    def _add_up(self) -> None:
+        """The gradients of weights that other stages read too: each stage has only its own share of them."""
+        for name, group in self._sums:
+            parameter = self._own[name.removeprefix(MODEL)]
+            if parameter.requires_grad:
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
+                dist.all_reduce(parameter.grad, group=group)
 
     def _taken(self, batch: Any) -> dict[str, Tensor]:
         """By the program's names what this stage reads of a batch."""
@@ -171,6 +182,21 @@ def _groups(division: Division) -> tuple[list[dist.ProcessGroup], list[dist.Proc
         pipes = [dist.new_group([copy * division.stages + one for one in stages]) for copy in replicas]
         copies = [dist.new_group([copy * division.stages + one for copy in replicas]) for one in stages]
     return pipes, copies
+
+
+def _sums(
+    division: Division, weights: Mapping[str, tuple[int, ...]], rank: int
+) -> list[tuple[str, dist.ProcessGroup]]:
+    """The weights that this worker's stage shares with others, and the workers of its copy that have them."""
+    found = []
+    with noticing():
+        for copy in range(division.replicas):
+            for name, stages in weights.items():
+                ranks = [copy * division.stages + stage for stage in stages]
+                group = dist.new_group(ranks)
+                if rank in ranks:
+                    found.append((name, group))
+    return found
 
 
 def _shapes(program: ExportedProgram) -> list[tuple[int, ...] | None]:

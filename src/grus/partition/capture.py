@@ -27,6 +27,7 @@ from grus.partition.exporting import CannotCapture, export
 from grus.partition.graph import OpGraph
 from grus.partition.observed import Observed
 from grus.partition.observing import observe
+from grus.partition.pipeline import stage_units
 from grus.partition.steps import Held, Nodes, forward_graph, step_graph
 
 __all__ = ["CannotCapture", "Captured", "capture"]
@@ -50,6 +51,14 @@ class Captured:
     """For each operator of the forward pass the names of the nodes that it runs."""
     observed: Observed
     """What each node reads, makes and changes."""
+
+    @property
+    def staged(self) -> OpGraph:
+        """The graph to cut into stages: `apart` where weights would tie most operators into one stage."""
+        if self.apart == self.graph:
+            return self.graph
+        largest = max(map(len, stage_units(self.graph).members))
+        return self.apart if 2 * largest > len(self.graph.ops) else self.graph
 
     def devices_of_nodes(self, device_of: Sequence[int]) -> dict[str, int]:
         """Where each node runs, from where each operator of the graph (or of the forward pass) runs."""

@@ -1,7 +1,7 @@
 """From a user's function to a split: what `grus split` lets a child do. Needs torch.
 
 A pipeline comes first: micro-batches keep all devices busy, and each stage can run in a process of its own.
-Where that leaves one stage only (weights that are tied at both ends do), any operator may go anywhere and the
+Where that leaves one stage only (tied weights that have room once do), any operator may go anywhere and the
 batch goes through whole, if that is faster than micro-batches on one device.
 """
 
@@ -81,14 +81,14 @@ def placed(
     training: Training, whole: Captured, used: Sequence[Gpu], topology: Topology, micro: int | None
 ) -> Placed:
     part = _part(training, whole, used, topology, micro)
-    pipeline = best_pipeline(part.graph, topology, training.size // part.size)
+    pipeline = best_pipeline(part.staged, topology, training.size // part.size)
     if isinstance(pipeline, Pipeline) and len(pipeline.stages) > 1:
-        return part.graph, pipeline, part.devices_of_nodes(pipeline.device_of)
+        return part.staged, pipeline, part.devices_of_nodes(pipeline.device_of)
     found = place(whole.graph, topology)
     if isinstance(found, Plan) and (isinstance(pipeline, Infeasible) or found.seconds <= pipeline.seconds):
         return whole.graph, found, whole.devices_of_nodes(found.device_of)
     if isinstance(pipeline, Pipeline):
-        return part.graph, pipeline, part.devices_of_nodes(pipeline.device_of)
+        return part.staged, pipeline, part.devices_of_nodes(pipeline.device_of)
     assert isinstance(found, Infeasible)
     return whole.graph, min(found, pipeline, key=lambda one: one.least), {}
 
@@ -106,10 +106,10 @@ def _part(
     if len(counts) == 1 or len(used) == 1:
         return whole
     small = capture(training, size // counts[-1], gpu)
-    times = {counts[0]: _step(whole.graph, topology, counts[0])}
+    times = {counts[0]: _step(whole.staged, topology, counts[0])}
     for count in counts[1:]:
         share = (size // count - small.size) / (size - small.size)
-        graph = between(small.graph, whole.graph, share)
+        graph = between(small.staged, whole.staged, share)
         times[count] = _step(graph, topology, count) if graph is not None else float("inf")
     best = min(times, key=lambda count: (times[count], -count))
     if times[best] == float("inf") or best == counts[-1]:

@@ -76,6 +76,15 @@ def leaves(program: ExportedProgram) -> tuple[str, ...]:
     )
 
 
+def shared(stages: Sequence[Stage]) -> dict[str, tuple[int, ...]]:
+    """Weights that several stages read, and which: they stay equal if their gradients are added up."""
+    found: dict[str, list[int]] = {}
+    for stage in stages:
+        for name in stage.parameters:
+            found.setdefault(name, []).append(stage.number)
+    return {name: tuple(numbers) for name, numbers in found.items() if len(numbers) > 1}
+
+
 def build(stage: Stage, tensors: Mapping[str, Tensor], device: torch.device) -> GraphModule:
     """The stage as a module of these tensors, which are on the device already."""
     graph = copy.deepcopy(stage.graph)
@@ -204,12 +213,12 @@ def _torn(placed: Mapping[Node, int], together: Sequence[set[Node]]) -> list[Mis
 
 
 def _shared(placed: Mapping[Node, int], state: Mapping[Node, _Held]) -> list[Mistake]:
-    """Weights and statistics have one place; what is only read may be in several."""
+    """Statistics have one place; what the forward pass only reads may be in several."""
     found = []
     for node, held in state.items():
         users = {placed[user] for user in node.users if user in placed}
-        once = held.kind is InputKind.PARAMETER or any(keeps_statistics(user) for user in node.users)
-        if once and len(users) > 1:
+        changes = held.kind is not InputKind.PARAMETER and any(map(keeps_statistics, node.users))
+        if changes and len(users) > 1:
             listed = ", ".join(map(str, sorted(users)))
             found.append(Mistake(held.name, f"is used by stages {listed}: keep its operators in one"))
     return found
