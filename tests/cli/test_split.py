@@ -1,7 +1,7 @@
 """`grus split`: a table, JSON, files that hold, and mistakes told before anything runs."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -9,9 +9,13 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner, Result
 
+from grus.api.job_spec import to_spec
+from grus.api.jobfile import parse_job_file
 from grus.cli.main import app
 from grus.estimation import child
 from grus.estimation.gpus import VIRTUAL_CONTEXT
+from grus.model.jobs import Launch
+from grus.model.resources import Range
 from grus.partition import described
 from grus.partition.graph import Op, OpGraph
 from grus.partition.plan import Infeasible, Pipeline, Plan, Rhythm, Schedule
@@ -36,7 +40,7 @@ def an_answer(stages: bool = True, gpus: str = TWO) -> Answer:
     assert isinstance(plan, Plan | Pipeline)
     places = {op.name: place for op, place in zip(graph.ops, plan.device_of, strict=True) if not op.backward}
     made = Split(target="train.py:make", batch=8, graph=graph, topology=topology, plan=plan, places=places)
-    return Answer(8, 4, 0.48, 440_000_000, written(made))
+    return Answer(8, 4, 0.48, 440_000_000, written(made), data=True)
 
 
 class Asked:
@@ -102,6 +106,35 @@ def test_files_are_written_and_hold(asked: Asked, tmp_path: Path) -> None:
     assert read((tmp_path / "plan.json").read_text()).target == "train.py:make"
     assert ElementTree.parse(tmp_path / "plan.svg").getroot().tag.endswith("svg")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["plan.json", "plan.svg"]
+
+
+def test_a_job_file_runs_the_plan_that_lies_beside_it(asked: Asked, tmp_path: Path) -> None:
+    found = grus("train.py:make", "--gpus", TWO, "--job", "split.yaml")
+    assert found.exit_code == 0, found.stderr
+    (job,) = parse_job_file((tmp_path / "split.yaml").read_bytes(), folder=str(tmp_path))
+    assert job.train is not None
+    assert (job.train.make, job.train.batch, job.train.plan) == ("train.py:make", 8, "split.plan.json")
+    assert (to_spec(job).launch, to_spec(job).request.roles[0].replicas) == (Launch.PER_GPU, Range(2, 2))
+    assert isinstance(read((tmp_path / "split.plan.json").read_text()).plan, Pipeline)
+
+
+def test_a_job_file_elsewhere_names_the_folder_of_the_code(asked: Asked, tmp_path: Path) -> None:
+    (tmp_path / "jobs").mkdir()
+    asked.answer = an_answer(gpus="2xRTX3060")
+    assert grus("train.py:make", "--gpus", "2xRTX3060", "--job", "jobs/split.yaml").exit_code == 0
+    (job,) = parse_job_file((tmp_path / "jobs/split.yaml").read_bytes(), folder=str(tmp_path / "jobs"))
+    assert job.train is not None
+    assert (job.workdir, job.train.plan) == (str(tmp_path), "jobs/split.plan.json")
+    assert job.resources.gpu == "RTX3060:2"
+
+
+def test_what_could_not_run_as_a_job_gets_no_file(asked: Asked, tmp_path: Path) -> None:
+    asked.answer = replace(an_answer(stages=False), data=False)
+    found = grus("train.py:make", "--gpus", TWO, "--job", "split.yaml")
+    assert found.exit_code == 2
+    assert "for a pipeline over several GPUs only" in found.stderr
+    assert "with the key data" in found.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_plan_without_stages_is_shown_too(asked: Asked) -> None:

@@ -3,15 +3,16 @@
 The user's code runs in a child process with limits; nothing here imports it, or torch.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from grus.cli.output import Format, Output, emit, examples, hint, number, say, size, table
+from grus.cli.output import Format, Output, emit, examples, number, say, size, table
+from grus.cli.split_files import Files, cannot_run
 from grus.cli.working import told
-from grus.model.errors import BadInput, DoesNotFit, Mistake
+from grus.model.errors import BadInput, DoesNotFit
 
 if TYPE_CHECKING:
     from grus.cli.worlds import Gathering
@@ -28,6 +29,7 @@ def add_to(app: typer.Typer) -> None:
             "grus split train.py:make --gpus RTX3060,RTX3060",
             "grus split train.py:make --gpus 2xRTX3060 --batch 128 --svg plan.svg",
             "grus split train.py:make --gpus RTX3090:10GB,RTX3060 --plan plan.json",
+            "grus split train.py:make --gpus 2xRTX3060 --job split.yaml && grus submit split.yaml",
             "grus split nets.gpt:make --gpus 4xRTX3090 --link 10GB -o json",
         ),
     )(split)
@@ -63,6 +65,10 @@ def split(
     ] = "",
     svg: Annotated[str, typer.Option(help="Draw the plan into this file.", metavar="FILE")] = "",
     plan: Annotated[str, typer.Option(help="Write the plan into this file.", metavar="FILE")] = "",
+    job: Annotated[
+        str,
+        typer.Option(help="Write a job file that runs the plan, and the plan beside it.", metavar="FILE"),
+    ] = "",
     limit: Annotated[
         str, typer.Option(help="How long the function and the search may take.", metavar="TIME")
     ] = "10m",
@@ -79,7 +85,7 @@ def split(
         described.gpus(gpus)
     seconds = _parsed(gathering, "limit", limit)
     bandwidth = _parsed(gathering, "link", link) if link else 0.0
-    files = _Files.checked(gathering, svg=svg, plan=plan)
+    files = Files.checked(gathering, svg=svg, plan=plan, job=job)
     gathering.refuse()
     arguments = {"target": target, "gpus": gpus, "batch": batch, "bandwidth": bandwidth, "micro": micro}
     limits = Limits(seconds=seconds)
@@ -88,7 +94,11 @@ def split(
     if answer["infeasible"] is not None:
         raise _infeasible(answer)
     made = read(answer["file"])
-    files.write(answer["file"], made, _title(made), sentence(answer, made))
+    wrong = cannot_run(made, answer["data"]) if files.job is not None else []
+    if wrong:
+        raise BadInput(wrong)
+    command = f"grus split {target} --gpus {gpus}"
+    files.write(answer["file"], made, _title(made), sentence(answer, made), command)
     emit(_shown(answer, made), output, lambda: _show(answer, made))
 
 
@@ -104,45 +114,6 @@ def _parsed(gathering: "Gathering", option: str, text: str) -> float:
     if found <= 0:
         gathering.note(option, "must be above 0", text)
     return found
-
-
-# ------------------------------------------------------------------------------------------------- files
-
-
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """What is written; that it can be is seen to before anything runs."""
-
-    svg: Path | None
-    plan: Path | None
-
-    @classmethod
-    def checked(cls, gathering: "Gathering", **names: str) -> "_Files":
-        for option, name in names.items():
-            if name and (Path(name).is_dir() or not Path(name).absolute().parent.is_dir()):
-                gathering.note(option, "must be a file in a folder that is there", name)
-        return cls(*(Path(name) if name else None for name in names.values()))
-
-    def write(self, text: str, made: "Split", title: str, note: str) -> None:
-        from grus.partition.drawing import svg
-        from grus.partition.timeline import strips
-
-        if self.plan is not None:
-            _write("plan", self.plan, text)
-        if self.svg is not None:
-            _write("svg", self.svg, svg(strips(made.graph, made.topology, made.plan), title, note))
-
-
-def _write(what: str, path: Path, text: str) -> None:
-    """The whole file or none."""
-    fresh = path.with_name(path.name + ".new")
-    try:
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(path)
-    except OSError as error:
-        fresh.unlink(missing_ok=True)
-        raise BadInput([Mistake(what, f"cannot be written: {error.strerror}", str(path))]) from None
-    hint(f"{what}: {path}")
 
 
 # ------------------------------------------------------------------------------------------------- output

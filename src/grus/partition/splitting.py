@@ -45,6 +45,8 @@ class Answer:
     """Bytes that it would need for that, the context included."""
     file: str = ""
     """The plan as it is written to a file; empty if there is none."""
+    data: bool = False
+    """Whether the function gives what a job would train on."""
     infeasible: Infeasible | None = None
 
 
@@ -64,7 +66,7 @@ def split(
     tell(f"taking {target} apart")
     whole = capture(training, training.size, used[0].kind)
     seconds, memory = alone(whole.graph, used[0])
-    answer = Answer(training.size, len(whole.forward.ops), seconds, memory)
+    answer = Answer(training.size, len(whole.forward.ops), seconds, memory, data=training.data is not None)
     tell(f"placing {len(whole.forward.ops)} operators on {len(used)} GPUs")
     graph, found, nodes = placed(training, whole, used, topology, micro)
     if isinstance(found, Infeasible):
@@ -102,7 +104,7 @@ def _part(
         if size % micro:
             raise BadInput([Mistake("micro", f"must divide the batch of {size} evenly", str(micro))])
         return whole if micro == 1 else capture(training, size // micro, gpu)
-    counts = divisors(size, PER_DEVICE * len(used))
+    counts = parts(size, PER_DEVICE * len(used))
     if len(counts) == 1 or len(used) == 1:
         return whole
     small = capture(training, size // counts[-1], gpu)
@@ -123,9 +125,12 @@ def _step(graph: OpGraph, topology: Topology, count: int) -> float:
     return found.seconds if isinstance(found, Pipeline) else float("inf")
 
 
-def divisors(size: int, most: int) -> list[int]:
-    """Numbers of micro-batches that divide a batch evenly, ascending."""
-    return [count for count in range(1, most + 1) if size % count == 0]
+def parts(size: int, most: int) -> list[int]:
+    """Numbers of micro-batches that divide a batch evenly, ascending.
+
+    Of two samples or more each: BatchNorm can make nothing of one.
+    """
+    return [count for count in range(1, most + 1) if size % count == 0 and (size // count > 1 or count == 1)]
 
 
 def best_pipeline(graph: OpGraph, topology: Topology, count: int) -> Pipeline | Infeasible:

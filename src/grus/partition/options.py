@@ -1,0 +1,97 @@
+"""How a training could run on a type of GPU, each way with its memory and the seconds of a step. Needs torch.
+
+As it is where it fits. Where it does not: over several such GPUs, with activations computed again, with the
+optimizer in main memory, or in parts of the batch whose gradients are summed; all of them do the step that
+was asked for. Seconds are those of one roofline, so that ways can be compared.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from grus.estimation.estimate import Estimate
+from grus.estimation.strategies import Strategist, estimate
+from grus.estimation.training import Training
+from grus.model.strategies import Strategy
+from grus.partition import described
+from grus.partition.capture import capture
+from grus.partition.described import Gpu
+from grus.partition.plan import Infeasible, Pipeline
+from grus.partition.splitting import alone, placed
+
+Tell = Callable[[str], None]
+MOST_PARTS = 32
+"""A batch is not cut into more."""
+WHOLE, SPLIT, SMALLER = "whole", "split", "smaller batch"
+"""How the ways are called that have no word of their own among the strategies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way to run it."""
+
+    how: str
+    type: str
+    gpus: int
+    share: float
+    """Part of each GPU."""
+    memory: int
+    """Bytes of each GPU, to be on the safe side."""
+    seconds: float
+    """Of a step with the whole batch."""
+    note: str = ""
+
+
+def options(training: Training, gpu: Gpu, most: int = 2, tell: Tell = lambda _: None) -> Iterator[Option]:
+    """On one GPU of this sort, or on up to `most` of them. Raises CannotCapture if a split is looked for."""
+    strategist = Strategist(training, gpu.kind)
+    tell(f"tracing a batch of {training.size} for {gpu.kind.name}")
+    whole = estimate(strategist)
+    if whole.upper <= gpu.free:
+        yield _option(WHOLE, gpu, whole)
+        return
+    for way in (Strategy.CHECKPOINT, Strategy.OFFLOAD):
+        tell(f"tracing a batch of {training.size} for {gpu.kind.name}, {way}")
+        found = estimate(strategist, (way,))
+        if found.upper <= gpu.free:
+            yield _option(way.value, gpu, found)
+    yield from _in_parts(training, gpu, tell)
+    yield from _split(training, gpu, whole, most, tell)
+
+
+def _option(how: str, gpu: Gpu, found: Estimate, times: int = 1, note: str = "") -> Option:
+    return Option(how, gpu.kind.name, 1, gpu.share, found.upper, times * found.seconds / gpu.share, note)
+
+
+def _in_parts(training: Training, gpu: Gpu, tell: Tell) -> Iterator[Option]:
+    """The fewest equal parts of the batch that fit."""
+    size = training.size
+    for count in (one for one in range(2, MOST_PARTS + 1) if size % one == 0):
+        tell(f"tracing a batch of {size // count} for {gpu.kind.name}")
+        found = estimate(Strategist(training, gpu.kind, size // count))
+        if found.upper <= gpu.free:
+            yield _option(SMALLER, gpu, found, count, f"{count} parts of {size // count}")
+            return
+
+
+def _split(training: Training, gpu: Gpu, whole: Estimate, most: int, tell: Tell) -> Iterator[Option]:
+    """Over the fewest that will do. What the estimate has above the tensors counts for each part too."""
+    if most < 2:
+        return
+    tell(f"taking it apart for {gpu.kind.name}")
+    captured = capture(training, training.size, gpu.kind)
+    seconds, memory = alone(captured.graph, replace(gpu, share=1.0))
+    margin = max(1.0, (whole.upper - gpu.kind.context) / (memory - gpu.kind.context))
+    for count in range(2, most + 1):
+        used = [gpu] * count
+        tell(f"splitting over {count} {gpu.kind.name}")
+        _, plan, _ = placed(training, captured, used, described.topology(used).scaled(1 / margin), None)
+        if isinstance(plan, Infeasible) or len(set(plan.device_of)) < 2:
+            continue
+        form = plan.schedule if isinstance(plan, Pipeline) else None
+        note = f"{form.micro_batches} micro-batches, {form.rhythm}" if form else "one batch at a time"
+        bytes_ = int(max(plan.peaks) * margin) + gpu.kind.context
+        # An estimate has the update of the weights too, a plan has not: what counts is how they compare.
+        yield Option(
+            SPLIT, gpu.kind.name, count, gpu.share, bytes_, plan.seconds / seconds * whole.seconds, note
+        )
+        return
