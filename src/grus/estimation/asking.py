@@ -9,7 +9,6 @@ from pathlib import Path
 
 from grus.estimation.child import Tell
 from grus.estimation.dataless import untouched
-from grus.estimation.elsewhere import elsewhere
 from grus.estimation.entry import load
 from grus.estimation.estimate import Biggest, Estimate, biggest
 from grus.estimation.gpus import GpuKind
@@ -47,16 +46,15 @@ def estimate(
 
     `compare`: by all the strategies that are worth it. `search`: the biggest batch of each, too.
     """
-    with elsewhere():
-        tell(f"running {target}")
-        with untouched():
-            training = load(target, Path.cwd(), size)
-        kinds = [GpuKind(**gpu) for gpu in gpus]  # type: ignore[arg-type]  # it was one when it was sent
-        ways = together(workers) if compare else [parse(strategy)]
-        asking = _Asking(training, workers, tell)
-        both = [(kind, how) for kind in kinds for how in ways]
-        found = tuple(asking.at(training.size, kind, how) for kind, how in both)
-        searched = tuple(asking.biggest(kind, how) for kind, how in both) if search else ()
+    tell(f"running {target}")
+    with untouched():
+        training = load(target, Path.cwd(), size)
+    kinds = [GpuKind(**gpu) for gpu in gpus]  # type: ignore[arg-type]  # it was one when it was sent
+    ways = together(workers) if compare else [parse(strategy)]
+    asking = _Asking(training, workers, tell)
+    both = [(kind, how) for kind in kinds for how in ways]
+    found = tuple(asking.at(training.size, kind, how) for kind, how in both)
+    searched = tuple(asking.biggest(kind, how) for kind, how in both) if search else ()
     return Answer(asking.parameters, found, searched)
 
 

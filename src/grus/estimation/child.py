@@ -227,7 +227,7 @@ def main() -> NoReturn:
         send(tell="loading torch")
         work = _work(request)
         send(loaded=True)
-        with blamed(request["what"]):
+        with blamed(request["what"]), _without_gpus():
             answer = _plain(work(lambda words: send(tell=words), **request["arguments"]))
         send(answer=answer)
     except GrusError as error:
@@ -248,6 +248,15 @@ def _work(request: Mapping[str, Any]) -> Callable[..., object]:
             raise
         raise GrusError(f"{request['what']}: {NO_TORCH}") from None
     return found
+
+
+def _without_gpus() -> contextlib.AbstractContextManager[None]:
+    """For code that puts things on a GPU; what uses no torch needs nothing."""
+    if "torch" not in sys.modules:
+        return contextlib.nullcontext()
+    from grus.estimation.elsewhere import elsewhere
+
+    return elsewhere()
 
 
 def _plain(value: object) -> object:
