@@ -174,7 +174,7 @@ class _Looking:
         count = micro_batches(self._training.size, stages)
         captured = capture(self._training, self._training.size // count, kind)
         devices = topology([Gpu(kind, kind.context + surely(Gpu(kind, kind.memory)))] * stages)
-        found = place_stages(captured.graph, devices, Schedule(Rhythm.ONE_F_ONE_B, count))
+        found = place_stages(captured.staged, devices, Schedule(Rhythm.ONE_F_ONE_B, count))
         if isinstance(found, Pipeline):
             busy = sum(found.loads) * count / (stages * found.seconds)
             return True, at_most(max(found.peaks), kind), min(1.0, round(busy, 4))
