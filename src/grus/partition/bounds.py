@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from grus.partition.graph import OpGraph
 from grus.partition.plan import Schedule
+from grus.partition.series import series_bound
 from grus.partition.topology import Topology
 from grus.partition.units import Units, units_of
 
@@ -11,12 +12,15 @@ from grus.partition.units import Units, units_of
 def step_bound(graph: OpGraph, topology: Topology) -> float:
     """Seconds that every placement's step takes at least.
 
-    The longest path, all work shared evenly, the largest group on one device – each at the best speed – and,
-    when memory forces a connected part of the model apart, the path through the cheapest tensor to send.
+    The longest path, all work shared evenly, the largest group on one device – each at the best speed; the
+    longest path with what spreading its branches costs (`series`); and, when memory forces a connected part
+    of the model apart, the path through the cheapest tensor to send.
     """
     units = units_of(graph)
+    before, after = heads(graph, topology.fastest), tails(graph, topology.fastest)
     return max(
-        max(through(graph, topology.fastest)),
+        max(one + two for one, two in zip(before, after, strict=True)),
+        series_bound(graph, topology, before, after),
         _shared(graph, topology),
         _largest_unit(graph, topology, units),
         _forced(graph, topology, units),

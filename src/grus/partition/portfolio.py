@@ -28,11 +28,11 @@ LISTS: dict[str, Placer] = {"topo": topo, "etf": etf, "sct": sct}
 PLACERS = ("single", *LISTS, "contiguous")
 QUICK = ("single", "topo", "etf")
 """Those whose time hardly grows faster than the graph."""
-NODES = 500
+NODES = 250
 """Graphs with more operators are coarsened to so many, if the limits allow it."""
 SHARE = 0.1
 """Of a device's memory, and of its even share of the time, that one coarse operator may take."""
-EFFORT = 200_000
+EFFORT = 250_000
 """Operators that the local search may simulate in all: less than half a second."""
 LEAST = 20_000
 """The same when only an answer is asked for, not a good one, and the placers have none."""
