@@ -230,6 +230,10 @@ def _optimizer(
     optimizer = make(list(everything.values()))
     for group in optimizer.param_groups:
         group["params"] = [one for one in group["params"] if not one.is_meta]
+        if (
+            group.get("foreach", False) is None
+        ):  # GPUs then take all at once, which needs memory no plan counts
+            group["foreach"] = False
     for one in [one for one in optimizer.state if one.is_meta]:
         del optimizer.state[one]
     return optimizer
