@@ -12,7 +12,7 @@ all placers.
 finds no fault. `median_ratio_to_bound` is over the steps of the portfolio on captured graphs and 2 devices;
 `…_captured` on any number of them, `…_profiled` on the latency graphs, which send for much longer than they
 compute. `median_load_to_bound` is over the loads of throughput graphs, `median_rounds_to_bound` over
-pipelines of micro-batches on captured graphs without tied weights. `worst_ratio_to_etf` compares the
+pipelines of micro-batches on captured graphs. `worst_ratio_to_etf` compares the
 portfolio with m-ETF, `worst_ratio_to_expert` the load with the expert's; `etf_unplaced` counts cases that
 only others could place. `infeasible` counts cases without an answer, each with the memory that would do,
 which is tried. `max_seconds` is the CPU time of the slowest answer that is a placement, coarsening included;
@@ -35,7 +35,7 @@ from grus.partition.capture import capture
 from grus.partition.check import faults, pipeline_faults
 from grus.partition.described import Gpu, topology
 from grus.partition.graph import OpGraph
-from grus.partition.pipeline import describe, place_pipeline, stage_units
+from grus.partition.pipeline import describe, place_pipeline
 from grus.partition.plan import Infeasible, Pipeline, Plan, Rhythm, Schedule
 from grus.partition.portfolio import answers, place
 from grus.partition.staging import place_stages
@@ -119,8 +119,7 @@ def rounds(graph: OpGraph, devices: Topology, schedule: Schedule, tally: Tally) 
         return f"no answer: {found}"
     tally.seconds.append(seconds)
     tally.right.append(not pipeline_faults(graph, devices, found))
-    if len(stage_units(graph).members) > len(graph.ops) // 10:  # otherwise tied weights make it one stage
-        tally.rounds.append(found.seconds / found.bound)
+    tally.rounds.append(found.seconds / found.bound)
     stages = f"{len(found.stages)} stages, {found.seconds * 1e3:.1f} ms, bound {found.bound * 1e3:.1f}"
     return f"{stages} in {seconds:.2f} s"
 
@@ -151,14 +150,15 @@ def captured(kind: GpuKind, quick: bool, tally: Tally) -> None:
     pair = topology([Gpu(kind, kind.memory)] * 2)
     for name, make in TRAININGS.items():
         training = make()
-        graph = capture(training, training.size, kind).graph
+        found = capture(training, training.size, kind)
+        graph = found.graph
         for devices in caps(graph, pair, CAPTURED[:1] if quick else CAPTURED):
             kinds = ("captured", "two") if len(devices.devices) == 2 else ("captured",)
             say(f"{name}, {_many(devices)}: {step(graph, devices, tally, kinds)}")
         for count in CAPTURED[:1] if quick else CAPTURED[:2]:
             devices = alike([kind.room] * count, pair.links[0][1])
             for rhythm in Rhythm:
-                line = rounds(graph, devices, Schedule(rhythm, MICRO_BATCHES), tally)
+                line = rounds(found.staged, devices, Schedule(rhythm, MICRO_BATCHES), tally)
                 say(f"{name}, {rhythm}, {_many(devices)}: {line}")
 
 
