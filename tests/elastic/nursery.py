@@ -8,6 +8,7 @@ ends like any program: what happens at the end of an interpreter is part of what
 
 import contextlib
 import ctypes
+import importlib
 import json
 import os
 import select
@@ -23,11 +24,17 @@ ROOT = Path(__file__).parents[2]
 
 
 class Nursery:
-    """Use it as a context manager: whoever was born in it dies with it."""
+    """Use it as a context manager: whoever was born in it dies with it.
+
+    `known` are modules that all who are born in it need, and that take long to import.
+    """
+
+    def __init__(self, *known: str) -> None:
+        self._known = known
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.elastic.nursery"],
+            [sys.executable, "-m", "tests.elastic.nursery", *self._known],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -95,6 +102,8 @@ def main() -> None:
     import torch  # here: whoever uses `Nursery` has no need of it
     import torch._dynamo  # the first optimizer would
 
+    for known in sys.argv[1:]:
+        importlib.import_module(known)
     torch.set_num_threads(1)
     from tests.elastic import trainee
 

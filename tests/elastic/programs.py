@@ -269,7 +269,10 @@ class Weighty(nn.Module):
 
 
 def weighty(task: "Task", gate: Gate) -> None:
-    """Writes down how much real memory its steps took at most, beyond what there was without a model."""
+    """Writes down how much real memory its steps took at most, beyond what there was without a model.
+
+    And how many bytes it sent in a step, as Linux counts them.
+    """
     import torch.distributed.fsdp  # here: what it takes itself is no part of the training
 
     ctypes.CDLL(None).mallopt(-3, 1 << 16)  # M_MMAP_THRESHOLD: what is given back is given back to Linux
@@ -278,17 +281,24 @@ def weighty(task: "Task", gate: Gate) -> None:
     chance = torch.Generator().manual_seed(7)
     points = torch.randn(task.samples, 512, generator=chance)
     run = started(task, model, torch.optim.Adam(model.parameters(), 1e-4), TensorDataset(points, points))
-    taken = 0
+    taken = sent = 0
     for batch in run:
         gate(run)
         run.step((run.model(batch.x) - batch.y).square().mean())
         if run.steps == 1:
             Path("/proc/self/clear_refs").write_text("5")  # the most is counted anew: by then all is there
+            sent = written()
         elif run.steps > 1:
             taken = max(taken, memory("VmHWM") - before)
+    sent = (written() - sent) // (run.steps - 1)
     found = Path(task.folder) / "memory"
     found.mkdir(exist_ok=True)
-    (found / str(os.getpid())).write_text(json.dumps({"peak": taken, "world": run.world}))
+    (found / str(os.getpid())).write_text(json.dumps({"peak": taken, "sent": sent}))
+
+
+def written() -> int:
+    """Bytes that this process has written so far, to whomever."""
+    return int(Path("/proc/self/io").read_text().split("wchar:")[1].split()[0])
 
 
 def memory(line: str) -> int:

@@ -8,8 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor, nn
+from torch.optim import Adam
 
-from tests.elastic import curves
+from grus.estimation.gpus import find
+from grus.estimation.strategies import Strategist
+from grus.estimation.training import Training
+from grus.model.strategies import parse
+from tests.elastic import curves, programs
 from tests.elastic.nursery import Nursery
 from tests.elastic.parts import Team
 
@@ -17,13 +24,29 @@ SMALL: dict[str, Any] = {"samples": 102, "batch": 20, "micro": 4, "epochs": 4, "
 """The last step of an epoch has two samples: one micro-batch, in which most workers have no part."""
 EQUAL = 1e-5
 LARGE: dict[str, Any] = {"program": "weighty", "samples": 12, "batch": 4, "micro": 1, "epochs": 1}
-WEIGHTS = 12 * 2 * (512 * 512 + 512) * 4
-"""Bytes of that program's model."""
+WAYS = [
+    ("ddp", 2),
+    ("fp16-gradients", 2),
+    ("powersgd", 2),
+    ("zero1", 2),
+    ("zero2", 2),
+    ("fsdp", 2),
+    ("fsdp", 4),
+]
+
+
+def pairs(count: int) -> tuple[Tensor, Tensor]:
+    return torch.randn(count, 512), torch.randn(count, 512)
+
+
+def distance(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    found: Tensor = (model(batch[0]) - batch[1]).square().mean()
+    return found
 
 
 @pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
-    with Nursery() as made:
+    with Nursery("grus.elastic.sharding") as made:
         yield made
 
 
@@ -90,19 +113,29 @@ def test_a_lost_part_ends_all_who_hold_the_others(nursery: Nursery, tmp_path: Pa
     assert codes[0] > 0
 
 
-def peak(nursery: Nursery, folder: Path, workers: int, strategy: str) -> int:
-    """Bytes of real memory that the fullest worker took for training, beyond what it had before."""
-    team = Team(nursery, folder, workers, **LARGE, options={"strategy": strategy})
+def measured(nursery: Nursery, folder: Path, workers: int, strategy: str) -> tuple[int, int]:
+    """Bytes of real memory that the fullest worker took for training, and bytes that one sent in a step."""
+    task = {**LARGE, "micro": LARGE["batch"] // workers, "audit": False}
+    team = Team(nursery, folder, workers, **task, options={"strategy": strategy})
     assert team.codes() == [0] * workers, team.said()
-    return max(int(json.loads(path.read_text())["peak"]) for path in (folder / "memory").iterdir())
+    found = [json.loads(path.read_text()) for path in (folder / "memory").iterdir()]
+    return max(one["peak"] for one in found), max(one["sent"] for one in found)
 
 
-def test_each_word_takes_its_part_of_real_memory_away_and_more_workers_more_of_it(
+def expected(strategist: Strategist, workers: int, strategy: str) -> tuple[int, int]:
+    held = strategist.held(parse(strategy), workers)
+    return held.trace.peak, held.sent
+
+
+def test_each_word_takes_the_memory_and_sends_the_bytes_that_its_estimate_says(
     nursery: Nursery, tmp_path: Path
 ) -> None:
-    ways = [("ddp", 2), ("zero1", 2), ("zero2", 2), ("fsdp", 2), ("fsdp", 4)]
-    found = [peak(nursery, tmp_path / f"{how}{workers}", workers, how) for how, workers in ways]
-    assert found == sorted(found, reverse=True), found
-    assert len(set(found)) == len(found)
-    state = 4 * WEIGHTS  # and gradients, and Adam's two numbers for each
-    assert found[-2] - found[-1] == pytest.approx(state / 2 - state / 4, rel=0.2)
+    """Real memory of real processes; what Python and the libraries take beside it is alike for all."""
+    training = Training(programs.Weighty, lambda own: Adam(own, 1e-4), pairs, distance, size=2)
+    strategist = Strategist(training, find("virtual-4GB"))
+    real = {way: measured(nursery, tmp_path / f"{way[0]}{way[1]}", way[1], way[0]) for way in WAYS}
+    said = {way: expected(strategist, way[1], way[0]) for way in WAYS}
+    for way in WAYS:
+        assert real[way][1] == pytest.approx(said[way][1], rel=0.05), way
+        saved = real[WAYS[0]][0] - real[way][0]
+        assert saved == pytest.approx(said[WAYS[0]][0] - said[way][0], abs=0.1 * said[WAYS[0]][0]), way

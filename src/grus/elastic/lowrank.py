@@ -99,12 +99,9 @@ class LowRank:
             for (index, own), piece in zip(self._own.items(), pieces, strict=True)
         }
 
-    def keep(self) -> None:
-        used, rights = self.used(), self._rights() if self._thin else {}
-        for index, one in self._thin.items():
-            if used[index]:  # otherwise nothing was taken of what was kept
-                one.learn(self._own[index], rights[index].clone())
-            one.let_go()
+    def keep(self, index: int) -> None:
+        if index in self._thin:
+            self._thin[index].learn(self._own[index], self._rights()[index].clone())
 
     def drop(self) -> None:
         self._flat = self._second = None
@@ -153,7 +150,8 @@ class _Thin:
         return self._matrix
 
     def learn(self, own: torch.Tensor, right: torch.Tensor) -> None:
-        self._kept = self.matrix - self.left @ own.T
+        self._kept = self.matrix.sub_(self.left @ own.T)  # in place: there are few moments as full as this
+        self._matrix = None
         self.right = right
 
     def let_go(self) -> None:

@@ -107,7 +107,8 @@ class Reducer:
             used = bucket.used if all(bucket.used) else bucket.wire.used()
             for index, parameter in enumerate(bucket.parameters):
                 parameter.grad = bucket.wire.gradient(index) if used[index] else None
-            bucket.wire.keep()
+                if used[index]:
+                    bucket.wire.keep(index)
 
     def drop(self) -> None:
         """Give this step up. The buffers too: a library that was let go may still write to the old ones."""

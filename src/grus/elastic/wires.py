@@ -43,8 +43,8 @@ class Wire(Protocol):
         """The sum over the team."""
         ...
 
-    def keep(self) -> None:
-        """The sums were true, and are used."""
+    def keep(self, index: int) -> None:
+        """The sum of this parameter's gradients was true, and is used."""
         ...
 
     def drop(self) -> None:
@@ -100,8 +100,8 @@ class Plain:
     def gradient(self, index: int) -> torch.Tensor:
         return self._views[index].to(self._parameters[index].dtype)
 
-    def keep(self) -> None:
-        return
+    def keep(self, index: int) -> None:
+        """Nothing was left out."""
 
     def drop(self) -> None:
         self._flat = None

@@ -99,15 +99,16 @@ class Strategist:
         return Held(tuple(how), workers, found, self._sent(how, workers), 2 * moved, touched)
 
     def _sent(self, how: Sequence[Strategy], workers: int) -> int:
-        """A sum over all takes each byte round twice, cutting up or gathering once."""
+        """A sum over all takes each byte round twice, gathering and cutting up once."""
         kind = holding(how, workers)
         gradients = payload(self._model.parameters(), exchange_of(how, workers))
         weights = self._sizes.weights
+        cut_up = gradients * (2 if self.gpu.virtual else 1)  # gloo sums all of it and drops the rest
         travelled = {
             Strategy.DDP: 2 * gradients,
             Strategy.ZERO1: 2 * gradients + weights,
-            Strategy.ZERO2: gradients + weights,
-            Strategy.FSDP: gradients + 2 * weights - self._sizes.rest,
+            Strategy.ZERO2: cut_up + weights,
+            Strategy.FSDP: cut_up + 2 * weights - self._sizes.rest,
         }
         return travelled.get(kind, 0) * (workers - 1) // workers
 
