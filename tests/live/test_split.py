@@ -1,4 +1,4 @@
-"""A model too big for any GPU of the pool: a real server, virtual GPUs of 1.2 GB, real processes."""
+"""A model too big for any GPU of the pool: a real server, virtual GPUs of 1.5 GB, real processes."""
 
 import shutil
 import subprocess
@@ -30,7 +30,7 @@ def test_a_model_too_big_for_any_gpu_trains_split_over_two(tmp_path: Path) -> No
     torch = pytest.importorskip("torch")
     shutil.copy(large_training.__file__, tmp_path)
     (tmp_path / "large.yaml").write_text(JOB)
-    with LivePool(tmp_path, "1x2x1200MB") as pool:
+    with LivePool(tmp_path, "1x2x1500MB") as pool:
         command = [sys.executable, "-m", "grus.cli.main", "submit", "large.yaml"]
         done = subprocess.run(
             command, env=pool.env, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False

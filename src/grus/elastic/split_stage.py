@@ -45,11 +45,11 @@ class Part:
         self._folder = folder
         self._leaves = leaves(program)
         self._shapes = _shapes(program)
+        stages = self._stages = cut(program, division.stage_of)
         self._pipes, self._copies = _groups(division)
-        self._sums = _sums(division, shared(cut(program, division.stage_of)), place.rank)
+        self._sums = _sums(division, shared(stages), place.rank)
         if self.idle:
             return
-        stages = self._stages = cut(program, division.stage_of)
         self._stage = stages[self.number]
         tensors, saved = self._tensors(training, program, place)
         self._module = build(self._stage, tensors, place.device)

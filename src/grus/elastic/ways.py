@@ -16,7 +16,7 @@ import psutil
 from grus.api.rules import read
 from grus.api.train_in import TrainIn
 from grus.api.units import render_bytes_short
-from grus.elastic.split_plan import at_most, micro_batches, surely
+from grus.elastic.split_plan import SPLITTING, at_most, micro_batches, surely
 from grus.estimation.child import Tell
 from grus.estimation.dataless import untouched
 from grus.estimation.elsewhere import elsewhere
@@ -42,9 +42,6 @@ WORTH = 0.97
 """A way that takes more than this part of the one before it is not worth its time."""
 LESS = 0.9
 """A split never counts as faster than so much of what one GPU does: it takes several, and whole ones."""
-SPLITTING = 120_000_000
-"""Bytes that a process takes more when it holds a part of a model: it exports and places operators
-(measured: 52 MB resident, 150 MB reserved)."""
 STAGES = (2, 3, 4, 6, 8)
 """Numbers of GPUs that a model is split over by itself; the fewest that do are taken."""
 
