@@ -67,16 +67,7 @@ def test_people_see_a_table_with_the_parts_and_the_biggest_batch() -> None:
     real, pretended = lines[3:5]
     assert (real[0], real[4]) == ("RTX3060", "yes")
     assert int(real[-1]) > int(pretended[-1]) > 64
-    assert lines[6] == [
-        "of",
-        "it",
-        "weights",
-        "gradients",
-        "optimizer",
-        "activations",
-        "workspace",
-        "context",
-    ]
+    assert " ".join(lines[6]) == "OF IT WEIGHTS GRADIENTS OPTIMIZER ACTIVATIONS WORKSPACE CONTEXT"
     assert lines[7][3] == "151.5MB"  # two numbers for each parameter, and one for a moment
     assert "The fastest that fits: RTX3060; ask for `gpu: " in out
     assert "tracing a batch of 64" in err
@@ -92,6 +83,19 @@ def test_programs_get_json_and_a_batch_that_does_not_fit_is_said() -> None:
     assert (one["gpu"], one["memory"], one["fits"], one["perhaps"]) == ("200MB", 200 * 10**6, False, False)
     assert one["estimate"] == sum(one["parts"].values()) <= one["upper"]
     assert "biggest_batch" not in one
+
+
+def test_the_section_of_a_job_file_is_estimated(folder: Path) -> None:
+    job = "name: a\ntrain: {make: train.py:make, batch: 16, strategy: bf16}\nresources: {gpu: auto}\n"
+    (folder / "job.yaml").write_text(job)
+    code, out, err = run("job.yaml", "--gpu", "A100", "--no-biggest", "-o", "json")
+    assert code == 0, err
+    answer = json.loads(out)
+    assert (answer["batch"], answer["estimates"][0]["strategy"]) == (16, "bf16")
+    (folder / "other.yaml").write_text("name: a\nrun: python train.py\n")
+    code, _, err = run("other.yaml")
+    assert code == 2
+    assert "must have one job with a `train` section" in err
 
 
 @pytest.mark.usefixtures("folder")
@@ -113,7 +117,7 @@ def test_strategies_are_compared_by_memory_speed_and_traffic() -> None:
         (["train.py:many"], "loss: must return one number as a tensor"),
         (["train.py:nothing"], "has no function nothing; it has make, loss"),
         (["train.py:endless", "--limit", "2s"], "did not end within 2s while running train.py:endless"),
-        (["train.py:make", "--batch", str(10**18)], "train.py:make"),
+        (["train.py:make", "--batch", str(10**18)], "batch: is more than 1,000,000,000 samples"),
     ],
 )
 def test_code_that_cannot_be_estimated_is_answered_with_the_reason(words: list[str], said: str) -> None:

@@ -39,7 +39,7 @@ class Estimates:
         say()
         labels = [_label(one, self._all) for one in self._all]
         table(
-            ["of it", *PARTS],
+            ["OF IT", *map(str.upper, PARTS)],
             [
                 [label, *(size(getattr(one.parts, part)) for part in PARTS)]
                 for label, one in zip(labels, self._all, strict=True)
@@ -91,15 +91,15 @@ def _as_json(one: Estimate, searched: Biggest | None) -> dict[str, object]:
 def _row(one: Estimate, searched: Biggest | None) -> dict[str, str]:
     """By heading; what is empty in all rows is not shown."""
     return {
-        "gpu": one.gpu.name,
-        "has": size(one.gpu.memory),
-        "strategy": " ".join(one.how),
-        "estimate": size(one.estimate),
-        "at most": size(one.upper),
-        "fits": "yes" if one.fits else "perhaps" if one.perhaps else "no",
-        "step": _span(one.seconds),
-        "sends": size(one.traffic) if one.traffic else "",
-        "biggest batch": _batches(searched),
+        "GPU": one.gpu.name,
+        "HAS": size(one.gpu.memory),
+        "STRATEGY": " ".join(one.how),
+        "ESTIMATE": size(one.estimate),
+        "AT MOST": size(one.upper),
+        "FITS": "yes" if one.fits else "perhaps" if one.perhaps else "no",
+        "STEP": _span(one.seconds),
+        "SENDS": size(one.traffic) if one.traffic else "",
+        "BIGGEST BATCH": _batches(searched),
     }
 
 
@@ -109,7 +109,7 @@ def _without_empty(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> No
 
 
 def _nothing(heading: str) -> str:
-    return "plain" if heading == "strategy" else "–"
+    return "plain" if heading == "STRATEGY" else "–"
 
 
 def _how(one: Estimate) -> str:

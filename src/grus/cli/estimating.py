@@ -3,8 +3,9 @@
 The user's code runs in a child process with limits; nothing here imports it, or torch.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 PANEL = "Looking ahead"
 CHILD = "grus.estimation.asking:estimate"
 MOST_WORKERS = 16_384
+MOST_SAMPLES = 1_000_000_000
+JOB_FILES = (".yaml", ".yml")
 COMMON = ("RTX3060", "T4", "RTX4090", "A100-40GB", "A100", "H100")
 """Types that are shown when none is named."""
 
@@ -28,6 +31,7 @@ def add_to(app: typer.Typer) -> None:
         epilog=examples(
             "grus estimate train.py:make --batch 64 --gpu RTX3060",
             "grus estimate train.py:make --gpu RTX3060 --compare",
+            "grus estimate job.yaml --gpu 24GB",
             "grus estimate package.training:make --gpu A100 --gpu 24GB --strategy 'fsdp bf16' --workers 4",
             "grus estimate train.py:make --gpu RTX3060 --no-biggest -o json",
         ),
@@ -39,7 +43,7 @@ def estimate(
         str,
         typer.Argument(
             help="A function that returns (model, optimizer, batch, loss), or a dict with these keys: "
-            "file:function or package.module:function.",
+            "file:function or package.module:function. Or a job file with a `train` section.",
             metavar="train.py:make",
         ),
     ],
@@ -83,12 +87,16 @@ def estimate(
     from grus.estimation.child import Limits, run
 
     gathering = Gathering()
+    asked = _asked(gathering, target)
     kinds = _kinds(gathering, gpu or (COMMON[:1] if compare else COMMON))
     seconds = _seconds(gathering, limit)
     _strategies(gathering, strategy, workers, compare)
+    if batch is not None and batch > MOST_SAMPLES:
+        gathering.note("batch", f"is more than {MOST_SAMPLES:,} samples; is it a typing error?", str(batch))
     gathering.refuse()
     arguments = {
-        "target": target,
+        "target": asked.target,
+        "section": asked.section,
         "gpus": [asdict(kind) for kind in kinds],
         "size": batch,
         "strategy": strategy,
@@ -97,11 +105,39 @@ def estimate(
         "search": gpu is not None and not compare if biggest is None else biggest,
     }
     with told() as tell:
-        answer = run(
-            CHILD, arguments, what=target, folder=Path.cwd(), limits=Limits(seconds=seconds), tell=tell
-        )
+        limits = Limits(seconds=seconds)
+        answer = run(CHILD, arguments, what=asked.target, folder=asked.folder, limits=limits, tell=tell)
     shown = Estimates(target, answer)
     emit(shown.as_json(), output, shown.show)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Whose training it is: a function's, or a section's of a job file."""
+
+    target: str
+    folder: Path
+    section: dict[str, Any] | None = None
+
+
+def _asked(gathering: "Gathering", target: str) -> _Asked:
+    if Path(target).suffix not in JOB_FILES:
+        return _Asked(target, Path.cwd())
+    from grus.cli.jobs import read_file
+
+    found: list[_Asked] = []
+    with gathering.part():
+        for job in read_file(Path(target)):
+            folder = Path(job.workdir or ".")
+            if job.train is not None:
+                section = job.train.model_dump(mode="json", exclude_defaults=True)
+                found.append(_Asked(job.train.make or job.train.model or target, folder, section))
+            elif job.resources.estimate:
+                found.append(_Asked(job.resources.estimate, folder))
+        if len(found) != 1:
+            rule = "must have one job with a `train` section, or with `resources: {estimate: train.py:make}`"
+            gathering.note(target, rule, f"{len(found)} of them")
+    return found[0] if found else _Asked(target, Path.cwd())
 
 
 def _kinds(gathering: "Gathering", names: "list[str] | tuple[str, ...]") -> "list[GpuKind]":

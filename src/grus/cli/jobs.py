@@ -94,7 +94,7 @@ def submit(
 
     A job with `gpu: auto` is estimated first: its training is traced here, without a GPU.
     """
-    documents = _read_file(file)
+    documents = read_file(file)
     if not code:
         os.environ["GRUS_CODE"] = "image"
     with connected() as client:
@@ -109,7 +109,7 @@ def submit(
             raise typer.Exit(following.to_the_end(client, jobs[-1], quiet=output is Format.JSON))
 
 
-def _read_file(file: Path) -> "list[JobIn]":
+def read_file(file: Path) -> "list[JobIn]":
     from grus.api.jobfile import parse_job_file
 
     try:

@@ -4,14 +4,18 @@ Answers are values that JSON knows. Needs torch.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from grus.api.rules import read
+from grus.api.train_in import TrainIn
 from grus.estimation.child import Tell
 from grus.estimation.dataless import untouched
 from grus.estimation.entry import load
 from grus.estimation.estimate import Biggest, Estimate, biggest
 from grus.estimation.gpus import GpuKind
+from grus.estimation.section import training_of
 from grus.estimation.strategies import Strategist
 from grus.estimation.strategies import estimate as estimated
 from grus.estimation.training import Training
@@ -35,6 +39,7 @@ class Answer:
 def estimate(
     tell: Tell,
     target: str,
+    section: Mapping[str, Any] | None,
     gpus: Sequence[Mapping[str, object]],
     size: int | None,
     strategy: str,
@@ -44,11 +49,17 @@ def estimate(
 ) -> Answer:
     """The training that `target` names in this folder, held by so many workers by the words of `strategy`.
 
+    `section`: the `train` of a job file instead, with its own words if there are no others.
     `compare`: by all the strategies that are worth it. `search`: the biggest batch of each, too.
     """
     tell(f"running {target}")
+    given = None if section is None else read(TrainIn, section, whole="train")
     with untouched():
-        training = load(target, Path.cwd(), size)
+        training = load(target, Path.cwd(), size) if given is None else training_of(given, Path.cwd())
+    if size is not None:
+        training = replace(training, size=size)
+    if given is not None:
+        strategy = strategy or given.strategy or ""
     kinds = [GpuKind(**gpu) for gpu in gpus]  # type: ignore[arg-type]  # it was one when it was sent
     ways = together(workers) if compare else [parse(strategy)]
     asking = _Asking(training, workers, tell)
@@ -66,6 +77,7 @@ class _Asking:
         self._workers = workers
         self._tell = tell
         self._known: dict[tuple[int, bool], Strategist] = {}
+        self._told: set[tuple[int, bool, How]] = set()
 
     @property
     def parameters(self) -> int:
@@ -73,7 +85,9 @@ class _Asking:
         return next(iter(self._known.values())).parameters
 
     def at(self, size: int, gpu: GpuKind, how: How) -> Estimate:
-        self._tell(f"tracing a batch of {size}, {spell(how)}")
+        if (size, gpu.virtual, how) not in self._told:
+            self._told.add((size, gpu.virtual, how))
+            self._tell(f"tracing a batch of {size}, {spell(how)}")
         return estimated(self._strategist(size, gpu), how, self._workers)
 
     def biggest(self, gpu: GpuKind, how: How) -> Biggest:
