@@ -14,7 +14,7 @@ from benchmarks.memory_models import Decoder, resnet
 from benchmarks.memory_truth import real_peak
 from grus.estimation.gpus import find
 from grus.estimation.lighter import blocks, lighten, rows, shards
-from grus.estimation.strategies import Strategist, compare, lightened
+from grus.estimation.strategies import Strategist, estimate, lightened
 from grus.estimation.tracing import trace
 from grus.estimation.training import Training
 from grus.model.strategies import Strategy, parse, together
@@ -181,11 +181,11 @@ def test_the_optimizer_is_away_only_where_there_is_somewhere_to_go() -> None:
     assert here.held(parse("offload")).trace.peak == here.held(()).trace.peak
 
 
-def test_a_comparison_has_a_line_for_each_way_worth_comparing() -> None:
-    told: list[str] = []
-    found = compare(decoder(), GPU, size=2, workers=2, tell=told.append)
-    assert [one.how for one in found] == [tuple(way) for way in together(2)]
-    assert len(told) == len(found)
-    assert all(one.size == 2 and one.workers == 2 and one.seconds > 0 for one in found)
-    assert all(one.traffic > 0 for one in found)
-    assert all(one.estimate == one.parts.total <= one.upper for one in found)
+def test_every_way_worth_comparing_has_an_estimate_of_all_its_figures() -> None:
+    strategist = Strategist(decoder(), GPU, size=2)
+    for way in together(2):
+        found = estimate(strategist, way, workers=2)
+        assert (found.how, found.size, found.workers) == (way, 2, 2)
+        assert found.seconds > 0
+        assert found.traffic > 0
+        assert found.estimate == found.parts.total <= found.upper

@@ -12,9 +12,9 @@ from torch.utils.data import IterableDataset
 
 from grus.elastic.batch_size import BatchSizer
 from grus.elastic.state import Stateful
-from grus.elastic.strategy import CUT, chosen, objections
+from grus.elastic.strategy import CUT, chosen, followed, objections
 from grus.model.errors import BadInput, Mistake
-from grus.model.strategies import SHARDED, Strategy
+from grus.model.strategies import SHARDED, Strategy, resizes
 
 ONLY = "model"
 """The name of a model that is the only one."""
@@ -51,6 +51,8 @@ class Arguments:
     also: dict[str, Stateful] = field(default_factory=dict)
     backend: str | None = None
     strategies: tuple[Strategy, ...] = ()
+    fixed: bool = False
+    """Whether another number of workers means a new start: so it is with a part of the state for each."""
 
     @property
     def sharded(self) -> bool:
@@ -159,7 +161,8 @@ def check(
         scheduler_per=scheduler_per,
         exact=exact,
         also=dict(also or {}),
-        strategies=strategies,
+        strategies=followed(strategies),
+        fixed=not resizes(strategies),
         **rest,
     )
 

@@ -343,16 +343,17 @@ class Job:
 
 
 def find_membership(
-    group: Group, device: torch.device, *, backend: str | None, hang_after: float, sharded: bool = False
+    group: Group, device: torch.device, *, backend: str | None, hang_after: float, fixed: bool = False
 ) -> Membership:
     """By what the environment says: a Grus job, torchrun, or nothing of the kind."""
-    if sharded:
-        return Fixed(group, backend_for(device, backend), device)
+    several = int(os.environ.get("WORLD_SIZE") or 1) > 1
+    if fixed:
+        return Fixed(group, backend_for(device, backend), device) if several else Alone(group)
     control = os.environ.get("GRUS_CONTROL")
     if control and os.environ.get("GRUS_BELL"):
         end_apart()
         return Job(Path(control), group, backend_for(device, backend), device, hang_after)
-    if int(os.environ.get("WORLD_SIZE") or 1) > 1:
+    if several:
         return Torchrun(group, backend_for(device, backend), device)
     return Alone(group)
 

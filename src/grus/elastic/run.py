@@ -96,7 +96,7 @@ class Run:
             self.device,
             backend=arguments.backend,
             hang_after=arguments.hang_after,
-            sharded=arguments.sharded,
+            fixed=arguments.fixed,
         )
 
     def _standing(self) -> Standing:

@@ -18,13 +18,17 @@ CUT = frozenset({Strategy.ZERO2, Strategy.FSDP})
 
 
 def chosen(given: str | None) -> tuple[tuple[Strategy, ...], list[Mistake]]:
-    """The strategies and what is wrong with the words. One worker has nobody to share anything with."""
+    """The strategies and what is wrong with the words."""
     try:
-        found = parse(given if given is not None else os.environ.get("GRUS_STRATEGY", ""))
+        return parse(given if given is not None else os.environ.get("GRUS_STRATEGY", "")), []
     except BadInput as error:
         return (), error.mistakes
+
+
+def followed(strategies: Sequence[Strategy]) -> tuple[Strategy, ...]:
+    """Those that there are enough workers for: one has nobody to share its state with."""
     alone = int(os.environ.get("WORLD_SIZE") or 1) == 1
-    return tuple(one for one in found if not (alone and one in SHARDED)), []
+    return tuple(one for one in strategies if not (alone and one in SHARDED))
 
 
 def objections(

@@ -5,7 +5,7 @@ so is what the exchange of gradients takes. Parts of a training that several wor
 the trace of the whole (`sharding`). Needs torch.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -22,7 +22,7 @@ from grus.estimation.margins import Margin
 from grus.estimation.sharding import Sizes, of_one_worker
 from grus.estimation.tracing import trace
 from grus.estimation.training import Training
-from grus.model.strategies import SHARDED, Strategy, holding, together
+from grus.model.strategies import SHARDED, Strategy, holding
 
 BUCKET = 25 << 20
 """Bytes of gradients that leave together; the last ones leave when there is nothing left to compute."""
@@ -132,28 +132,6 @@ def lightened(training: Training, how: Sequence[Strategy]) -> Training:
         return made
 
     return replace(training, model=model) if how else training
-
-
-def compare(
-    training: Training,
-    gpu: GpuKind,
-    size: int | None = None,
-    workers: int = 1,
-    *,
-    ways: Sequence[Sequence[Strategy]] = (),
-    margin: Margin | None = None,
-    tell: Callable[[str], None] = lambda _: None,
-) -> list[Estimate]:
-    """What each of the ways would take on this type of GPU; without ways, those worth comparing.
-
-    `size` is the batch of each worker. `tell` hears what is being worked out.
-    """
-    strategist = Strategist(training, gpu, size)
-    found = []
-    for how in [tuple(way) for way in ways] or together(workers):
-        tell(" ".join(how) or Strategy.PLAIN)
-        found.append(estimate(strategist, how, workers, margin=margin))
-    return found
 
 
 def estimate(
