@@ -121,6 +121,19 @@ def test_a_section_that_is_to_be_split_trains_in_parts_on_two_workers(tmp_path: 
     assert weights["0.weight"].shape == (16, 1, 3, 3)
 
 
+def test_weights_that_are_cut_up_are_left_whole(tmp_path: Path) -> None:
+    (tmp_path / "digits.py").write_text((EXAMPLES / "digits.py").read_text())
+    given = {"train": {**DIGITS, "strategy": "fsdp"}, "resources": {"gpu": 2}, "workdir": str(tmp_path)}
+    with Pool(tmp_path, gpus=2) as pool:
+        made = JobIn.model_validate(given)
+        id_ = pool.services.submit(ROOT, to_spec(made), launch_given=made.launch_given).result().id
+        ended = pool.until_phase(id_, Phase.SUCCEEDED, Phase.FAILED, seconds=180)
+        said = "\n".join(pool.logs(id_).values())
+    assert ended.phase is Phase.SUCCEEDED, said
+    weights = torch.load(tmp_path / "checkpoints" / id_ / "model.pt", weights_only=True)
+    assert (type(weights["0.weight"]), weights["0.weight"].shape) == (torch.Tensor, (16, 1, 3, 3))
+
+
 def test_a_plan_that_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "digits.py").write_text((EXAMPLES / "digits.py").read_text())
     done = alone(tmp_path, {**DIGITS, "plan": "plan.json"})

@@ -24,7 +24,10 @@ def network(): return nn.Sequential(*(Block() for _ in range(8)), nn.Linear(64, 
 def wide():
     return nn.Sequential(nn.Linear(64, 2000), *(nn.Linear(2000, 2000) for _ in range(6)), nn.Linear(2000, 2))
 def many(): return [(torch.ones(64 * 512)[:64], 0) for _ in range(1000)]
-def pairs(): return [(torch.zeros(64), 0), (torch.ones(64), 1)]
+class Pairs:
+    def __len__(self): return 1_000_000
+    def __getitem__(self, number): return torch.zeros(64), number % 2
+def pairs(): return Pairs()
 def make():
     batch = (torch.zeros(4, 64), torch.zeros(4, dtype=torch.long))
     return network, torch.optim.SGD, batch, nn.CrossEntropyLoss()
@@ -130,3 +133,17 @@ def test_data_counts_where_a_process_stands_for_a_gpu() -> None:
         for name in ("pairs", "many")
     )
     assert large - small > 100_000_000
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_batch_larger_than_the_data_is_a_mistake() -> None:
+    answer = found({**SECTION, "batch": 2_000_000}, [find("T4")])
+    assert [str(one) for one in answer.mistakes] == [
+        "train.batch: is more than the 1000000 samples that the data has (found 2000000)"
+    ]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_section_without_data_is_a_mistake() -> None:
+    answer = found({"make": "deep_blocks.py:make"}, [find("T4")])
+    assert [one.field for one in answer.mistakes] == ["train.data"]

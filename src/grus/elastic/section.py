@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from torch.distributed.tensor import DTensor
 
 import grus
 from grus.api.rules import read
@@ -35,9 +36,6 @@ def main(words: Sequence[str]) -> int:
     try:
         given = section(words)
         training = training_of(given, Path.cwd())
-        if training.data is None:
-            rule = "is needed to train: name it in the section, or let make give it with the key data"
-            raise BadInput([Mistake("train.data", rule)])
         strategy = os.environ.get("GRUS_STRATEGY") or given.strategy or ""
         if given.plan or Strategy.SPLIT in parse(strategy):
             split(training, given.plan)
@@ -93,19 +91,28 @@ def train(training: Training, strategy: str) -> None:
         loss = run.step(training.loss(run.model, batch.data))
         if loss is not None and run.rank == 0 and run.steps % every == 0:
             _say(f"step {run.steps}, epoch {run.epoch}, {run.world} workers: loss {loss:.4f}")
-    if run.rank == 0:
-        _keep(run)
+    _keep(run)
 
 
 def _keep(run: Run) -> None:
-    """Leave the trained weights where people find them; whole, or not at all."""
+    """Leave the trained weights where people find them; whole, or not at all.
+
+    On all workers: where each has a part of the weights, all are needed to put them together.
+    """
     if run.folder is None:
+        return
+    weights = {name: _whole(tensor) for name, tensor in run.model.state_dict().items()}
+    if run.rank:
         return
     target = run.folder / RESULT
     fresh = target.with_suffix(".new")
-    torch.save({name: tensor.cpu() for name, tensor in run.model.state_dict().items()}, fresh)
+    torch.save(weights, fresh)
     fresh.replace(target)
     _say(f"done after {run.steps} steps; the trained model is in {target}")
+
+
+def _whole(tensor: torch.Tensor) -> torch.Tensor:
+    return (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).cpu()
 
 
 def _say(text: str) -> None:

@@ -5,6 +5,7 @@ at that give the same result for more time: `checkpoint`, `offload`, and at last
 Ways that change the result (`bf16`, …) are for people to choose. Needs torch.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -83,7 +84,11 @@ def find(
             if error.__cause__ is not None:  # it is there, but raises here: it may not on a GPU's node
                 raise
             return Found(mistakes=tuple(error.mistakes))
-        return _Looking(tell, training, kinds, parse(given.strategy or "")).found()
+        looking = _Looking(tell, training, kinds, parse(given.strategy or ""))
+        if (count := _samples(training)) < training.size:
+            rule = f"is more than the {count} samples that the data has"
+            return Found(mistakes=(Mistake("train.batch", rule, str(training.size)),))
+        return looking.found()
 
 
 class _Looking:
@@ -176,6 +181,14 @@ class _Looking:
             busy = sum(found.loads) * count / (stages * found.seconds)
             return True, at_most(max(found.peaks), kind), min(1.0, round(busy, 4))
         return False, at_most(found.least, kind), 0.0
+
+
+def _samples(training: Training) -> float:
+    """How many there are to train on; without end where that is not known."""
+    if training.data is None:
+        return math.inf
+    data = training.data()
+    return len(data) if hasattr(data, "__len__") else math.inf
 
 
 def _with_data(kinds: Sequence[tuple[GpuKind, int]], training: Training) -> list[tuple[GpuKind, int]]:

@@ -34,6 +34,9 @@ def training_of(section: TrainIn, folder: Path) -> Training:
         training = found.made(section.make, section.batch)
     else:
         training = _of_parts(section, found, data)
+    if training is not None and data is None and training.data is None:
+        rule = "is needed to train: name it in the section, or let make give it with the key data"
+        found.mistakes.append(Mistake("train.data", rule))
     if found.mistakes or training is None:
         raise BadInput(found.mistakes) from found.raised
     return replace(
