@@ -31,6 +31,8 @@ def add_to(app: typer.Typer) -> None:
             "grus split train.py:make --gpus RTX3090:10GB,RTX3060 --plan plan.json",
             "grus split train.py:make --gpus 2xRTX3060 --job split.yaml && grus submit split.yaml",
             "grus split nets.gpt:make --gpus 4xRTX3090 --link 10GB -o json",
+            "grus split train.py:make --or-wait --hours 6",
+            "grus split train.py:make --or-wait --hours 6 --nodes 1x2xRTX3060+1x1xRTX3090 --jobs jobs.csv",
         ),
     )(split)
 
@@ -51,7 +53,7 @@ def split(
             "memory that is free behind (RTX3060:8GB).",
             metavar="TYPES",
         ),
-    ],
+    ] = "",
     batch: Annotated[
         int | None, typer.Option(help="Samples of a step, if not the function's own.", min=1)
     ] = None,
@@ -69,6 +71,28 @@ def split(
         str,
         typer.Option(help="Write a job file that runs the plan, and the plan beside it.", metavar="FILE"),
     ] = "",
+    or_wait: Annotated[
+        bool,
+        typer.Option(
+            "--or-wait",
+            help="Instead: split now, wait for a whole GPU, or take less memory? Of the server's pool, or of "
+            "the one that --nodes and --jobs describe.",
+        ),
+    ] = False,
+    hours: Annotated[
+        float | None,
+        typer.Option(help="With --or-wait: how long it trains on the fastest GPU for it."),
+    ] = None,
+    nodes: Annotated[
+        str, typer.Option(help="With --or-wait: a pool, nodes x GPUs x type.", metavar="2x8xA100")
+    ] = "",
+    jobs: Annotated[
+        str,
+        typer.Option(
+            help="With --or-wait: CSV of the jobs on it (submit,duration,gpus); now is when the last comes.",
+            metavar="FILE",
+        ),
+    ] = "",
     limit: Annotated[
         str, typer.Option(help="How long the function and the search may take.", metavar="TIME")
     ] = "10m",
@@ -81,6 +105,9 @@ def split(
     from grus.partition.plan_file import read
 
     gathering = Gathering()
+    if or_wait:
+        _or_wait(target, batch, hours, nodes, jobs, limit, output)
+        return
     with gathering.part():
         described.gpus(gpus)
     seconds = _parsed(gathering, "limit", limit)
@@ -100,6 +127,29 @@ def split(
     command = f"grus split {target} --gpus {gpus}"
     files.write(answer["file"], made, _title(made), sentence(answer, made), command)
     emit(_shown(answer, made), output, lambda: _show(answer, made))
+
+
+def _or_wait(
+    target: str, batch: int | None, hours: float | None, nodes: str, jobs: str, limit: str, output: Format
+) -> None:
+    from grus.cli import or_wait
+    from grus.cli.access import connected
+    from grus.cli.worlds import Gathering
+    from grus.estimation.child import Limits
+
+    gathering = Gathering()
+    limits = Limits(seconds=_parsed(gathering, "limit", limit))
+    seconds = 0.0
+    with gathering.part():
+        seconds = or_wait.asked_seconds(hours)
+    if jobs and not nodes:
+        gathering.note("jobs", "are those of a pool that --nodes describes; leave them out for the server's")
+    gathering.refuse()
+    if nodes:
+        or_wait.on_described(target, batch, seconds, nodes, jobs, limits, output)
+        return
+    with connected() as client:
+        or_wait.on_server(client, target, batch, seconds, limits, output)
 
 
 def _parsed(gathering: "Gathering", option: str, text: str) -> float:

@@ -77,7 +77,7 @@ def present(source: Source, change: "Change", gathering: Gathering) -> "Scenario
     with gathering.part():
         if source.history and not source.nodes:
             if not before:  # a server is asked only when nothing is wrong so far
-                pool, own = _server_pool()
+                pool, own = server_pool()
         else:
             pool = _parsed(source.nodes)
     if source.queues:
@@ -282,7 +282,7 @@ def _document(path: str) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------- the own pool
 
 
-def _server_pool() -> "tuple[tuple[Node, ...], tuple[Queue, ...]]":
+def server_pool() -> "tuple[tuple[Node, ...], tuple[Queue, ...]]":
     """The nodes and queues of the server found here."""
     from grus.api.wire import QueueIn, to_queue
     from grus.cli.access import connected

@@ -5,15 +5,19 @@ optimizer in main memory, or in parts of the batch whose gradients are summed; a
 was asked for. Seconds are those of one roofline, so that ways can be compared.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
+from grus.estimation.entry import load
 from grus.estimation.estimate import Estimate
+from grus.estimation.gpus import GpuKind
 from grus.estimation.strategies import Strategist, estimate
 from grus.estimation.training import Training
 from grus.model.strategies import Strategy
 from grus.partition import described
-from grus.partition.capture import capture
+from grus.partition.capture import CannotCapture, capture
 from grus.partition.described import Gpu
 from grus.partition.plan import Infeasible, Pipeline
 from grus.partition.splitting import alone, placed
@@ -95,3 +99,29 @@ def _split(training: Training, gpu: Gpu, whole: Estimate, most: int, tell: Tell)
             SPLIT, gpu.kind.name, count, gpu.share, bytes_, plan.seconds / seconds * whole.seconds, note
         )
         return
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a child says."""
+
+    batch: int
+    options: tuple[Option, ...]
+    notes: tuple[str, ...] = ()
+    """Why some way is none."""
+
+
+def find(tell: Tell, target: str, batch: int | None, pool: Sequence[Mapping[str, Any]]) -> Found:
+    """The ways of a user's training on the types of a pool, each with the most GPUs that it may have."""
+    tell(f"reading {target}")
+    training = load(target, Path.cwd(), batch)
+    found: list[Option] = []
+    notes: list[str] = []
+    for one in pool:
+        kind = GpuKind(**one["gpu"])
+        ways = options(training, Gpu(kind, kind.memory), int(one["most"]), tell)
+        try:
+            found += ways
+        except CannotCapture as error:
+            notes.append(str(error))
+    return Found(training.size, tuple(found), tuple(dict.fromkeys(notes)))
