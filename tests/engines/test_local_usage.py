@@ -83,6 +83,9 @@ def test_disk_bytes_are_the_workers_own_and_stay_when_their_process_has_ended(
     local.start(a_worker("idle", "echo ready; exec sleep 1000", devices=(DeviceId("node-0/gpu-1"),)))
     until_says(local, WorkerId("writer"), b"ready")
     until_says(local, WorkerId("idle"), b"ready")
+    until(
+        lambda: use_of(local, WorkerId("idle")) is not None and use_of(local, WorkerId("writer")) is not None
+    )
     writer, idle = use_of(local, WorkerId("writer")), use_of(local, WorkerId("idle"))
     assert writer is not None
     assert idle is not None
