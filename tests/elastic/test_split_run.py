@@ -152,7 +152,7 @@ def test_who_loses_a_neighbour_says_so_and_the_next_attempt_goes_on(tmp_path: Pa
         assert "another worker is lost (this is stage 0)" in first.words()
         found = split_parts.newest(tmp_path / "out")
         assert found is not None
-        assert f"starts again from its checkpoint of step {found[1]}" in first.words()
+        assert f"next attempt (`retries`) begins with the checkpoint of step {found[1]}" in first.words()
     with workers(tmp_path, 2) as second:
         assert second.ends() == [0, 0], second.words()
         assert f"going on from the checkpoint of step {found[1]}" in second.words()

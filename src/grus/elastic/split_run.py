@@ -4,7 +4,7 @@
 
 Each worker holds a stage of the model and what belongs to it. If there are more workers than stages, several
 copies share the batch. The workers are one for life: whoever is lost takes a part of the model along, so the
-others end too, and the job starts again from its checkpoint. At a pause all save after the same step.
+others end too, and the next attempt goes on from the checkpoint. At a pause all save after the same step.
 """
 
 import logging
@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 RESULT = "model.pt"
 """The trained weights of the whole model: its `state_dict`."""
+PATIENCE = 5.0
+"""Seconds in which a job hears of the worker that was lost."""
 LINES = 20
 """Of an epoch, at most."""
 
@@ -53,6 +55,7 @@ def train_split(training: Training, split: Split | None = None, checkpoint: Path
             run.train()
     except Lost as error:
         _say_lost(run, folder, error)
+        _let_go_first()
         raise SystemExit(OUT) from error
 
 
@@ -182,9 +185,16 @@ def _sentence(division: Division) -> str:
 def _say_lost(run: _Run | None, folder: Path | None, error: Lost) -> None:
     mine = f"this is stage {run.part.number}" if run is not None else "before the first step"
     found = split_parts.newest(folder) if folder is not None else None
-    where = f"its checkpoint of step {found[1]}" if found is not None else "its beginning"
+    where = f"the checkpoint of step {found[1]}" if found is not None else "the first step"
     sys.stderr.write(
         f"grus: another worker is lost ({mine}), and with it a part of the model: nobody can go on "
-        f"without it. The job starts again from {where}.\n{error}\n"
+        f"without it. The job's next attempt (`retries`) begins with {where}.\n{error}\n"
     )
     sys.stderr.flush()
+
+
+def _let_go_first() -> None:
+    """In a job, whoever ends first says why the attempt ended: that is for the one that was lost to say."""
+    deadline = time.monotonic() + (PATIENCE if "GRUS_JOB" in os.environ else 0.0)
+    while not worker.asked_to_end() and time.monotonic() < deadline:
+        time.sleep(0.05)  # the others are asked to end when its end is known
