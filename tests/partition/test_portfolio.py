@@ -106,6 +106,7 @@ def test_a_large_model_is_placed_coarse_first_and_verified_operator_by_operator(
     assert faults(graph, topology, plan) == []
     assert plan.seconds <= 1.01 * plan.bound
     assert len(plan.transfers) == 2
+    assert plan.seconds <= min(one.seconds for one in answers(graph, topology).values())
 
 
 def test_an_answer_is_the_same_every_time() -> None:

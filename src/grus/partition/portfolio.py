@@ -27,12 +27,13 @@ Placer = Callable[[OpGraph, Topology, bool], Assignment | NoRoom]
 LISTS: dict[str, Placer] = {"topo": topo, "etf": etf, "sct": sct}
 PLACERS = ("single", *LISTS, "contiguous")
 QUICK = ("single", "topo", "etf")
-"""Those whose time hardly grows faster than the graph."""
+"""Those whose time hardly grows faster than the graph: the only ones on graphs that are large."""
+LARGE = 700
 NODES = 250
 """Graphs with more operators are coarsened to so many, if the limits allow it."""
 SHARE = 0.1
 """Of a device's memory, and of its even share of the time, that one coarse operator may take."""
-EFFORT = 250_000
+EFFORT = 180_000
 """Operators that the local search may simulate in all: less than half a second."""
 LEAST = 20_000
 """The same when only an answer is asked for, not a good one, and the placers have none."""
@@ -58,8 +59,9 @@ def search(graph: OpGraph, topology: Topology, effort: int) -> Plan | None:
     if len(graph.ops) > NODES:
         rough = _rough(graph, topology, effort // 2)
         if rough is not None:
-            quick = [plan for _, plan in attempts(graph, topology, QUICK)]
-            return _best(graph, topology, [rough, *quick], effort - effort // 2)
+            names = PLACERS if len(graph.ops) <= LARGE else QUICK
+            others = [plan for _, plan in attempts(graph, topology, names)]
+            return _best(graph, topology, [rough, *others], effort - effort // 2)
     return _best(graph, topology, [plan for _, plan in attempts(graph, topology)], effort)
 
 
