@@ -1,14 +1,16 @@
 """The ways to run a training on a type of GPU: whole where it fits, otherwise each with its costs."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 
+import pytest
 import torch
 from torch import nn
 
 from grus.estimation.gpus import GpuKind, virtual
 from grus.estimation.training import Training
 from grus.partition.described import Gpu
-from grus.partition.options import Option, options
+from grus.partition.options import Option, find, options
 
 KIND = GpuKind("tiny", 100_000_000, 10_000_000, 1e12, 1e12, 1e11, 1e10)
 
@@ -58,3 +60,29 @@ def test_one_gpu_only_is_never_split() -> None:
 def test_virtual_gpus_have_ways_too() -> None:
     gpu = Gpu(virtual(10**9), 10**9)
     assert [one.how for one in options(a_training(64), gpu)] == ["whole"]
+
+
+def test_a_child_finds_the_ways_on_every_type_and_says_why_there_is_no_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("program.py").write_text(
+        "import torch\n"
+        "class Moody(torch.nn.Linear):\n"
+        "    def forward(self, x):\n"
+        "        return super().forward(x) if x.sum() > 0 else x.relu()\n"
+        "def make():\n"
+        "    model = Moody(256, 256)\n"
+        "    loss = lambda model, batch: model(batch).square().mean()\n"
+        "    return model, torch.optim.SGD(model.parameters()), torch.zeros(4096, 256), loss\n"
+    )
+    large, small = asdict(replace(KIND, memory=400_000_000)), asdict(replace(KIND, name="smaller"))
+    pool = [{"gpu": large, "most": 1}, {"gpu": small, "most": 2}]
+    answer = find(lambda _: None, "program.py:make", None, pool)
+    assert answer.batch == 4096
+    assert [(one.how, one.type) for one in answer.options] == [
+        ("whole", "tiny"),
+        ("smaller batch", "smaller"),
+    ]
+    (note,) = answer.notes
+    assert "its path depends on numbers" in note
