@@ -125,6 +125,12 @@ def test_a_package_and_a_file_beside_are_found(code: Path) -> None:
     assert load("deep.inside:make", code).size == load("train.py:make", code).size == 2
 
 
+def test_a_file_that_belongs_to_a_package_is_answered_with_its_name(code: Path) -> None:
+    written(code, "\nfrom .inside import make\n", "deep/train.py")
+    with pytest.raises(BadInput, match=r"so name it as a module: deep\.train:function"):
+        load("deep/train.py:make", code)
+
+
 def test_a_file_with_the_name_of_a_library_is_still_found(code: Path) -> None:
     written(code, "\ndef make():\n    return model, optimizer, batch(2), loss\n", "torch.py")
     assert load("torch.py:make", code).size == 2

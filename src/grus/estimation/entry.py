@@ -120,8 +120,12 @@ def _file(place: str, folder: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except BaseException:
+    except BaseException as error:
         del sys.modules[name]
+        if isinstance(error, ImportError) and "relative import" in str(error):
+            dotted = place.removesuffix(".py").strip("./").replace("/", ".")
+            rule = f"imports from its own package, so name it as a module: {dotted}:function"
+            raise BadInput([Mistake("function", rule, place)]) from None
         raise
     return module
 
