@@ -111,7 +111,7 @@ def check(
     scheduler_per: str,
     exact: bool,
     also: Mapping[str, Stateful] | None,
-    strategy: str | None,
+    strategy: str | None = None,
     **rest: Any,
 ) -> Arguments:
     """The arguments in one form; raises BadInput with all that is wrong."""
