@@ -51,7 +51,7 @@ def losses(said: str) -> list[float]:
 def test_the_example_trains_on_two_workers_and_survives_the_loss_of_one(tmp_path: Path) -> None:
     (job,) = parse_job_file((EXAMPLES / "digits.yaml").read_text(), folder=str(EXAMPLES))
     given = job.model_dump(by_alias=True, exclude_unset=True, mode="json")
-    given["train"] |= {"epochs": 40}
+    given["train"] |= {"epochs": 15}
     given["resources"] = {"gpu": 2}
     given["checkpoint"] = {"path": str(tmp_path / "out")}
     (tmp_path / "out").mkdir()
