@@ -109,3 +109,15 @@ def test_without_the_others_the_simulation_ends_with_the_job_and_says_the_same_o
     short = advise(scene, ASKED, (WAIT, SPLIT), worlds=2, others=False)
     assert all(one.others is None for one in short.futures)
     assert [replace(one, others=None) for one in full.futures] == list(short.futures)
+
+
+def test_what_cannot_be_foreseen_is_said_so() -> None:
+    never = float("inf")
+    open_ = Future(name="wait", start=never, end=never, end_late=never, note="no finished job like it")
+    assert decide([open_]).sentence == (
+        "Wait: when it ends cannot be foreseen (no finished job like it); there is no other way."
+    )
+    sure = Future(name="split", end=7200.0, end_late=never)
+    assert decide([open_, sure]).sentence == (
+        "Split: it ends after 2.0h (P90 open); wait cannot be foreseen (no finished job like it)."
+    )

@@ -269,19 +269,19 @@ def _sentence(possible: Sequence[Future], refused: Sequence[Future]) -> str:
         why = "; ".join(f"{one.name}: {one.impossible}" for one in refused)
         return f"No way would do on this pool. {why}."
     best = possible[0]
-    said = f"{_capital(best.name)}: it ends after {_words(best)}"
+    end = "when it ends" if best.end == float("inf") else "it ends after"
+    said = f"{_capital(best.name)}: {end} {_words(best)}"
     rest = [f"{one.name} {_words(one)}" for one in possible[1:]]
     return f"{said}; {', '.join(rest)}." if rest else f"{said}; there is no other way."
 
 
 def _words(one: Future) -> str:
-    waits = f", starts after {_span(one.start)}" if one.start >= 60 else ""
-    return f"{_span(one.end)} (P90 {_span(one.end_late)}{waits})"
+    if one.end == float("inf"):
+        return "cannot be foreseen" + (f" ({one.note})" if one.note else "")
+    waits = f", starts after {span(one.start)}" if one.start >= 60 else ""
+    late = "open" if one.end_late == float("inf") else span(one.end_late)
+    return f"{span(one.end)} (P90 {late}{waits})"
 
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _span(seconds: float) -> str:
-    return "no end in sight" if seconds == float("inf") else span(seconds)
