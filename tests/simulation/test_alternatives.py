@@ -1,6 +1,6 @@
 """Split or wait: the answer is what the scheduler would make of it, worked out in the head here."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from grus.model.resources import Replica
 from grus.simulation.alternatives import Advice, Alternative, Asked, Future, advise, decide, drawn
@@ -117,6 +117,9 @@ def test_what_cannot_be_foreseen_is_said_so() -> None:
     assert decide([open_]).sentence == (
         "Wait: when it ends cannot be foreseen (no finished job like it); there is no other way."
     )
+    assert decide([open_]).as_json()["ways"] == [
+        {**asdict(open_), "start": None, "end": None, "end_late": None}
+    ]  # JSON has no infinity
     sure = Future(name="split", end=7200.0, end_late=never)
     assert decide([open_, sure]).sentence == (
         "Split: it ends after 2.0h (P90 open); wait cannot be foreseen (no finished job like it)."

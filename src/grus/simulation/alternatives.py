@@ -131,7 +131,10 @@ class Advice:
         return {
             "recommended": best.name if best is not None else None,
             "sentence": self.sentence,
-            "ways": [asdict(one) for one in self.futures],
+            "ways": [
+                {name: None if value == float("inf") else value for name, value in asdict(one).items()}
+                for one in self.futures
+            ],
         }
 
 
