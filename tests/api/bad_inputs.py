@@ -301,6 +301,12 @@ _TRAIN = [
         ("run", "beside train", 1),
         ("launch", "per-gpu", 2),
     ),
+    bad("train once without a plan", "launch: once\ntrain: {make: a:b}\n", ("launch", "unless a plan", 1)),
+    bad(
+        "train by a plan on each node",
+        "launch: per-node\ntrain: {make: a:b, plan: p}\n",
+        ("launch", "per-gpu", 1),
+    ),
     bad("train beside roles", "roles: {w: {run: a}}\ntrain: {make: a:b}\n", ("train", "roles", 2)),
     bad("empty train", "train: {}\n", ("train", "model, data, loss and optimizer, or make", 1)),
     bad("train as a word", "train: a.py:make\n", ("train", "must be a mapping", 1)),

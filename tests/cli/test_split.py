@@ -118,6 +118,17 @@ def test_a_job_file_runs_the_plan_that_lies_beside_it(asked: Asked, tmp_path: Pa
     assert isinstance(read((tmp_path / "split.plan.json").read_text()).plan, Pipeline)
 
 
+def test_a_plan_without_stages_runs_in_one_process_that_sees_all_gpus(asked: Asked, tmp_path: Path) -> None:
+    asked.answer = an_answer(stages=False)
+    found = grus("train.py:make", "--gpus", TWO, "--job", "split.yaml")
+    assert found.exit_code == 0, found.stderr
+    (job,) = parse_job_file((tmp_path / "split.yaml").read_bytes(), folder=str(tmp_path))
+    spec = to_spec(job)
+    assert (spec.launch, spec.request.one_node) == (Launch.ONCE, True)
+    assert spec.request.roles[0].replicas == Range(2, 2)
+    assert isinstance(read((tmp_path / "split.plan.json").read_text()).plan, Plan)
+
+
 def test_a_job_file_elsewhere_names_the_folder_of_the_code(asked: Asked, tmp_path: Path) -> None:
     (tmp_path / "jobs").mkdir()
     asked.answer = an_answer(gpus="2xRTX3060")
@@ -129,10 +140,10 @@ def test_a_job_file_elsewhere_names_the_folder_of_the_code(asked: Asked, tmp_pat
 
 
 def test_what_could_not_run_as_a_job_gets_no_file(asked: Asked, tmp_path: Path) -> None:
-    asked.answer = replace(an_answer(stages=False), data=False)
-    found = grus("train.py:make", "--gpus", TWO, "--job", "split.yaml")
+    asked.answer = replace(an_answer(stages=False, gpus="virtual-900MB"), data=False)
+    found = grus("train.py:make", "--gpus", "virtual-900MB", "--job", "split.yaml")
     assert found.exit_code == 2
-    assert "for a pipeline over several GPUs only" in found.stderr
+    assert "for a split over several GPUs, and this is none" in found.stderr
     assert "with the key data" in found.stderr
     assert not list(tmp_path.iterdir())
 

@@ -224,8 +224,9 @@ class JobIn(Strict):
             if self.run is not None:
                 rule = "cannot stand beside train, which says what to do: leave one of them out"
                 broken.append(Broken(("run",), rule, self.run))
-            if self.launch in ("once", "per-node") and sound("launch"):
-                rule = "must be per-gpu beside train: it has a worker for each GPU"
+            planned = self.launch == "once" and self.train is not None and self.train.plan
+            if self.launch in ("once", "per-node") and not planned and sound("launch"):
+                rule = "must be per-gpu beside train: it has a worker for each GPU, unless a plan spreads it"
                 broken.append(Broken(("launch",), rule, self.launch))
             return broken
         if self.run is None and sound("run") and sound("train"):

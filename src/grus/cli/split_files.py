@@ -47,11 +47,9 @@ class Files:
 
 def cannot_run(made: "Split", data: bool) -> list[Mistake]:
     """Why there can be no job of it."""
-    from grus.partition.plan import Pipeline
-
     found = []
-    if not isinstance(made.plan, Pipeline) or len(made.plan.stages) < 2:
-        rule = "can be written for a pipeline over several GPUs only, and this split is none"
+    if len(set(made.plan.device_of)) < 2:
+        rule = "is for a split over several GPUs, and this is none: a job with train and gpu: 1 will do"
         found.append(Mistake("job", rule))
     if not data:
         rule = f"needs data to train on: let {made.target} give it too, with the key data"
@@ -60,8 +58,10 @@ def cannot_run(made: "Split", data: bool) -> list[Mistake]:
 
 
 def job_text(made: "Split", plan: Path, job: Path, folder: Path, command: str) -> str:
-    """A job file: as many whole GPUs as there are stages, a worker on each, by the plan."""
+    """A job file: as many whole GPUs as the plan uses. Stages have a worker each; else one sees all."""
     import yaml
+
+    from grus.partition.plan import Pipeline
 
     given = {
         "name": made.target.rpartition(":")[0].rpartition("/")[2].removesuffix(".py").rpartition(".")[2],
@@ -71,7 +71,7 @@ def job_text(made: "Split", plan: Path, job: Path, folder: Path, command: str) -
             "plan": os.path.relpath(plan.absolute(), folder),
         },
         "resources": {"gpu": _gpus(made)},
-        "launch": "per-gpu",
+        "launch": "per-gpu" if isinstance(made.plan, Pipeline) else "once",
         "checkpoint": {"path": f"out/{job.stem}"},
     }
     if job.absolute().parent != folder:

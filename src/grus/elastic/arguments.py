@@ -53,6 +53,8 @@ class Arguments:
     strategies: tuple[Strategy, ...] = ()
     fixed: bool = False
     """Whether another number of workers means a new start: so it is with a part of the state for each."""
+    placed: bool = False
+    """Whether the models lie where they are to be."""
 
     @property
     def sharded(self) -> bool:

@@ -65,7 +65,7 @@ class Run:
         self.device = _device()
         for model in arguments.models.values():
             lighten(model, arguments.strategies)
-            if not arguments.cut:  # else each worker takes its part
+            if not arguments.cut and not arguments.placed:  # if cut, each worker takes its part
                 model.to(self.device)
         self.model: Any = arguments.models if arguments.several else arguments.models[ONLY]
         self._group = Group()

@@ -1,4 +1,4 @@
-"""What a job with a `train:` section runs, on each of its GPUs.
+"""What a job with a `train:` section runs: on each of its GPUs, or once where a plan places operators on all.
 
 python3 -m grus.elastic.section '{"make": "train.py:make", "epochs": 3}'
 
@@ -10,10 +10,13 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 import grus
@@ -24,6 +27,9 @@ from grus.estimation.section import training_of
 from grus.estimation.training import Training
 from grus.model.errors import BadInput, Mistake
 from grus.model.strategies import Strategy, parse
+
+if TYPE_CHECKING:
+    from grus.partition.plan_file import Split
 
 RESULT = "model.pt"
 """The trained weights: the model's `state_dict`, on the CPU."""
@@ -60,35 +66,50 @@ def section(words: Sequence[str]) -> TrainIn:
 
 
 def split(training: Training, plan: str) -> None:
-    """As `train`, with a part of the model on each worker; by the plan of a file, if there is one."""
+    """As `train`, with a part of the model on each GPU; by the plan of a file, if there is one."""
     # Not above: what places operators would take memory from all that are not split.
     from grus.elastic.split_run import train_split
+    from grus.partition.plan import Plan
     from grus.partition.plan_file import read as read_plan
 
     try:
         given = read_plan(Path(plan).read_bytes()) if plan else None
     except OSError as error:
         raise BadInput([Mistake("train.plan", f"cannot be read: {error.strerror}", plan)]) from None
-    train_split(training, given)
+    if given is not None and isinstance(given.plan, Plan):
+        train(training, "", given)
+    else:
+        train_split(training, given)
 
 
-def train(training: Training, strategy: str) -> None:
-    """To the end, or to the next pause; then this worker ends by itself."""
+def train(training: Training, strategy: str, plan: "Split | None" = None) -> None:
+    """To the end, or to the next pause; then this worker ends by itself. A plan spreads the operators."""
     torch.manual_seed(training.seed)
     assert training.data is not None
     model, data = training.model(), training.data()
+    optimizer = training.optimizer
+    forward: Callable[[Any], Tensor] = partial(training.loss, model)
+    if plan is not None:
+        from grus.elastic.spread import Spread
+
+        spread = Spread(training, plan, model, len(data))
+        model, optimizer, forward = spread.model, spread.optimizer, spread
+        used = len(set(plan.places.values()))
+        _say(f"the model's operators are spread over {used} GPUs; a batch goes through whole")
     run = grus.train(
         model,
-        training.optimizer(model.parameters()),
+        optimizer(model.parameters()),
         data,
         global_batch=training.size,
         epochs=training.epochs,
         seed=training.seed,
         strategy=strategy,
+        micro_batch=None if plan is None else training.size,
+        placed=plan is not None,
     )
     every = max(1, len(data) // training.size // LINES)
     for batch in run:
-        loss = run.step(training.loss(run.model, batch.data))
+        loss = run.step(forward(batch.data))
         if loss is not None and run.rank == 0 and run.steps % every == 0:
             _say(f"step {run.steps}, epoch {run.epoch}, {run.world} workers: loss {loss:.4f}")
     _keep(run)

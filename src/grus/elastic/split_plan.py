@@ -148,7 +148,7 @@ def _share(size: int, replicas: int) -> int:
 def _planned(training: Training, workers: int, plan: Split) -> Division:
     pipeline = plan.plan
     if not isinstance(pipeline, Pipeline) or pipeline.schedule is None:
-        rule = "has no stages, so it cannot run on workers of their own. Make one with `grus split`"
+        rule = "has no stages, so it cannot run on workers of their own; its job needs `launch: once`"
         raise BadInput([Mistake("plan", rule)])
     stages = len(pipeline.stages)
     if workers % stages:

@@ -32,6 +32,7 @@ def train(
     also: Any = None,
     backend: str | None = None,
     strategy: str | None = None,
+    placed: bool = False,
 ) -> Run:
     """Begin (or go on with) a training run; iterate over the result. Raises BadInput with every mistake.
 
@@ -40,7 +41,8 @@ def train(
     changes. `on_epoch(run)` is called on every worker when an epoch is done: the place for an evaluation.
     `also` names further things with a `state_dict` that belong to the run (an average of the
     weights, say). `strategy` says in words how the model is held and computed ("bf16 checkpoint", "fsdp"; see
-    docs/strategies.md); without it, as the job says.
+    docs/strategies.md); without it, as the job says. `placed` leaves the model where it lies: on several GPUs
+    of one process.
     """
     arguments = check(
         model,
@@ -64,5 +66,6 @@ def train(
         num_workers=num_workers,
         hang_after=hang_after,
         backend=backend,
+        placed=placed,
     )
     return Run(arguments, on_epoch)
