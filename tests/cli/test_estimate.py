@@ -25,6 +25,9 @@ def loss(model, batch):
     with torch.autocast("cuda", torch.bfloat16):
         return functional.cross_entropy(model(batch[0]), batch[1])
 
+def data():
+    return [(torch.zeros(3, 32, 32), 0)] * 4
+
 def wrong_shape():
     model, optimizer, batch, _ = make()
     return model, optimizer, (batch[0][:, :1], batch[1]), loss
@@ -86,8 +89,8 @@ def test_programs_get_json_and_a_batch_that_does_not_fit_is_said() -> None:
 
 
 def test_the_section_of_a_job_file_is_estimated(folder: Path) -> None:
-    job = "name: a\ntrain: {make: train.py:make, batch: 16, strategy: bf16}\nresources: {gpu: auto}\n"
-    (folder / "job.yaml").write_text(job)
+    section = "{make: train.py:make, data: train.py:data, batch: 16, strategy: bf16}"
+    (folder / "job.yaml").write_text(f"name: a\ntrain: {section}\nresources: {{gpu: auto}}\n")
     code, out, err = run("job.yaml", "--gpu", "A100", "--no-biggest", "-o", "json")
     assert code == 0, err
     answer = json.loads(out)
@@ -115,7 +118,7 @@ def test_strategies_are_compared_by_memory_speed_and_traffic() -> None:
     [
         (["train.py:wrong_shape"], "train.py, line 13, in loss: return functional.cross_entropy("),
         (["train.py:many"], "loss: must return one number as a tensor"),
-        (["train.py:nothing"], "has no function nothing; it has make, loss"),
+        (["train.py:nothing"], "has no function nothing; it has make, loss, data"),
         (["train.py:endless", "--limit", "2s"], "did not end within 2s while running train.py:endless"),
         (["train.py:make", "--batch", str(10**18)], "batch: is more than 1,000,000,000 samples"),
     ],
