@@ -106,6 +106,23 @@ def test_a_mapping_may_say_more(code: Path) -> None:
     assert found.data() == [1, 2]
 
 
+def test_data_may_be_named_by_its_class(code: Path) -> None:
+    parts = "model=model, optimizer=optimizer, batch=batch, loss=loss, size=5"
+    text = f"""
+        class Data:
+            def __len__(self):
+                return 3
+            def __getitem__(self, number):
+                return number
+
+        def make():
+            return dict({parts}, data=Data)
+        """
+    found = load("train.py:make", written(code, text))
+    assert found.data is not None
+    assert len(found.data()) == 3
+
+
 def test_a_number_of_samples_takes_them_from_the_data(code: Path) -> None:
     data = "[(torch.full((8,), float(n)), n % 2) for n in range(3)]"
     found = made(code, f"dict(model=model, optimizer=optimizer, batch=4, loss=loss, data={data})")

@@ -173,8 +173,9 @@ def _by_name(made: object, target: str) -> dict[str, Any]:
 
 
 def _is_function(value: object) -> bool:
-    """A callable that makes something; a module or a dataset can be called too, but is the thing itself."""
-    return callable(value) and not isinstance(value, nn.Module) and not hasattr(value, "__getitem__")
+    """A callable that makes something, a class too; a module or a dataset is the thing itself."""
+    itself = isinstance(value, nn.Module) or hasattr(value, "__getitem__")
+    return isinstance(value, type) or (callable(value) and not itself)
 
 
 def _whole(value: object) -> bool:
