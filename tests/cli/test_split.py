@@ -13,7 +13,7 @@ from grus.api.job_spec import to_spec
 from grus.api.jobfile import parse_job_file
 from grus.cli.main import app
 from grus.estimation import child
-from grus.estimation.gpus import VIRTUAL_CONTEXT
+from grus.estimation.gpus import find
 from grus.model.jobs import Launch
 from grus.model.resources import Range
 from grus.partition import described
@@ -24,7 +24,13 @@ from grus.partition.portfolio import place
 from grus.partition.splitting import Answer
 from grus.partition.staging import place_stages
 
-TWO = f"2xvirtual-{VIRTUAL_CONTEXT // 10**6 + 80}MB"
+
+def virtual(tensors: int) -> str:
+    """A virtual GPU with room for so many MB of tensors."""
+    return f"virtual-{-(-described.at_most(tensors * 10**6, find('virtual-1GB')) // 10**6)}MB"
+
+
+TWO = f"2x{virtual(80)}"
 
 
 def a_graph() -> OpGraph:
@@ -73,7 +79,7 @@ def test_the_plan_is_a_table_with_a_sentence(asked: Asked) -> None:
     found = grus("train.py:make", "--gpus", TWO)
     assert found.exit_code == 0, found.stderr
     heading, *rows = found.stdout.split("\n\n")[1].splitlines()
-    assert heading.split()[:4] == ["GPU", "STAGE", "OPERATORS", "MEMORY"]
+    assert heading.split()[:4] == ["GPU", "STAGE", "OPERATORS", "TENSORS"]
     assert [row.split()[2:4] for row in rows] == [["1", "2"], ["2", "2"]]
     assert "a pipeline of 4 micro-batches (1f1b)" in found.stdout
     assert "the first GPU alone would take 480 ms and need 440MB" in found.stdout
@@ -190,7 +196,7 @@ def test_a_users_function_is_split_in_a_child(tmp_path: Path, monkeypatch: pytes
     found = grus(
         "train.py:make",
         "--gpus",
-        f"2xvirtual-{VIRTUAL_CONTEXT // 10**6 + 25}MB",
+        f"2x{virtual(25)}",
         "--micro",
         "4",
         "-o",

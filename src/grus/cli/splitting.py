@@ -211,7 +211,7 @@ def _infeasible(answer: dict[str, Any]) -> DoesNotFit:
 
 def _show(answer: dict[str, Any], made: "Split") -> None:
     say(f"{_title(made)}: {form(made)}\n")
-    table(("GPU", "STAGE", "OPERATORS", "MEMORY", "OF", "COMPUTES", "SENDS", "FIRST", "LAST"), _rows(made))
+    table(("GPU", "STAGE", "OPERATORS", "TENSORS", "ROOM", "COMPUTES", "SENDS", "FIRST", "LAST"), _rows(made))
     say(f"\n{sentence(answer, made)}")
 
 

@@ -4,7 +4,7 @@ import os
 import resource
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import psutil
@@ -12,7 +12,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from grus.elastic.split_plan import SPLITTING
 from grus.estimation.gpus import known, sized, virtual
 from grus.model.errors import BadInput, Mistake
 from grus.partition.described import Gpu
@@ -104,8 +103,7 @@ def gpu_of(place: Place) -> Gpu:
     limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
     memory = psutil.virtual_memory().available // place.world if limit == resource.RLIM_INFINITY else limit
     memory = place.smallest(memory)
-    kind = virtual(memory)
-    return Gpu(replace(kind, context=kind.context + SPLITTING), memory)
+    return Gpu(virtual(memory), memory)
 
 
 def average(parameters: Sequence[nn.Parameter], group: dist.ProcessGroup, copies: int) -> None:

@@ -5,16 +5,13 @@ taken, for copies that share the batch wait less for each other than stages do.
 """
 
 import logging
-from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from grus.estimation.gpus import GpuKind
-from grus.estimation.margins import usual, usual_of_a_process
 from grus.estimation.training import Training
 from grus.model.errors import BadInput, Mistake
 from grus.partition.capture import Captured, capture
-from grus.partition.described import Gpu, topology
+from grus.partition.described import Gpu, at_most, topology
 from grus.partition.graph import OpGraph
 from grus.partition.pipeline import stage_units
 from grus.partition.plan import Infeasible, Pipeline, Rhythm, Schedule
@@ -25,9 +22,6 @@ from grus.partition.units import breadth_first
 
 log = logging.getLogger(__name__)
 
-SPLITTING = 120_000_000
-"""Bytes that a process takes more when it holds a part of a model: it exports and places operators
-(measured: 52 MB resident, 150 MB reserved)."""
 PER_STAGE = 4
 """Micro-batches for each stage: with more, hardly anybody waits any less (GPipe, arXiv 1811.06965)."""
 
@@ -64,7 +58,6 @@ def divide(training: Training, workers: int, gpu: Gpu, captures: Captures, plan:
     """Raises BadInput: the batch cannot be shared out, the plan is for others, the model cannot be split."""
     if plan is not None:
         return _planned(training, workers, plan)
-    gpu = Gpu(gpu.kind, gpu.kind.context + surely(gpu))
     counts = [count for count in range(min(2, workers), workers + 1) if workers % count == 0]
     least: Infeasible | None = None
     for stages in counts:
@@ -74,21 +67,11 @@ def divide(training: Training, workers: int, gpu: Gpu, captures: Captures, plan:
         least = found
     assert least is not None
     log.warning("%s The split over %d that needs least is tried", least, workers)
-    larger = Gpu(gpu.kind, least.least + gpu.kind.context)
+    larger = Gpu(gpu.kind, at_most(least.least, gpu.kind))
     found = _placed(training, workers, 1, larger, captures)
     if isinstance(found, Infeasible):
         raise BadInput([Mistake("split", str(found))])
     return found
-
-
-def at_most(peak: int, kind: GpuKind) -> int:
-    """Bytes of a GPU that a worker with so many bytes of tensors stays within."""
-    return peak + (usual_of_a_process if kind.virtual else usual)(peak).upper + kind.context
-
-
-def surely(gpu: Gpu) -> int:
-    """The most bytes of tensors that stay within what is free on it."""
-    return bisect_right(range(gpu.room + 1), gpu.free, key=lambda peak: at_most(peak, gpu.kind)) - 1
 
 
 def micro_batches(share: int, stages: int) -> int:

@@ -17,7 +17,7 @@ import psutil
 from grus.api.rules import read
 from grus.api.train_in import TrainIn
 from grus.api.units import render_bytes_short
-from grus.elastic.split_plan import SPLITTING, at_most, micro_batches, surely
+from grus.elastic.split_plan import micro_batches
 from grus.estimation.child import Tell
 from grus.estimation.dataless import untouched
 from grus.estimation.elsewhere import elsewhere
@@ -31,7 +31,7 @@ from grus.model.errors import BadInput, GrusError, Mistake
 from grus.model.strategies import Strategy, clashes, ordered, parse
 from grus.model.ways import Way
 from grus.partition.capture import capture
-from grus.partition.described import Gpu, topology
+from grus.partition.described import Gpu, at_most, topology
 from grus.partition.plan import Pipeline, Rhythm, Schedule
 from grus.partition.staging import place_stages
 
@@ -155,7 +155,6 @@ class _Looking:
             note = f"it is not split: {' '.join(self._words)} and split do not go together"
             return replace(found, notes=(*found.notes, note))
         kind, count = max(self._kinds, key=lambda one: (one[1] > 1, one[0].memory))
-        kind = replace(kind, context=kind.context + SPLITTING) if kind.virtual else kind
         least = 0
         try:
             for stages in (number for number in STAGES if number <= count):
@@ -175,7 +174,7 @@ class _Looking:
         """Whether so many GPUs hold it, the bytes that suffice on each, the part of a step that they work."""
         count = micro_batches(self._training.size, stages)
         captured = capture(self._training, self._training.size // count, kind)
-        devices = topology([Gpu(kind, kind.context + surely(Gpu(kind, kind.memory)))] * stages)
+        devices = topology([Gpu(kind, kind.memory)] * stages)
         found = place_stages(captured.staged, devices, Schedule(Rhythm.ONE_F_ONE_B, count))
         if isinstance(found, Pipeline):
             busy = sum(found.loads) * count / (stages * found.seconds)

@@ -78,22 +78,21 @@ def _in_parts(training: Training, gpu: Gpu, tell: Tell) -> Iterator[Option]:
 
 
 def _split(training: Training, gpu: Gpu, whole: Estimate, most: int, tell: Tell) -> Iterator[Option]:
-    """Over the fewest that will do. What the estimate has above the tensors counts for each part too."""
+    """Over the fewest that will do."""
     if most < 2:
         return
     tell(f"taking it apart for {gpu.kind.name}")
     captured = capture(training, training.size, gpu.kind)
-    seconds, memory = alone(captured.graph, replace(gpu, share=1.0))
-    margin = max(1.0, (whole.upper - gpu.kind.context) / (memory - gpu.kind.context))
+    seconds, _ = alone(captured.graph, replace(gpu, share=1.0))
     for count in range(2, most + 1):
         used = [gpu] * count
         tell(f"splitting over {count} {gpu.kind.name}")
-        _, plan, _ = placed(training, captured, used, described.topology(used).scaled(1 / margin), None)
+        _, plan, _ = placed(training, captured, used, described.topology(used), None)
         if isinstance(plan, Infeasible) or len(set(plan.device_of)) < 2:
             continue
         form = plan.schedule if isinstance(plan, Pipeline) else None
         note = f"{form.micro_batches} micro-batches, {form.rhythm}" if form else "one batch at a time"
-        bytes_ = int(max(plan.peaks) * margin) + gpu.kind.context
+        bytes_ = described.at_most(max(plan.peaks), gpu.kind)
         # An estimate has the update of the weights too, a plan has not: what counts is how they compare.
         yield Option(
             SPLIT, gpu.kind.name, count, gpu.share, bytes_, plan.seconds / seconds * whole.seconds, note

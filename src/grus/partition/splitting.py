@@ -14,7 +14,7 @@ from grus.estimation.training import Training
 from grus.model.errors import BadInput, Mistake
 from grus.partition import described
 from grus.partition.capture import Captured, capture
-from grus.partition.described import Gpu
+from grus.partition.described import Gpu, at_most
 from grus.partition.graph import OpGraph
 from grus.partition.plan import Infeasible, Pipeline, Plan, Rhythm, Schedule
 from grus.partition.plan_file import Split, written
@@ -42,7 +42,7 @@ class Answer:
     alone: float
     """Seconds of a step on the first GPU alone, if it had the memory."""
     memory: int
-    """Bytes that it would need for that, the context included."""
+    """Bytes that surely suffice for that, the context included."""
     file: str = ""
     """The plan as it is written to a file; empty if there is none."""
     data: bool = False
@@ -70,7 +70,8 @@ def split(
     tell(f"placing {len(whole.forward.ops)} operators on {len(used)} GPUs")
     graph, found, nodes = placed(training, whole, used, topology, micro)
     if isinstance(found, Infeasible):
-        return replace(answer, infeasible=found)
+        least = max(at_most(found.least, one.kind) for one in used)
+        return replace(answer, infeasible=replace(found, least=least))
     made = Split(target=target, batch=training.size, graph=graph, topology=topology, plan=found, places=nodes)
     return replace(answer, file=written(made))
 
@@ -147,4 +148,4 @@ def alone(graph: OpGraph, gpu: Gpu) -> tuple[float, int]:
     """Seconds and bytes of a step on one such GPU with all the memory that it needs."""
     topology = described.topology([gpu])
     one = simulate(graph, topology, [0] * len(graph.ops), ranks(graph.topological))
-    return one.seconds, one.peaks[0] + gpu.kind.context
+    return one.seconds, at_most(one.peaks[0], gpu.kind)
