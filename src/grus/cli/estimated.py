@@ -7,6 +7,7 @@ from typing import Any
 from grus.cli.output import say, size, table
 from grus.estimation.estimate import Biggest, Estimate, of_mapping
 from grus.estimation.gpus import CATALOGUE
+from grus.model.strategies import ALTERING
 
 PARTS = ("weights", "gradients", "optimizer", "activations", "workspace", "context")
 
@@ -54,8 +55,7 @@ def advice(estimates: Sequence[Estimate]) -> str:
     if len(estimates) == 1 and holding:
         return f"It fits: ask for {_asked(estimates[0])}."
     if holding:
-        best = min(holding, key=lambda one: one.seconds)
-        return f"The fastest that fits: {_label(best, estimates)}; ask for {_asked(best)}."
+        return _fastest(holding, estimates)
     least = min(estimates, key=lambda one: one.upper - one.gpu.context)
     larger = [kind for kind in CATALOGUE if least.upper - least.gpu.context <= kind.room]
     ways = ["take a smaller --batch", "look at --compare"]
@@ -65,6 +65,16 @@ def advice(estimates: Sequence[Estimate]) -> str:
         "It fits perhaps, but not for sure" if any(one.perhaps for one in estimates) else "It does not fit"
     )
     return f"{perhaps}: {', '.join(ways)}, or `grus split` it."
+
+
+def _fastest(holding: Sequence[Estimate], estimates: Sequence[Estimate]) -> str:
+    """The fastest that computes what was asked for; beside it the one that is faster and only comes close."""
+    exact = [one for one in holding if not ALTERING & set(one.how)] or holding
+    best, faster = (min(some, key=lambda one: one.seconds) for some in (exact, holding))
+    said = f"The fastest that fits: {_label(best, estimates)}; ask for {_asked(best)}."
+    if faster.seconds < best.seconds:
+        said += f" {_label(faster, estimates)} is faster, with results that are close but not the same."
+    return said
 
 
 def _asked(one: Estimate) -> str:

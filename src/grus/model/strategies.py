@@ -57,6 +57,8 @@ SHARDED = frozenset({Strategy.ZERO1, Strategy.ZERO2, Strategy.FSDP})
 """No worker has all of the state."""
 COMPRESSING = frozenset({Strategy.FP16_GRADIENTS, Strategy.POWERSGD})
 """Fewer bytes for gradients on their way; one of these."""
+ALTERING = COMPRESSING | {Strategy.BF16}
+"""The numbers are no longer those of the plain training, but close."""
 
 _APART = {
     (Strategy.ZERO1, Strategy.OFFLOAD): "both move the optimizer's state; say zero2 offload",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from grus.estimation.dataless import untouched
 from grus.estimation.entry import load
 from grus.estimation.estimate import Estimate
 from grus.estimation.gpus import GpuKind
@@ -113,7 +114,8 @@ class Found:
 def find(tell: Tell, target: str, batch: int | None, pool: Sequence[Mapping[str, Any]]) -> Found:
     """The ways of a user's training on the types of a pool, each with the most GPUs that it may have."""
     tell(f"reading {target}")
-    training = load(target, Path.cwd(), batch)
+    with untouched():
+        training = load(target, Path.cwd(), batch)
     found: list[Option] = []
     notes: list[str] = []
     for one in pool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from grus.estimation.dataless import untouched
 from grus.estimation.entry import load
 from grus.estimation.training import Training
 from grus.model.errors import BadInput, Mistake
@@ -62,7 +63,8 @@ def split(
     used = described.gpus(gpus)
     topology = described.topology(used, bandwidth)
     tell(f"reading {target}")
-    training = load(target, Path.cwd(), batch)
+    with untouched():
+        training = load(target, Path.cwd(), batch)
     tell(f"taking {target} apart")
     whole = capture(training, training.size, used[0].kind)
     seconds, memory = alone(whole.graph, used[0])
