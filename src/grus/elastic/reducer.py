@@ -35,8 +35,25 @@ class _Bucket:
     pending: Pending | None = None
 
 
-class Reducer:
-    """The trainable parameters of one optimizer."""
+class Gradients:
+    """Those of the trainable parameters of one optimizer, as they stand."""
+
+    @property
+    def parameters(self) -> Sequence[torch.nn.Parameter]:
+        raise NotImplementedError
+
+    def drop_gradients(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def scale(self, factor: float) -> None:
+        for parameter in self.parameters:
+            if parameter.grad is not None:
+                parameter.grad.mul_(factor)
+
+
+class Reducer(Gradients):
+    """Sums them over the team, in buckets."""
 
     def __init__(
         self,
@@ -45,7 +62,7 @@ class Reducer:
         bucket_bytes: int = BUCKET,
         wire: Callable[[Sequence[torch.nn.Parameter]], Wire] = Plain,
     ) -> None:
-        self.parameters = [one for one in parameters if one.requires_grad]
+        self._parameters = [one for one in parameters if one.requires_grad]
         self._group = group
         self._buckets = [_Bucket(part, wire(part)) for part in _pack(self.parameters, bucket_bytes)]
         self._place = {
@@ -57,6 +74,10 @@ class Reducer:
         self._launched = 0
         self._broken: Broken | None = None
         self._hooks = [one.register_post_accumulate_grad_hook(self._arrived) for one in self.parameters]
+
+    @property
+    def parameters(self) -> Sequence[torch.nn.Parameter]:
+        return self._parameters
 
     def close(self) -> None:
         for hook in self._hooks:
@@ -118,18 +139,7 @@ class Reducer:
             bucket.wire.drop()
         self.drop_gradients()
 
-    def drop_gradients(self) -> None:
-        for parameter in self.parameters:
-            parameter.grad = None
-
-    def scale(self, factor: float) -> None:
-        """Multiply the gradients as they stand."""
-        for parameter in self.parameters:
-            if parameter.grad is not None:
-                parameter.grad.mul_(factor)
-
     def squared_norm(self) -> torch.Tensor:
-        """Of the gradients as they stand."""
         grads = [one.grad for one in self.parameters if one.grad is not None]
         if not grads:
             return torch.zeros((), dtype=torch.float64)
@@ -163,14 +173,14 @@ class Reducer:
             self._launched += 1
 
 
-class Scattered:
-    """The parameters of an optimizer whose gradients torch itself sums, in parts, as they come."""
+class Scattered(Gradients):
+    """Torch itself sums them, in parts, as they come."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self._optimizer = optimizer
 
     @property
-    def parameters(self) -> list[torch.nn.Parameter]:
+    def parameters(self) -> Sequence[torch.nn.Parameter]:
         """As they are now: they are replaced by their parts when a team begins."""
         every = (one for group in self._optimizer.param_groups for one in group["params"])
         return [one for one in every if one.requires_grad]
@@ -186,15 +196,6 @@ class Scattered:
 
     def drop(self) -> None:
         self.drop_gradients()
-
-    def drop_gradients(self) -> None:
-        for parameter in self.parameters:
-            parameter.grad = None
-
-    def scale(self, factor: float) -> None:
-        for parameter in self.parameters:
-            if parameter.grad is not None:
-                parameter.grad.mul_(factor)
 
     def squared_norm(self) -> torch.Tensor:
         raise NotImplementedError("a batch that follows the noise is refused before")

@@ -17,7 +17,6 @@ run is to end. All workers read the same sums and act at the same step.
 
 import logging
 import math
-import os
 import sys
 import time
 from collections import Counter
@@ -34,6 +33,7 @@ from grus.elastic.backends import Broken
 from grus.elastic.batch import Batch, Step
 from grus.elastic.chance import sow
 from grus.elastic.device_errors import OUT
+from grus.elastic.devices import own_device
 from grus.elastic.evaluation import evaluating, share_statistics
 from grus.elastic.exchange import Exchange, Flags
 from grus.elastic.group import Group
@@ -62,7 +62,7 @@ class Run:
     def __init__(self, arguments: Arguments, on_epoch: Callable[["Run"], None] | None = None) -> None:
         self._is = arguments
         self._on_epoch = on_epoch
-        self.device = _device()
+        self.device = own_device()
         for model in arguments.models.values():
             lighten(model, arguments.strategies)
             if not arguments.cut and not arguments.placed:  # if cut, each worker takes its part
@@ -490,11 +490,3 @@ def _go(why: str) -> NoReturn:
     """Out of the team for good, which goes on without this worker."""
     sys.stderr.write(f"grus: {why}\n")
     raise SystemExit(OUT)
-
-
-def _device() -> torch.device:
-    if not torch.cuda.is_available():
-        return torch.device("cpu")
-    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK") or 0))
-    torch.cuda.set_device(device)
-    return device

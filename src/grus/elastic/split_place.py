@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from grus.elastic.devices import own_device
 from grus.estimation.gpus import known, sized, virtual
 from grus.model.errors import BadInput, Mistake
 from grus.partition.described import Gpu
@@ -64,7 +65,7 @@ class Place:
 @contextmanager
 def joined() -> Iterator[Place]:
     """One of the workers that RANK and WORLD_SIZE tell of, connected to the others."""
-    device = _device()
+    device = own_device()
     if "RANK" not in os.environ or "MASTER_ADDR" not in os.environ:
         rule = "needs several workers: a job with `launch: per-gpu` and 2 GPUs or more, or torchrun"
         raise BadInput([Mistake("split", rule)])
@@ -127,11 +128,3 @@ def _exchange(gradients: Sequence[Tensor], group: dist.ProcessGroup, copies: int
     flat /= copies
     for gradient, piece in zip(gradients, flat.split([one.numel() for one in gradients]), strict=True):
         gradient.copy_(piece.view_as(gradient))
-
-
-def _device() -> torch.device:
-    if not torch.cuda.is_available():
-        return torch.device("cpu")
-    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK") or 0))
-    torch.cuda.set_device(device)
-    return device

@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from grus.model.errors import BadInput, Mistake
 from grus.partition.capture import Captured
+from grus.partition.naming import put
 from grus.partition.observing import skipped
 
 _COPY = torch.ops.aten._to_copy.default
@@ -63,7 +64,8 @@ def realize(
     root.add_module("model", nn.Module())
     for name, inner in making.inner.items():
         root.add_module(name, inner)
-    _hold(root, tensors, captured.program)
+    for name, tensor in tensors.items():
+        put(root, name, tensor, persistent=name in captured.program.state_dict)
     body = fx.GraphModule(root, graph)
     body.add_module("model", root.get_submodule("model"))  # in the model's order, and with what nobody reads
     return Split(captured.program, body)
@@ -188,21 +190,6 @@ def _on(tensor: Tensor, device: torch.device) -> Tensor:
         return tensor
     moved = tensor.detach().to(device)
     return nn.Parameter(moved, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else moved
-
-
-def _hold(root: nn.Module, tensors: Mapping[str, Tensor], program: ExportedProgram) -> None:
-    """Put the tensors into the module under their names; what the model does not save is not saved here."""
-    for name, tensor in tensors.items():
-        *path, last = name.split(".")
-        owner = root
-        for part in path:
-            if part not in owner._modules:
-                owner.add_module(part, nn.Module())
-            owner = owner.get_submodule(part)
-        if isinstance(tensor, nn.Parameter):
-            owner.register_parameter(last, tensor)
-        else:
-            owner.register_buffer(last, tensor, persistent=name in program.state_dict)
 
 
 def _shape(value: object) -> object:

@@ -24,6 +24,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from grus.model.errors import BadInput, Mistake
 from grus.partition.mutation import keeps_statistics, without_changes
+from grus.partition.naming import put
 
 _STATE = {InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR}
 
@@ -93,10 +94,10 @@ def build(stage: Stage, tensors: Mapping[str, Tensor], device: torch.device) -> 
             node.kwargs = {**node.kwargs, "device": device}
     root = nn.Module()
     for name in (*stage.parameters, *stage.buffers):
-        _assign(root, name, tensors[name])
+        put(root, name, tensors[name])
     module = GraphModule(root, graph, f"Stage{stage.number}")
     for name in stage.unused:
-        _assign(module, name, tensors[name])
+        put(module, name, tensors[name])
     return module
 
 
@@ -300,15 +301,3 @@ def _result(
         else graph.call_function(torch.ops.aten.contiguous.default, (known[node],))
         for node in sends
     )
-
-
-def _assign(root: nn.Module, name: str, tensor: Tensor) -> None:
-    *path, last = name.split(".")
-    for part in path:
-        if part not in root._modules:
-            root.add_module(part, nn.Module())
-        root = root.get_submodule(part)
-    if isinstance(tensor, nn.Parameter):
-        root.register_parameter(last, tensor)
-    else:
-        root.register_buffer(last, tensor)
