@@ -12,6 +12,7 @@ On the way out every job is stopped, and no process may be left.
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -51,6 +52,8 @@ class Pool:
         self._source = f"1x{gpus}x4GB"
         environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
         environment["OMP_NUM_THREADS"] = "1"
+        python = os.path.dirname(sys.executable)
+        environment["PATH"] = os.pathsep.join([python, environment.get("PATH", os.defpath)])  # as clients do
         self._settings = Settings(state=self.home, environment=tuple(environment.items()), **settings)
 
     # ---------------------------------------------------------------------------------------- its life

@@ -18,7 +18,7 @@ WORK = "tests.estimation.child_work"
 @pytest.fixture(autouse=True)
 def _the_tests_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     here = Path(__file__).parents[2]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(here), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("PYTHONPATH", str(here), prepend=os.pathsep)
     monkeypatch.delenv("GRUS_DEBUG", raising=False)
 
 
