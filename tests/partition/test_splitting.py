@@ -8,6 +8,7 @@ from grus.estimation.entry import load
 from grus.estimation.gpus import VIRTUAL_CONTEXT, virtual
 from grus.model.errors import BadInput
 from grus.partition.capture import capture
+from grus.partition.described import at_most
 from grus.partition.graph import Op, OpGraph
 from grus.partition.plan import Pipeline, Plan, Rhythm
 from grus.partition.plan_file import read
@@ -56,8 +57,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def with_room(*megabytes: int) -> str:
-    """Devices with so much room each beside what a process takes."""
-    return ",".join(f"virtual-{VIRTUAL_CONTEXT // 10**6 + one}MB" for one in megabytes)
+    """Devices with room for so many MB of tensors each."""
+    needed = (at_most(one * 10**6, virtual(10**9)) for one in megabytes)
+    return ",".join(f"virtual-{-(-one // 10**6)}MB" for one in needed)
 
 
 def two_with(megabytes: int) -> str:

@@ -164,7 +164,7 @@ def test_who_rings_is_told_at_once_and_who_does_not_only_later(node: Node) -> No
     node.loop.round()
     assert SAID not in node.notes.of()
     node.say("loud", ring=True)
-    assert node.loop.round([bell(node)]) <= REST
+    assert node.loop.round([bell(node)]) <= REST + 1e-6  # a difference of two moments
     assert node.notes.of()[SAID] == "loud"
 
 
