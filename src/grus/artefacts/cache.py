@@ -1,0 +1,303 @@
+"""Artefacts as files, on the node that reads them, within a budget of bytes.
+
+    <digest>/use       held while somebody reads it; its time is that of the last use
+    <digest>/build     held by the one who fills it
+    <digest>/size      bytes that it takes, known before the first is there
+    <digest>/tree/     the files, read-only
+    <digest>/whole     written last: since which boot, and what the files looked like then
+
+Nothing here needs to survive a loss of power: what was not written in this boot, or looks different since, is
+held against its hashes and mended. So is what a broken copy has left: it goes on from there.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from grus.artefacts.manifest import FILE, FOLDER, LINK, Manifest, Piece, digest_of, is_digest
+from grus.artefacts.storing import Tell
+from grus.artefacts.vault import CACHE, Vault
+
+USE, BUILD, SIZE, TREE, WHOLE = "use", "build", "size", "tree", "whole"
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Lent:
+    """An artefact that is in use: it stays where it is until `give_back`, or the death of this process."""
+
+    def __init__(self, path: Path, handle: int) -> None:
+        self.path = path
+        """Of the folder, or of the single file."""
+        self._handle = handle
+
+    def give_back(self) -> None:
+        """Idempotent."""
+        if self._handle >= 0:
+            with suppress(OSError):
+                os.utime(self._handle)
+            os.close(self._handle)
+            self._handle = -1
+
+
+def fetch(vault: Vault, node: str, digest: str, budget: int, tell: Tell = lambda *_: None) -> Lent:
+    """The artefact as files on this node, whole and as it was. Raises NotFound, Damaged, OSError."""
+    manifest = vault.manifest(digest)
+    with suppress(OSError):  # a vault that can only be read
+        vault.used(digest)
+    entry = vault.root / CACHE / node / digest
+    handle = _hold(entry)
+    try:
+        if not _is_whole(entry, manifest):
+            trim(vault.root / CACHE / node, max(0, budget - manifest.size))
+            _fill(vault, entry, manifest, tell)
+    except BaseException:
+        os.close(handle)
+        raise
+    path = entry / TREE
+    return Lent(path / manifest.entries[0].path if manifest.single else path, handle)
+
+
+def _hold(entry: Path) -> int:
+    """Keep it from being thrown out; whoever has it held makes a thrower pass by."""
+    while True:
+        try:
+            entry.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle = os.open(entry / USE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except FileNotFoundError:
+            continue  # thrown out between the two lines
+        except FileExistsError:
+            if os.path.lexists(entry) and not entry.is_dir():
+                raise
+            continue  # thrown out while mkdir looked whether what exists is a folder
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        if _same(handle, entry / USE):
+            os.utime(handle)
+            return handle
+        os.close(handle)  # held too late: it was thrown out, and there may be another one by now
+
+
+def _same(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+# -------------------------------------------------------------------------------------------- filling
+
+
+def _fill(vault: Vault, entry: Path, manifest: Manifest, tell: Tell) -> None:
+    """Write what is missing, one filler at a time; those who waited find it done."""
+    build = os.open(entry / BUILD, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(build, fcntl.LOCK_EX)
+        if _is_whole(entry, manifest):
+            return
+        (entry / WHOLE).unlink(missing_ok=True)
+        (entry / SIZE).write_text(str(manifest.size))
+        tree = entry / TREE
+        fresh = not tree.exists()
+        tree.mkdir(mode=0o700, exist_ok=True)
+        if not fresh:
+            _clear(tree, manifest)
+        _make_places(tree, manifest)
+        _write_files(vault, tree, manifest, tell, fresh=fresh)
+        _close_up(tree, manifest)
+        stamp = {"boot": BOOT.read_text().strip(), "looks": _looks(tree, manifest)}
+        written = entry / f"{WHOLE}.new"
+        written.write_text(json.dumps(stamp))
+        written.replace(entry / WHOLE)
+    finally:
+        os.close(build)
+
+
+def _folders(manifest: Manifest) -> list[str]:
+    """Every folder below the tree, the outer ones first."""
+    found = {entry.path for entry in manifest.entries if entry.kind == FOLDER}
+    for entry in manifest.entries:
+        above = os.path.dirname(entry.path)
+        while above and above not in found:
+            found.add(above)
+            above = os.path.dirname(above)
+    return sorted(found)
+
+
+def _clear(tree: Path, manifest: Manifest) -> None:
+    """Open what is there for writing, and remove what does not belong."""
+    wanted = {entry.path: entry.kind for entry in manifest.entries}
+    wanted |= dict.fromkeys(_folders(manifest), FOLDER)
+    tree.chmod(0o700)
+    folders = [""]
+    while folders:
+        at = folders.pop()
+        for one in list(os.scandir(tree / at)):
+            relative = f"{at}/{one.name}" if at else one.name
+            folder = one.is_dir(follow_symlinks=False)
+            kind = FOLDER if folder else LINK if one.is_symlink() else FILE
+            if wanted.get(relative) != kind:
+                remove_tree(Path(one.path)) if folder else os.unlink(one.path)
+            elif folder:
+                os.chmod(one.path, 0o700)
+                folders.append(relative)
+            elif kind == FILE:
+                os.chmod(one.path, 0o600)
+
+
+def _make_places(tree: Path, manifest: Manifest) -> None:
+    """Folders, links, and every file as long as it will be at most."""
+    for folder in _folders(manifest):
+        os.makedirs(tree / folder, mode=0o700, exist_ok=True)
+    for entry in manifest.entries:
+        path = os.path.join(tree, entry.path)
+        if entry.kind == FILE:
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                if os.fstat(file).st_size > entry.size:
+                    os.ftruncate(file, entry.size)
+            finally:
+                os.close(file)
+        elif entry.kind == LINK and not (os.path.islink(path) and os.readlink(path) == entry.target):
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+            os.symlink(entry.target, path)
+
+
+def _write_files(vault: Vault, tree: Path, manifest: Manifest, tell: Tell, *, fresh: bool) -> None:
+    done = 0
+    for digest, parts in manifest.parts():
+        # Else a try before this one came as far.
+        if fresh or digest_of(_present(tree, parts)) != digest:
+            content = memoryview(vault.chunk(digest, parts))
+            for piece in parts:
+                _put(os.path.join(tree, piece.entry.path), content[: piece.length], piece.offset)
+                content = content[piece.length :]
+        done += sum(piece.length for piece in parts)
+        tell(done, manifest.size)
+
+
+def _present(tree: Path, parts: tuple[Piece, ...]) -> bytes:
+    found = []
+    for piece in parts:
+        with open(os.path.join(tree, piece.entry.path), "rb") as file:
+            file.seek(piece.offset)
+            found.append(file.read(piece.length))
+    return b"".join(found)
+
+
+def _put(path: str, content: memoryview, offset: int) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        while content:
+            count = os.pwrite(file, content, offset)
+            content, offset = content[count:], offset + count
+    finally:
+        os.close(file)
+
+
+def _close_up(tree: Path, manifest: Manifest) -> None:
+    """Nobody writes to it by mistake: others read the same files."""
+    for entry in manifest.entries:
+        if entry.kind == FILE:
+            os.chmod(os.path.join(tree, entry.path), 0o500 if entry.executable else 0o400)
+    for folder in (*reversed(_folders(manifest)), ""):
+        os.chmod(os.path.join(tree, folder), 0o500)
+
+
+def _is_whole(entry: Path, manifest: Manifest) -> bool:
+    try:
+        stamp = json.loads((entry / WHOLE).read_text())
+        looks = {"boot": BOOT.read_text().strip(), "looks": _looks(entry / TREE, manifest)}
+        return bool(stamp == looks)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _looks(tree: Path, manifest: Manifest) -> str:
+    """A digest of what the files look like from outside; it differs when somebody has written to one."""
+    rows = []
+    for entry in manifest.entries:
+        status = os.lstat(os.path.join(tree, entry.path))
+        kind = stat.S_IFMT(status.st_mode)
+        rows.append((entry.path, kind, 0 if entry.kind == FOLDER else (status.st_size, status.st_mtime_ns)))
+    return digest_of(json.dumps(rows).encode())
+
+
+# ---------------------------------------------------------------------------------------- throwing out
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Shelved:
+    """One artefact in a cache."""
+
+    used_at: float
+    folder: Path
+    size: int
+
+
+def shelved(cache: Path) -> Iterator[Shelved]:
+    """What stands in the cache of a node, whole or in part."""
+    with suppress(FileNotFoundError):
+        for folder in cache.iterdir():
+            if is_digest(folder.name):
+                with suppress(OSError):
+                    yield Shelved((folder / USE).lstat().st_mtime, folder, _size_of(folder))
+
+
+def _size_of(entry: Path) -> int:
+    try:
+        return int((entry / SIZE).read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def trim(cache: Path, budget: int) -> int:
+    """Throw out what was not used for longest until the rest fits; never what is in use. Bytes freed."""
+    found = sorted(shelved(cache))
+    held = sum(one.size for one in found)
+    freed = 0
+    for one in found:
+        if held - freed <= budget:
+            break
+        if throw_out(one.folder):
+            freed += one.size
+    return freed
+
+
+def throw_out(entry: Path) -> bool:
+    """Remove one artefact from the cache, unless it is in use; whether it is gone."""
+    try:
+        handle = os.open(entry / USE, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _same(handle, entry / USE):
+            return False
+        (entry / WHOLE).unlink(missing_ok=True)
+        remove_tree(entry / TREE)
+        for name in (BUILD, SIZE, f"{WHOLE}.new", USE):  # what holds others off goes last
+            (entry / name).unlink(missing_ok=True)
+        with suppress(OSError):  # somebody has begun to fill it anew
+            entry.rmdir()
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def remove_tree(top: Path) -> None:
+    """Remove a folder whose folders may not be written to."""
+    for folder, folders, _ in os.walk(top):
+        os.chmod(folder, 0o700)
+        for name in folders:
+            path = os.path.join(folder, name)
+            if not os.path.islink(path):
+                os.chmod(path, 0o700)
+    shutil.rmtree(top, ignore_errors=True)
