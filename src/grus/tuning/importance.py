@@ -1,0 +1,71 @@
+"""Which parameters mattered: how much of the difference between trials each explains by itself.
+
+Trials are ordered by a parameter's value and cut into groups of about equal size (or by choice). The part of
+the variance of ranks that lies between the groups, less what chance alone would put there, is the parameter's
+share (the adjusted correlation ratio). Ranks, so that one trial that went wrong does not decide it all.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import rankdata
+
+from grus.model.jobs import Phase
+from grus.model.sweeps import Axis, Goal, Rule, Sweep
+from grus.tuning.continuing import continued
+from grus.tuning.rungs import ladder
+from grus.tuning.trials import TrialView, best_value
+
+LEAST = 8
+"""With fewer trials nothing is said."""
+
+
+def importance(sweep: Sweep, trials: Sequence[TrialView]) -> tuple[tuple[str, float], ...]:
+    """(name, from 0 to 1) of every parameter, the most important first; empty with too few trials."""
+    values = worth(sweep, trials)
+    known = [trial for trial in trials if trial.number in values]
+    if len(known) < LEAST:
+        return ()
+    ranks = rankdata([values[trial.number] for trial in known])
+    found = [(axis.name, _explained(_groups(axis, known), ranks)) for axis in sweep.axes]
+    return tuple(sorted(found, key=lambda one: (-one[1], one[0])))
+
+
+def worth(sweep: Sweep, trials: Sequence[TrialView]) -> dict[int, float]:
+    """By number: what a trial is worth, less is better, wherever it was ended; what diverged is infinite.
+
+    One that went to its end, or is let go there by the rule, counts with the best that it reported.
+    """
+    sign = 1.0 if sweep.goal is Goal.MINIMIZE else -1.0
+    found = {} if sweep.stopping.rule is Rule.NONE else continued(ladder(sweep, trials))
+    for trial in trials:
+        value = best_value(trial, sweep.goal)
+        if trial.diverged:
+            found[trial.number] = math.inf
+        elif value is not None and (sweep.stopping.rule is Rule.NONE or trial.phase is Phase.SUCCEEDED):
+            found[trial.number] = sign * value
+    return found
+
+
+def _groups(axis: Axis, trials: Sequence[TrialView]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The group of each trial."""
+    values = [dict(trial.params)[axis.name] for trial in trials]
+    if axis.choices:
+        return np.array([axis.choices.index(value) for value in values])
+    ranks = rankdata([float(value) for value in values], method="min") - 1
+    groups = max(2, min(8, len(trials) // 5))
+    return np.minimum((ranks * groups / len(trials)).astype(np.int64), groups - 1)
+
+
+def _explained(
+    groups: np.ndarray[tuple[int], np.dtype[np.int64]], ranks: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> float:
+    whole = float(np.sum((ranks - ranks.mean()) ** 2))
+    kinds = np.unique(groups)
+    if whole <= 0.0 or len(kinds) < 2 or len(ranks) <= len(kinds):
+        return 0.0
+    means = [(np.sum(groups == kind), ranks[groups == kind].mean()) for kind in kinds]
+    between = float(sum(count * (mean - ranks.mean()) ** 2 for count, mean in means))
+    within = (whole - between) / (len(ranks) - len(kinds))
+    return max(0.0, (between - (len(kinds) - 1) * within) / whole)

@@ -1,0 +1,28 @@
+"""The samplers by name, and what each needs."""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+
+from grus.tuning import optuna_samplers, sampling
+from grus.tuning.sampling import Sampler
+
+SAMPLERS: Mapping[str, Sampler] = {
+    "tpe": optuna_samplers.tpe,
+    "gp": optuna_samplers.gp,
+    "random": sampling.random,
+    "grid": sampling.grid,
+}
+_NEEDS = {"tpe": {"optuna": "tuning"}, "gp": {"optuna": "tuning", "torch": "torch"}}
+"""Of a sampler: packages beyond the base install, and the extra that brings each."""
+
+
+def missing(sampler: str) -> str:
+    """What is not installed here that this sampler needs, as a sentence; empty if nothing is."""
+    lacking = {name: extra for name, extra in _NEEDS.get(sampler, {}).items() if find_spec(name) is None}
+    if not lacking:
+        return ""
+    extras = ",".join(lacking.values())
+    return (
+        f"{sampler} needs {' and '.join(lacking)}, which the server does not have: "
+        f"pip install 'grus[{extras}]' there, or write sampler: random"
+    )
