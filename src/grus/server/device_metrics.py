@@ -36,6 +36,7 @@ OF_THE_POOL = {
     Measure.HELD: ("held_gpus", "GPUs that jobs hold."),
     Measure.DEMAND: ("demand_gpus", "GPUs that jobs hold or could use."),
     Measure.CAPACITY: ("capacity_gpus", "GPUs that may be used."),
+    Measure.STRANDED: ("stranded_gpus", "GPUs that are free but of no use to any job that waits."),
 }
 
 

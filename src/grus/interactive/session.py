@@ -1,0 +1,126 @@
+"""The program of a development session: JupyterLab, or a shell, for as long as its owner wants it.
+
+    python3 -m grus.interactive.session lab
+    python3 -m grus.interactive.session shell
+
+It listens on its own host alone, under a secret that it makes at its start and tells Grus in its report and
+nobody else; people come through the server, which knows who they are. It ends when they end it, or by
+SIGTERM.
+"""
+
+import json
+import os
+import secrets
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from grus.sdk import worker
+
+KINDS = ("lab", "shell")
+USAGE = f"usage: python3 -m grus.interactive.session {'|'.join(KINDS)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where this session listens, and what a request must bring."""
+
+    job: str
+    host: str
+    secret: str = field(repr=False)
+
+    @property
+    def base(self) -> str:
+        """What all its paths begin with, as its server forwards them."""
+        return f"/dev/{self.job}/"
+
+    def opens(self, authorization: str) -> bool:
+        """Whether a request with this header may come in."""
+        return secrets.compare_digest(authorization.encode(), f"token {self.secret}".encode())
+
+
+class Teller:
+    """Tells Grus where the session is, and when it was last used; only what is new."""
+
+    def __init__(self, seat: Seat) -> None:
+        self._seat = seat
+        self._told: dict[str, object] = {}
+
+    def tell(self, port: int, used_at: float) -> None:
+        place = {
+            "address": f"{self._seat.host}:{port}",
+            "secret": self._seat.secret,
+            "used_at": round(used_at, 1),
+        }
+        if place == self._told:
+            return
+        first, self._told = not self._told, place
+        worker.tell(endpoint=place)
+        if first:
+            worker.ring()
+
+
+class Relay:
+    """What programs inside the session report becomes what this worker reports: of a worker's report only the
+    last line counts, and that must go on saying where the session is."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "report"
+        self._said = ""
+
+    def environment(self, own: Mapping[str, str]) -> dict[str, str]:
+        """For the programs inside."""
+        kept = {name: value for name, value in own.items() if name != "GRUS_BELL"}
+        return {**kept, "GRUS_REPORT": str(self._file)}
+
+    def pass_on(self) -> None:
+        with suppress(OSError, ValueError, IndexError):
+            line = self._file.read_text().splitlines()[-1]
+            if line != self._said:
+                self._said = line
+                figures = json.loads(line).get("figures", {})
+                worker.report(**{name: float(value) for name, value in figures.items()})
+
+
+class Ending:
+    """Set when the session was asked to end."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        signal.signal(signal.SIGTERM, self._ask)
+        signal.signal(signal.SIGINT, self._ask)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the shape of a handler
+        self.asked.set()
+
+
+def a_seat() -> Seat:
+    """Of the job that this runs in; outside Grus, of one on this machine."""
+    return Seat(
+        os.environ.get("GRUS_JOB", "here"),
+        os.environ.get("GRUS_HOST", "127.0.0.1"),
+        secrets.token_urlsafe(32),
+    )
+
+
+def main(arguments: list[str]) -> int:
+    if arguments not in ([kind] for kind in KINDS):
+        print(USAGE, file=sys.stderr)  # noqa: T201 - the job's own log
+        return 2
+    os.umask(0o077)
+    if arguments == ["shell"]:
+        from grus.interactive import shell
+
+        return shell.run(a_seat())
+    from grus.interactive import lab
+
+    return lab.run(a_seat(), Ending())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
