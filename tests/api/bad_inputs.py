@@ -93,6 +93,70 @@ _FORM = [
         form=True,
     ),
     bad(
+        "stages that wait for each other",
+        "stages:\n  a: {run: x, after: [c]}\n  b:\n    run: x\n    inputs: {d: a.d}\n"
+        "  c: {run: x, after: [b]}\n"
+        "  e: {run: x, after: [f]}\n  f: {run: x, after: [e, f]}\n",
+        ("stages.a.after[0]", "in a circle, so that none can start: a → c → b → a", 2),
+        ("stages.b.inputs.d", "stage a has no output d: it has none; give it outputs: [d]", 5),
+        ("stages.e.after[0]", "in a circle, so that none can start: e → f → e", 7),
+        ("stages.f.after[1]", "the job itself", 8),
+        form=True,
+    ),
+    bad(
+        "inputs that nobody leaves",
+        "stages:\n  prepare: {run: x, outputs: [data, more]}\n"
+        "  train:\n    run: x\n    inputs:\n      a: prepare.dat\n      b: prepar.data\n      c: data\n"
+        "      D: prepare.data\n",
+        ("stages.train.inputs.a", "stage prepare has no output dat: it leaves data, more", 6),
+        (
+            "stages.train.inputs.b",
+            "names no stage of this file, and is not the id of a job; did you mean prepare?",
+            7,
+        ),
+        ("stages.train.inputs.c", "STAGE.OUTPUT, such as prepare.data", 8),
+        ("stages.train.inputs.D", "its name must be 1 to 63 small letters", 9),
+        form=True,
+    ),
+    bad(
+        "outputs that are none",
+        "stages:\n  a: {run: x, outputs: [d, d]}\n  b: {run: x, outputs: {m: ../m, n: /n, p: out/p}}\n"
+        "  c: {run: x, outputs: [A]}\n",
+        ("stages.a.outputs", "names an output twice", 2),
+        ("stages.b.outputs.m", "below the workdir", 3),
+        ("stages.b.outputs.n", "below the workdir", 3),
+        ("stages.c.outputs[0]", "small letters", 4),
+        form=True,
+    ),
+    bad(
+        "what is shared by the stages, and what is not",
+        "queue: Vision\nname: x\nenv: {1A: b}\nrun: y\nstages:\n  a: {run: x, name: b, env: {2B: c}}\n"
+        "  B: {run: x}\n  c: 3\n  d: {}\n",
+        ("queue", "small letters", 1),
+        ("name", "belongs to a stage", 2),
+        ("env.1A", "letters, digits and _", 3),
+        ("run", "belongs to a stage", 4),
+        ("stages.a.name", "its key under stages", 6),
+        ("stages.a.env.2B", "letters, digits and _", 6),
+        ("stages.B", "a stage's name must be 1 to 63 small letters", 7),
+        ("stages.c", "must be a mapping", 8),
+        ("stages.d.run", "is needed", 9),
+        form=True,
+    ),
+    bad("no stages", "stages: {}\n", ("stages", "must be a mapping from a stage's name", 1), form=True),
+    bad(
+        "a list of stages", "stages: [a]\n", ("stages", "must be a mapping from a stage's name", 1), form=True
+    ),
+    bad(
+        "when",
+        "run: a\nwhen: always\n---\nname: b\nrun: a\nwhen: failure\n---\nname: c\nrun: a\n"
+        "inputs: {x: j0123456789.x}\nwhen: always\n",
+        ("when", "needs after", 2),
+        ("when", "one of success, always", 6),
+        ("when", "cannot be always beside inputs", 11),
+        form=True,
+    ),
+    bad(
         "mistakes in two stages",
         "name: prep\nrun: a\nretrys: 3\n---\nname: b\nafter: [prep]\nresources: {gpu: 8..2}\nrun: b\n",
         ("retrys", "did you mean retries?", 3),
@@ -215,8 +279,58 @@ _FIELDS = [
     bad("NUL in the command", 'run: "a\\0b"\n', ("run", "NUL", 1)),
     bad("endless command", "run: " + "x" * 200_000 + "\n", ("run", "at most 100000 characters", 1)),
     bad("unknown type", "run: a\ntype: trian\n", ("type", "did you mean train?", 2)),
-    bad("sweep", "run: a\ntype: sweep\n", ("type", "not available yet", 2)),
-    bad("serve", "run: a\ntype: serve\n", ("type", "not available yet", 2)),
+    bad("sweep", "run: a\ntype: sweep\n", ("sweep", "is needed", 1)),
+    bad(
+        "a grid with more points than memory",
+        "run: a\nresources: {gpu: 1}\nsweep:\n  metric: loss\n  sampler: grid\n"
+        "  space:\n    a: {int: [0, 1000000000]}\n    b: [1, 2]\n",
+        ("sweep.space", "at most 100000 points", 6),
+    ),
+    bad(
+        "steps that floats cannot tell apart",
+        "run: a\nresources: {gpu: 1}\nsweep:\n  metric: loss\n  budget: {trials: 3}\n"
+        "  space:\n    a: {uniform: [0, 1], step: 1.0e-320}\n",
+        ("sweep.space.a.step", "must be at least 1e-15", 7),
+    ),
+    bad(
+        "serve of nothing",
+        "type: serve\nserve: {replicas: 0}\nretries: 3\nlaunch: once\nresources: {gpu: 1..4}\n",
+        ("serve.replicas", "at least 1", 2),
+        ("retries", "for ever", 3),
+        ("launch", "one worker a replica", 4),
+        ("launch", "must be per-gpu", 4),
+        ("resources.gpu", "replicas: 1..4", 5),
+    ),
+    bad("serve without a model", "type: serve\nserve: {}\n", ("serve.model", "an input named model", 2)),
+    bad(
+        "serve beside the rest",
+        "run: a\ntrain: {make: a:b}\nserve: {model: a.pt2, weights: a.pt, port: 80}\noutputs: [a]\n",
+        ("run", "beside serve", 1),
+        ("train", "beside serve", 2),
+        ("serve.port", "Grus chooses it", 3),
+        ("serve.weights", "exported model", 3),
+        ("type", "write type: serve", 1),
+        ("outputs", "until it is stopped", 4),
+    ),
+    bad(
+        "judged by nothing",
+        "train: {make: 'a:b', metric: accuarcy}\n---\ntrain: {make: 'a:b', metric: mae}\n",
+        ("train.metric", "did you mean accuracy?", 1),
+        ("train.metric", "needs validation", 3),
+        form=True,
+    ),
+    bad(
+        "a split model as a whole",
+        "train: {make: 'a:b', strategy: split, export: true, validation: 'a:c'}\n",
+        ("train.validation", "split", 1),
+        ("train.export", "split", 1),
+    ),
+    bad("weights of nothing", "type: serve\nserve: {weights: a.pt}\n", ("serve.weights", "needs model", 2)),
+    bad(
+        "roles that serve",
+        "type: serve\nserve: {model: 'a:b'}\nroles: {w: {run: x}}\n",
+        ("serve", "beside roles", 2),
+    ),
     bad("image", "run: a\nimage: my image\n", ("image", "without spaces", 2)),
     bad(
         "pod",

@@ -10,21 +10,24 @@ from grus.api.job_in import AffinityIn, CheckpointIn, IdleIn, JobIn, RoleIn
 from grus.api.jobfile import parse_job_file
 from grus.api.resources_in import ResourcesIn
 from grus.api.rules import Strict
+from grus.api.serve_in import ServeIn
 from grus.api.train_in import TrainIn
-from grus.api.train_names import LOSSES, OPTIMIZERS
+from grus.api.train_names import LOSSES, METRICS, OPTIMIZERS
 from grus.api.units import parse_gpu
 from grus.model.errors import BadInput
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "job-reference.md").read_text()
 
 
-@pytest.mark.parametrize("model", [JobIn, ResourcesIn, CheckpointIn, IdleIn, AffinityIn, RoleIn, TrainIn])
+@pytest.mark.parametrize(
+    "model", [JobIn, ResourcesIn, CheckpointIn, IdleIn, AffinityIn, RoleIn, TrainIn, ServeIn]
+)
 def test_every_field_is_in_the_reference(model: type[Strict]) -> None:
     assert [key for key in model.field_names() if f"`{key}`" not in REFERENCE] == []
 
 
-def test_every_loss_and_optimizer_is_in_the_reference() -> None:
-    assert [name for name in (*LOSSES, *OPTIMIZERS) if f"`{name}`" not in REFERENCE] == []
+def test_every_loss_optimizer_and_metric_is_in_the_reference() -> None:
+    assert [name for name in (*LOSSES, *OPTIMIZERS, *METRICS) if f"`{name}`" not in REFERENCE] == []
 
 
 def test_every_yaml_example_is_a_good_job_file() -> None:

@@ -253,7 +253,9 @@ def test_users_and_tokens_are_read_and_shown_without_secrets() -> None:
 
 def test_events_workers_usage_reasons_and_plans_are_shown() -> None:
     event = event_out(Event(at=NOON, kind="submitted", text="ada submitted it", job=JOB, seq=5))
-    assert (event.seq, event.at, event.job) == (5, rfc3339(NOON), JOB)
+    assert (event.seq, event.at, event.job, event.gpus) == (5, rfc3339(NOON), JOB, None)
+    half = Event(at=NOON, kind="starting", text="", job=JOB, attempt=1, generation=2, held=GPU // 2)
+    assert (event_out(half).generation, event_out(half).gpus) == (2, 0.5)
     status = WorkerStatus(
         id=WorkerId(f"{JOB}.1.worker.0.1"),
         job=JOB,

@@ -12,6 +12,9 @@ import torch
 from grus.api.job_in import JobIn
 from grus.api.job_spec import to_spec
 from grus.api.jobfile import parse_job_file
+from grus.elastic.exporting import load_exported
+from grus.elastic.validating import mine
+from grus.estimation.entry import function
 from grus.model.jobs import Phase
 from tests.elastic.harness import ROOT, Pool
 
@@ -35,6 +38,23 @@ def make():
         pictures, classes = batch
         return torch.nn.functional.cross_entropy(model(pictures), classes)
     return {"model": model, "optimizer": optimizer, "batch": 64, "loss": loss, "data": pictures, "epochs": 2}
+"""
+
+
+UNEXPORTABLE = """
+import digits
+from torch import nn
+
+class Choosy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = digits.network()
+
+    def forward(self, x):
+        return self.inner(x) if x.sum().item() > 0 else -self.inner(x)
+
+def network():
+    return Choosy()
 """
 
 
@@ -79,6 +99,70 @@ def test_a_make_function_says_everything_in_one(tmp_path: Path) -> None:
     assert len(losses(done.stdout)) >= 20
     assert losses(done.stdout)[-1] < losses(done.stdout)[0] / 2
     assert "epoch 1, 1 workers" in done.stdout
+
+
+def test_it_is_judged_by_unseen_data_and_exported_after_the_last_epoch(tmp_path: Path) -> None:
+    (tmp_path / "digits.py").write_text((EXAMPLES / "digits.py").read_text())
+    judged = {"validation": "digits.py:unseen", "metric": "accuracy", "export": True, "epochs": 2}
+    given = {
+        "train": {**DIGITS, **judged},
+        "resources": {"gpu": 2},
+        "workdir": str(tmp_path),
+        "checkpoint": {"path": str(tmp_path / "out")},
+    }
+    with Pool(tmp_path, gpus=2) as pool:
+        made = JobIn.model_validate(given)
+        id_ = pool.services.submit(ROOT, to_spec(made), launch_given=made.launch_given).result().id
+        ended = pool.until_phase(id_, Phase.SUCCEEDED, Phase.FAILED, seconds=120)
+        said = "\n".join(pool.logs(id_).values())
+        told = dict(ended.progress)
+    assert ended.phase is Phase.SUCCEEDED, said
+    found = re.findall(r"after epoch (\d): validation_loss ([\d.]+), accuracy ([\d.]+)", said)
+    assert [epoch for epoch, _, _ in found] == ["1", "2"]
+    weights = torch.load(tmp_path / "out" / id_ / "model.pt", weights_only=True)
+    accuracy, loss = measured(weights, tmp_path)
+    assert told["accuracy"] == pytest.approx(accuracy, abs=1e-3)
+    assert told["validation_loss"] == pytest.approx(loss, rel=1e-3)
+    exported, sample = load_exported(tmp_path / "out" / id_ / "model.pt2", torch.device("cpu"))
+    pictures = torch.randn(3, 1, 12, 12)
+    assert torch.allclose(exported(pictures), network(weights)(pictures), atol=1e-6)
+    assert sample is not None
+    assert sample.shape == (1, 12, 12)
+
+
+def network(weights: dict[str, torch.Tensor]) -> torch.nn.Module:
+    found: torch.nn.Module = function("digits.py:network", EXAMPLES)()
+    found.load_state_dict(weights)
+    return found.eval()
+
+
+def measured(weights: dict[str, torch.Tensor], folder: Path) -> tuple[float, float]:
+    """What one process finds that goes through the same data in one go."""
+    pictures, classes = function("digits.py:unseen", folder)().tensors
+    output = network(weights)(pictures)
+    right = (output.argmax(1) == classes).float().mean()
+    return right.item(), torch.nn.functional.cross_entropy(output, classes).item()
+
+
+@pytest.mark.parametrize(
+    ("samples", "world", "batch"), [(10, 1, 4), (10, 3, 2), (1, 4, 8), (64, 2, 32), (65, 2, 32)]
+)
+def test_every_sample_is_judged_once_in_as_many_passes_on_every_worker(
+    samples: int, world: int, batch: int
+) -> None:
+    shares = [mine(samples, rank, world, batch) for rank in range(world)]
+    assert len({len(share) for share in shares}) == 1
+    assert sorted(number for share in shares for numbers in share for number in numbers) == [*range(samples)]
+    assert all(len(numbers) <= batch for share in shares for numbers in share)
+
+
+def test_what_cannot_be_exported_is_told_before_anything_is_trained(tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(UNEXPORTABLE)
+    (tmp_path / "digits.py").write_text((EXAMPLES / "digits.py").read_text())
+    done = alone(tmp_path, {**DIGITS, "model": "nets.py:network", "export": True})
+    assert done.returncode == 2
+    assert "train.export: is not possible" in done.stderr
+    assert losses(done.stdout) == []
 
 
 def test_a_strategy_that_cannot_be_is_refused_in_words(tmp_path: Path) -> None:

@@ -48,9 +48,9 @@ def test_another_size_is_a_checkpoint_and_a_new_start_and_no_step_is_lost(tmp_pa
             pool.until(lambda before=before: len(steps()) >= max(8, before))  # type: ignore[misc]  # bound now
             attempt = pool.job(job).attempt
             pool.scale(job, size)
-            pool.until(lambda attempt=attempt: pool.job(job).attempt > attempt)  # type: ignore[misc]
+            pool.until(lambda attempt=attempt: pool.job(job).attempt > attempt)  # type: ignore[misc]  # bound now
             gate.write_text(str(until))
-            pool.until(lambda size=size: steps()[-1]["world"] == size)  # type: ignore[misc]
+            pool.until(lambda size=size: steps()[-1]["world"] == size)  # type: ignore[misc]  # bound now
         pool.until_phase(job, Phase.SUCCEEDED)
     assert [line["step"] for line in steps()] == list(range(1, 33))
     assert {line["world"] for line in steps()} == {1, 2}

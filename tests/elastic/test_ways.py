@@ -23,7 +23,7 @@ class Block(nn.Module):
 def network(): return nn.Sequential(*(Block() for _ in range(8)), nn.Linear(64, 2))
 def wide():
     return nn.Sequential(nn.Linear(64, 2000), *(nn.Linear(2000, 2000) for _ in range(6)), nn.Linear(2000, 2))
-def many(): return [(torch.ones(64 * 512)[:64], 0) for _ in range(1000)]
+def many(): return [(torch.ones(64 * 512)[:64], 0) for _ in range(4000)]
 class Pairs:
     def __len__(self): return 1_000_000
     def __getitem__(self, number): return torch.zeros(64), number % 2
@@ -132,7 +132,8 @@ def test_data_counts_where_a_process_stands_for_a_gpu() -> None:
         found({**SECTION, "data": f"deep_blocks.py:{name}", "batch": 8}, [virtual(4 * 10**9)]).ways[0].memory
         for name in ("pairs", "many")
     )
-    assert large - small > 100_000_000
+    # The data take 524 MB; some of it may lie in memory that earlier work of this process left behind.
+    assert large - small > 200_000_000
 
 
 @pytest.mark.usefixtures("folder")

@@ -11,7 +11,17 @@ from dataclasses import replace
 
 from grus.model.cluster import Device, Health, Node
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
-from grus.model.jobs import PRIORITIES, Affinity, Checkpoint, Job, JobType, Launch, Resizing, Spec
+from grus.model.jobs import (
+    PRIORITIES,
+    USUAL_PRIORITY,
+    Affinity,
+    Checkpoint,
+    Job,
+    JobType,
+    Launch,
+    Resizing,
+    Spec,
+)
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU, Range, Replica, Request, Role
 
@@ -165,7 +175,7 @@ def a_job(
         type=kind,
         launch=Launch.ONCE if one_node else Launch.PER_GPU,
         resize=resize,
-        priority=PRIORITIES[kind] if priority is None else priority,
+        priority=PRIORITIES[USUAL_PRIORITY[kind]] if priority is None else priority,
         checkpoint=Checkpoint(path="ckpt", grace=2.0),
         max_runtime=max_runtime,
         retries=retries,

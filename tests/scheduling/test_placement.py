@@ -1,12 +1,13 @@
 """Where a gang goes: fewest nodes, one NVLink island, the right type, and only where it may."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from grus.model.cluster import Device, Node
 from grus.model.identifiers import DeviceId, NodeId
-from grus.model.jobs import Phase
+from grus.model.jobs import Job, Phase
 from tests.scheduling.builders import a_job, a_pool, a_queue, a_role
 from tests.scheduling.world import World, jobs_of
 
@@ -182,3 +183,33 @@ def test_a_job_grows_across_a_slow_link_only_when_that_pays() -> None:
 
 def a_device(node: str, speed: float) -> Device:
     return Device(id=DeviceId(f"{node}-0"), type=f"speed-{speed}", memory=16 << 30, speed=speed)
+
+
+def near(name: str, *nodes: str, **asked: Any) -> Job:
+    return replace(a_job(name, **asked), near=tuple(map(NodeId, nodes)))
+
+
+def test_a_job_goes_where_its_data_is_if_there_is_room() -> None:
+    for node in ("n1", "n2", "n3"):
+        world = World("3x2").run(near("stage", node))
+        assert world.nodes_of("stage") == {node}
+
+
+def test_a_job_does_not_wait_for_the_node_that_has_its_data() -> None:
+    world = World("2x1").run(a_job("holder", avoid_nodes=["n2"]), near("stage", "n1"))
+    assert world.nodes_of("stage") == {"n2"}
+
+
+def test_a_faster_gpu_is_worth_more_than_data_that_is_there() -> None:
+    world = World("1x1:T4+1x1:A100").run(near("stage", "n1"))
+    assert types_of(world, "stage") == {"A100"}
+
+
+def test_what_the_user_prefers_comes_before_where_the_data_is() -> None:
+    pool = a_pool("2x1", labels={"n2": {"disk": "fast"}})
+    world = World(pool).run(near("stage", "n1", prefer={"disk": "fast"}))
+    assert world.nodes_of("stage") == {"n2"}
+
+
+def test_a_node_that_is_gone_is_no_place_to_be_near_to() -> None:
+    assert World("1x1").run(near("stage", "n9")).nodes_of("stage") == {"n1"}

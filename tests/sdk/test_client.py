@@ -28,6 +28,11 @@ class Pretended:
         self.seen.append(request)
         if request.headers.get("Accept") == "text/event-stream":
             return self.stream()
+        if request.url.path == "/v1/graphs":
+            jobs = [
+                a_job(job.get("name", "job"), f"j{at}", "pending") for at, job in enumerate(self.body["jobs"])
+            ]
+            return httpx2.Response(201, json=jobs)
         if request.method == "POST":
             return httpx2.Response(
                 201, json=a_job(self.body.get("name", "job"), f"j{len(self.seen)}", "pending")
@@ -111,12 +116,27 @@ def test_several_documents_are_stages_and_not_one_job(client: Client, server: Pr
     assert server.seen == []
 
 
-def test_a_stage_names_earlier_ones_and_the_server_gets_their_ids(client: Client, server: Pretended) -> None:
+def test_stages_are_sent_together_under_one_key(client: Client, server: Pretended) -> None:
     first, second = client.submit_stages(
-        [{"name": "prepare", "run": "a"}, {"run": "b", "after": ["prepare"]}]
+        [
+            {"name": "prepare", "run": "a", "outputs": ["d"]},
+            {"name": "train", "run": "b", "inputs": {"d": "prepare.d"}},
+        ],
+        key="k",
+        fresh=True,
     )
-    assert server.body["after"] == [first.id]
-    assert second.id != first.id
+    (request,) = server.seen
+    assert (request.url.path, request.headers["Idempotency-Key"]) == ("/v1/graphs", "k")
+    assert server.body["fresh"] is True
+    sent = server.body["jobs"]
+    assert [job["env"]["PATH"] for job in sent] == ["/bin", "/bin"]
+    assert sent[1]["inputs"] == {"d": "prepare.d"}
+    assert (first.job.name, second.job.name) == ("prepare", "train")
+
+
+def test_one_job_that_leaves_nothing_is_no_graph(client: Client, server: Pretended) -> None:
+    client.submit_stages([{"run": "a"}])
+    assert server.seen[-1].url.path == "/v1/jobs"
 
 
 def test_mistakes_are_found_before_anything_is_sent(client: Client, server: Pretended) -> None:
@@ -152,7 +172,7 @@ def test_a_key_makes_stages_repeatable(client: Client, server: Pretended) -> Non
     for _ in range(2):
         client.submit_stages([{"run": "a"}, {"run": "b"}], key="nightly")
     keys = [request.headers["Idempotency-Key"] for request in server.seen]
-    assert keys == ["nightly-0", "nightly-1"] * 2
+    assert keys == ["nightly", "nightly"]
 
 
 def test_waiting_looks_now_and_then_where_no_stream_is_to_be_had(client: Client, server: Pretended) -> None:

@@ -139,3 +139,25 @@ def test_a_name_that_grus_does_not_have_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nothing"):
         _ = grus.nothing
     assert "Client" in dir(grus)
+
+
+def test_inputs_and_outputs_are_where_a_job_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GRUS_CONTROL", str(tmp_path / "control"))
+    monkeypatch.setenv("GRUS_INPUT_RAW_DATA", "/cache/raw")
+    monkeypatch.setenv("GRUS_OUTPUT_MODEL", "/somewhere/model.pt")
+    assert worker.input("raw-data") == Path("/cache/raw")
+    assert worker.output("model") == Path("/somewhere/model.pt")
+    with pytest.raises(KeyError, match="no input 'labels'"):
+        worker.input("labels")
+    with pytest.raises(KeyError, match="no output 'labels'"):
+        worker.output("labels")
+
+
+def test_outside_a_job_inputs_and_outputs_are_folders_here(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert worker.input("data") == Path("inputs/data")
+    assert worker.input("data", "mine") == Path("mine")
+    assert worker.output("model").is_dir()
+    assert worker.output("model", "made/model.pt").parent.is_dir()

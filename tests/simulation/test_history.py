@@ -6,8 +6,9 @@ from grus.api.wire import event_out, job_out
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase
 from grus.model.ports import Event
-from grus.model.resources import Range
+from grus.model.resources import GPU, Range
 from grus.simulation.history import from_jobs, from_shown
+from grus.simulation.work import Linear
 from tests.scheduling.builders import a_job
 
 
@@ -42,6 +43,35 @@ def test_time_in_which_it_was_paused_is_not_work() -> None:
     )
     (work,) = from_jobs([job], events)
     assert work.duration == 50.0 + 49.0
+
+
+def test_a_team_that_forms_or_loses_a_worker_goes_on_working() -> None:
+    job = ended(a_job("a"), 1.0, 100.0)
+    events = happened(
+        "a", (1.0, "starting"), (2.0, "running"), (5.0, "team"), (9.0, "replacing"), (100.0, "succeeded")
+    )
+    (work,) = from_jobs([job], events)
+    assert work.duration == 98.0
+
+
+def test_time_at_a_larger_size_counts_for_more_work_by_the_speed_up() -> None:
+    job = ended(a_job("a", gpus="1..4"), 0.0, 100.0)
+    sizes = {0.0: ("running", 1), 40.0: ("resized", 1), 50.0: ("team", 4), 100.0: ("succeeded", 0)}
+    events = [
+        Event(at=at, kind=kind, text="", job=JobId("a"), working=gpus * GPU, seq=n)
+        for n, (at, (kind, gpus)) in enumerate(sizes.items(), 1)
+    ]
+    (work,) = from_jobs([job], events)
+    assert work.gpus == 1
+    assert work.duration == 50.0 + 50.0 * Linear()(4)
+    (shown,) = from_shown([job_out(job)], [event_out(event) for event in events])
+    assert shown.duration == work.duration
+
+
+def test_a_job_that_a_person_has_scaled_may_use_again_what_it_was_submitted_with() -> None:
+    job = replace(ended(a_job("a", gpus="2..8"), 0.0, 10.0), size=Range(4, 4))
+    (work,) = from_shown([job_out(job)], ())
+    assert (work.gpus, work.size) == (2, Range(2, 8))
 
 
 def test_the_same_jobs_as_the_server_shows_them() -> None:

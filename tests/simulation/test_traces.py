@@ -93,7 +93,8 @@ def test_each_broken_cell_is_named_with_its_line(cells: str, field: str, words: 
     [
         ("priority", "-1", "whole number from 0"),
         ("priority", "high", "one of inference, dev"),
-        ("type", "serve", "one of train, dev"),
+        ("type", "sweep", "one of train, dev, serve"),
+        ("type", "idle", "one of train, dev, serve"),
         ("min", "0", "whole number of GPUs from 1"),
         ("max", "x", "whole number of GPUs from 1"),
         ("checkpoint", "-3", "above zero"),

@@ -49,6 +49,7 @@ SET_BY_GRUS = frozenset(
     | {"GRUS_RESUME", "GRUS_GPUS", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
     | {"GRUS_ROLE", "GRUS_REPORT", "GRUS_VIRTUAL", "GRUS_GPU_MEMORY_FRACTION", "GRUS_WORKER_TOKEN"}
     | {"GRUS_BELL", "GRUS_HOST", "GRUS_MAX_WORKERS", "GRUS_CHECKPOINT_EVERY", "CUDA_VISIBLE_DEVICES"}
+    | {"GRUS_PARAMS", "GRUS_TRIAL", "GRUS_RUNGS"}
 )
 """Variables that Grus sets for each worker; a job cannot set them."""
 

@@ -13,9 +13,12 @@ from grus.api import fields as f
 from grus.api import pods
 from grus.api.resources_in import ResourcesIn, auto_rules, size_rules
 from grus.api.rules import Broken, Sound, Strict
+from grus.api.serve_in import MODEL, ServeIn, serve_rules
+from grus.api.stages_in import ALWAYS, SUCCESS, Inputs, Outputs, When
+from grus.api.sweep_in import SweepIn, params_checked, sweep_rules
 from grus.api.train_in import TrainIn
 from grus.api.units import GpuAsk, parse_gpu, parse_range
-from grus.model.jobs import NEVER_PREEMPTED, PRIORITIES
+from grus.model.jobs import NEVER_PREEMPTED, PRIORITIES, USUAL_PRIORITY, JobType
 from grus.model.queues import DEFAULT_QUEUE
 
 MOST_ROLES = 16
@@ -23,8 +26,7 @@ SETUP = "setup"
 """The worker that runs a job's `setup` lines has this role."""
 DAY = 86400.0
 
-_LATER = "is not available yet: use train or dev"
-_TYPES = f.choice(("train", "dev"), {"sweep": f"sweep {_LATER}", "serve": f"serve {_LATER}"})
+_TYPES = f.choice(("train", "dev", "sweep", "serve"))
 _LAUNCH = f.optional(f.choice(("once", "per-gpu", "per-node")))
 _RESIZE = f.choice(("auto", "live", "restart"))
 _DATA = f.optional(f.one_or_more(f.text(f.LONGEST_PATH)))
@@ -131,7 +133,12 @@ class JobIn(Strict):
         **dict.fromkeys(("pod_template", "template", "podtemplate"), "pod"),
         **dict.fromkeys(("volumes", "tolerations"), "write pod: {spec: {…}}"),
         "kind": "type",
-        **dict.fromkeys(("dataset", "datasets", "inputs"), "data"),
+        **dict.fromkeys(("search", "tune", "hyperparameters"), "sweep"),
+        **dict.fromkeys(("parameters", "param"), "params"),
+        **dict.fromkeys(("space", "metric", "sampler"), "it belongs under sweep"),
+        **dict.fromkeys(("artifacts", "artefacts", "output"), "outputs"),
+        "input": "inputs",
+        **dict.fromkeys(("dataset", "datasets"), "data"),
         **dict.fromkeys(("training", "fit"), "train"),
         **dict.fromkeys(("model", "loss", "optimizer", "batch", "epochs"), "it belongs under train"),
     }
@@ -143,6 +150,14 @@ class JobIn(Strict):
     """A command line for the shell, or a list of arguments run as it is."""
     train: TrainIn | None = None
     """What to train, in place of run: model, data, loss and optimizer; Grus does the rest."""
+    sweep: SweepIn | None = None
+    """The search, of a job of type sweep: the rest of this document is the template of its trials."""
+    params: Annotated[dict[str, bool | int | float | str], f.judged(params_checked)] = Field(
+        default_factory=dict
+    )
+    """Values that its program reads by `grus.params()`."""
+    serve: ServeIn | None = None
+    """Which model answers requests, in place of run; for a job of type serve."""
     setup: f.Command = None
     """Lines that run once before each attempt."""
     launch: Annotated[str | None, f.judged(_LAUNCH)] = None
@@ -158,7 +173,13 @@ class JobIn(Strict):
     ] = None
     retries: Annotated[int, f.judged(f.whole(0, 100))] = 0
     after: f.Names = ()
-    """Names of earlier stages of the same file, or ids of jobs."""
+    """Names of other stages of the same file, or ids of jobs."""
+    inputs: Inputs = Field(default_factory=dict)
+    """What it takes from others: a name here → STAGE.OUTPUT. It starts after those."""
+    outputs: Outputs = Field(default_factory=dict)
+    """What it leaves to others: names, or a name → the path of a file or folder in the workdir."""
+    when: When = SUCCESS
+    """Whether those that it comes after must have succeeded, or only ended."""
     roles: Annotated[dict[str, RoleIn] | None, BeforeValidator(_roles)] = None
     env: f.Variables = Field(default_factory=dict)
     workdir: f.Path = ""
@@ -175,7 +196,7 @@ class JobIn(Strict):
     @property
     def launch_given(self) -> bool:
         """Whether the job itself says how it is launched, and not the pool."""
-        return self.launch is not None or self.train is not None
+        return self.launch is not None or self.train is not None or self.serve is not None
 
     def across(self, sound: Sound) -> list[Broken]:
         given = self.model_fields_set
@@ -193,6 +214,8 @@ class JobIn(Strict):
                 )
             if self.train is not None:
                 broken.append(Broken(("train",), "cannot stand beside roles: its workers are all alike"))
+            if self.serve is not None:
+                broken.append(Broken(("serve",), "cannot stand beside roles: its replicas are all alike"))
             return broken + self._whole_rules(sound) + _role_rules(self.roles, sound)
         return self._plain_rules(sound) + self._whole_rules(sound)
 
@@ -218,7 +241,9 @@ class JobIn(Strict):
         return broken
 
     def _what_rules(self, sound: Sound) -> list[Broken]:
-        """Exactly one of `run` and `train` says what to do."""
+        """Exactly one of `run`, `train` and `serve` says what to do."""
+        if not sound.present("serve") or self.serve is not None:
+            return self._serve_rules(sound)
         if not sound.present("train") or self.train is not None:
             broken = []
             if self.run is not None:
@@ -233,11 +258,28 @@ class JobIn(Strict):
             return [Broken(("run",), "is needed: the command to run, such as python train.py, or train")]
         return []
 
+    def _serve_rules(self, sound: Sound) -> list[Broken]:
+        rule = "cannot stand beside serve, which says what to do: leave one of them out"
+        both = (("run", self.run), ("train", self.train))
+        broken = [Broken((name,), rule) for name, value in both if value is not None]
+        if self.type != "serve" and sound("type"):
+            broken.append(Broken(("type",), "must be serve for a job with serve: write type: serve"))
+        if self.outputs and sound("outputs"):
+            rule = "are not for serve: it answers until it is stopped, and leaves nothing"
+            broken.append(Broken(("outputs",), rule))
+        if self.serve is not None:
+            if not self.serve.named and MODEL not in self.inputs and sound("serve") and sound("inputs"):
+                rule = f"is needed: a function, an exported model, or an input named {MODEL} that holds one"
+                broken.append(Broken(("serve", "model"), rule))
+            broken += serve_rules(self.resources, self.launch, self.retries, sound)
+        return broken
+
     def _why_not_shared(self, ask: GpuAsk, sound: Sound) -> list[str]:
         rules = []
         if ask.auto or ask.sliced or not ask.count.rigid or ask.count.high != 1:
             rules.append("needs gpu: 1: only a job with one whole GPU can share it")
-        priority = PRIORITIES.get(self.type, 0) if self.priority is None else self.priority
+        usual = PRIORITIES[USUAL_PRIORITY[JobType(self.type)]]
+        priority = usual if self.priority is None else self.priority
         if isinstance(priority, str):
             priority = PRIORITIES.get(priority, 0)
         if sound("type") and sound("priority") and priority >= NEVER_PREEMPTED:
@@ -252,7 +294,17 @@ class JobIn(Strict):
             broken.append(Broken(("env",), "must be at most 1 MB in all"))
         if sound("after") and len(set(self.after)) != len(self.after):
             broken.append(Broken(("after",), "names a job twice", list(self.after)))
-        return broken
+        return broken + self._stage_rules(sound) + sweep_rules(self, sound)
+
+    def _stage_rules(self, sound: Sound) -> list[Broken]:
+        if self.when != ALWAYS or not sound("when"):
+            return []
+        if self.inputs and sound("inputs"):
+            rule = "cannot be always beside inputs: a stage that failed has left nothing to take"
+            return [Broken(("when",), rule, ALWAYS)]
+        if not self.after and sound("after"):
+            return [Broken(("when",), "needs after: whose end it waits for", ALWAYS)]
+        return []
 
 
 def _role_rules(roles: Mapping[str, RoleIn], sound: Sound) -> list[Broken]:

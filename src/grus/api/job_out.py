@@ -13,6 +13,7 @@ from grus.api.out import Out
 from grus.api.profile_wire import ExpectedOut, TagOut
 from grus.api.times import maybe_rfc3339, rfc3339
 from grus.api.units import GpuAsk, gpu_number, render_gpu
+from grus.model.artefacts import Artefact
 from grus.model.identifiers import JobId
 from grus.model.jobs import Desired, Exit, Job, Phase, Seat, Spec
 from grus.model.ports import Event, Usage, WorkerStatus
@@ -35,6 +36,16 @@ class SeatOut(Out):
     leaving: bool = False
     joined: bool = False
     """Whether its worker is a member of the job's team."""
+
+
+class ArtefactOut(Out):
+    """What a job left behind under a name."""
+
+    name: str
+    digest: str
+    """Of its content: the same files have the same."""
+    size: int
+    """Bytes."""
 
 
 class EtaOut(Out):
@@ -80,6 +91,8 @@ class JobOut(Out):
     """Why it has that size, where Grus chose it."""
     size: str | None = None
     """Range set by `scale`; None for the request's own."""
+    unscaled: str = ""
+    """The request before `scale` has set another size; empty where it has not."""
     priority: int = 0
     launch: str = ""
     resize: str = ""
@@ -108,6 +121,24 @@ class JobOut(Out):
     """What was recognised of it while it runs."""
     data: tuple[str, ...] = ()
     """What it says that it works on."""
+    params: dict[str, bool | int | float | str] = Field(default_factory=dict)
+    """What was chosen for this run."""
+    sweep: str | None = None
+    """The sweep of which it is a trial, …"""
+    trial: int | None = None
+    """… and which one."""
+    verdict: str = ""
+    """What its sweep last said of it."""
+    graph: str = ""
+    """The first job of its submission; empty for one submitted alone."""
+    inputs: dict[str, str] = Field(default_factory=dict)
+    """What it takes: a name → the job whose output it is, and the name there (JOB.OUTPUT)."""
+    outputs: tuple[str, ...] = ()
+    """Names of what it leaves."""
+    same_as: str | None = None
+    """The earlier job whose outputs it has taken over without running, because nothing has changed since."""
+    artefacts: tuple[ArtefactOut, ...] = ()
+    """Its outputs, once it has succeeded."""
 
 
 class EventOut(Out):
@@ -117,6 +148,14 @@ class EventOut(Out):
     text: str
     job: str | None = None
     attempt: int = 0
+    generation: int = 0
+    """Membership of the attempt from here on; a resize makes the next one."""
+    gpus: float | int | None = None
+    """GPUs that the job holds from here on; null where it was not written down."""
+    working: float | int | None = None
+    """GPUs of those who compute together from here on; 0 while it does not run."""
+    lost: int | None = None
+    """Workers lost so far while the others went on."""
 
 
 class WorkerOut(Out):
@@ -217,6 +256,7 @@ def job_out(job: Job, eta: EtaOut | None = None, tag: TagOut | None = None) -> J
         asked="" if job.sizing is None else request_text(job.sizing.asked),
         sizing="" if job.sizing is None else job.sizing.why,
         size=None if job.size is None else str(job.size),
+        unscaled="" if job.size is None else request_text(spec.request),
         priority=spec.priority,
         launch=spec.launch.value,
         resize=spec.resize.value,
@@ -240,7 +280,20 @@ def job_out(job: Job, eta: EtaOut | None = None, tag: TagOut | None = None) -> J
         eta=eta,
         tag=tag,
         data=spec.data,
+        params=dict(spec.params),
+        sweep=None if spec.trial is None else spec.trial.sweep,
+        trial=None if spec.trial is None else spec.trial.number,
+        verdict=job.verdict,
+        graph=spec.graph or "",
+        inputs={one.name: f"{one.job}.{one.output}" for one in spec.inputs},
+        outputs=tuple(output.name for output in spec.outputs),
+        same_as=job.same_as,
+        artefacts=tuple(map(artefact_out, job.artefacts)),
     )
+
+
+def artefact_out(artefact: Artefact) -> ArtefactOut:
+    return ArtefactOut(name=artefact.name, digest=artefact.digest, size=artefact.size)
 
 
 def eta_out(
@@ -330,6 +383,10 @@ def event_out(event: Event) -> EventOut:
         text=event.text,
         job=event.job,
         attempt=event.attempt,
+        generation=event.generation,
+        gpus=None if event.held is None else gpu_number(event.held),
+        working=None if event.working is None else gpu_number(event.working),
+        lost=event.lost,
     )
 
 

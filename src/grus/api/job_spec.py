@@ -10,12 +10,17 @@ from grus.api import pods
 from grus.api.fields import NAME
 from grus.api.job_in import IdleIn, JobIn
 from grus.api.resources_in import ResourcesIn, WayIn
+from grus.api.serve_in import ServeIn, serve_argv, serve_name
+from grus.api.stages_in import ALWAYS, split_reference
+from grus.api.sweep_in import to_sweep
 from grus.api.train_in import TrainIn, section_name
 from grus.api.units import GpuAsk, parse_bytes, parse_gpu, parse_percent, parse_range, parse_seconds
+from grus.model.artefacts import Input, Output
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import ID_ALPHABET, JobId, QueueName
 from grus.model.jobs import (
     PRIORITIES,
+    USUAL_PRIORITY,
     Affinity,
     Checkpoint,
     Idle,
@@ -54,28 +59,33 @@ def to_spec(job: JobIn, *, after: Mapping[str, JobId] = _NO_AFTER) -> Spec:
     pool may change it with `with_launch`.
     """
     stages, mistakes = _after(job, after)
+    inputs, more = _inputs(job, after)
+    mistakes += more
     if job.workdir and not os.path.isabs(job.workdir) and not is_bundle(job.workdir):
         rule = "must be an absolute path here; only in a job file is it relative, to the file's folder"
         mistakes.append(Mistake("workdir", rule, job.workdir))
     if mistakes:
         raise BadInput(mistakes)
     request, launch = _request(job)
-    kind = JobType(job.type)
+    kind = JobType(job.type) if job.sweep is None else JobType.SWEEP
     return Spec(
         name=job.name or default_name(job),
         queue=QueueName(job.queue),
-        run=argv(job.run) if job.train is None else train_argv(job.train),
+        run=_run(job),
         request=request,
         type=kind,
         launch=launch,
-        resize=Resizing(job.resize),
+        resize=_resizing(job, kind),
         setup=(job.setup,) if isinstance(job.setup, str) else tuple(job.setup or ()),
         priority=_priority(job.priority, kind),
         checkpoint=_checkpoint(job),
         idle=idle_of(job.idle),
         max_runtime=None if job.max_runtime is None else parse_seconds(job.max_runtime),
         retries=job.retries,
-        after=stages,
+        after=tuple(dict.fromkeys((*stages, *(one.job for one in inputs)))),
+        inputs=inputs,
+        outputs=tuple(Output(name, path) for name, path in job.outputs.items()),
+        after_failure=job.when == ALWAYS,
         env=tuple(sorted(job.env.items())),
         workdir=os.path.normpath(job.workdir) if job.workdir else "",
         snapshot=job.snapshot,
@@ -84,6 +94,8 @@ def to_spec(job: JobIn, *, after: Mapping[str, JobId] = _NO_AFTER) -> Spec:
         affinity=_affinity(job),
         image=job.image or "",
         pod=pods.text(job.pod),
+        params=tuple(job.params.items()),
+        sweep=None if job.sweep is None else to_sweep(job.sweep),
     )
 
 
@@ -97,6 +109,34 @@ def with_launch(spec: Spec, launch: Launch) -> Spec:
     if not spec.run:
         return spec
     return replace(spec, launch=launch, request=replace(spec.request, one_node=launch is Launch.ONCE))
+
+
+def resized(spec: Spec, gpu: str | int | float) -> Spec:
+    """The same job without roles of its own, with other GPUs: `gpu` as in `resources`, fixed or a range."""
+    ask = parse_gpu(gpu)
+    role = spec.request.roles[0]
+    whole = not ask.sliced and ask.count.high > 0
+    replica = replace(
+        role.replica,
+        gpus=1 if whole else 0,
+        share=ask.share,
+        gpu_memory=ask.memory,
+        types=ask.types or role.replica.types,
+    )
+    made = replace(role, replicas=ask.count if whole else Range(1, 1), replica=replica)
+    return replace(spec, request=replace(spec.request, roles=(made,)))
+
+
+def _resizing(job: JobIn, kind: JobType) -> Resizing:
+    """Those who answer requests need nothing of each other: they come and go."""
+    asked = Resizing(job.resize)
+    return Resizing.LIVE if kind is JobType.SERVE and asked is Resizing.AUTO else asked
+
+
+def _run(job: JobIn) -> tuple[str, ...]:
+    if job.train is not None:
+        return train_argv(job.train)
+    return argv(job.run) if job.serve is None else serve_argv(job.serve)
 
 
 def argv(run: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -116,6 +156,8 @@ def default_name(job: JobIn) -> str:
     """A name for a job without one: the script's, else the program's, else the job's type."""
     if job.train is not None:
         return _as_name(section_name(job.train)) or job.type
+    if job.serve is not None:
+        return _as_name(serve_name(job.serve)) or job.type
     run = job.run
     if run is None and job.roles:
         run = next(iter(job.roles.values())).run
@@ -149,9 +191,26 @@ def _after(job: JobIn, known: Mapping[str, JobId]) -> tuple[tuple[JobId, ...], l
     return tuple(ids), mistakes
 
 
+def _inputs(job: JobIn, known: Mapping[str, JobId]) -> tuple[tuple[Input, ...], list[Mistake]]:
+    found = []
+    mistakes = []
+    for name, reference in job.inputs.items():
+        whose, output = split_reference(reference)
+        if whose in known:
+            found.append(Input(name, known[whose], output))
+        elif looks_like_job_id(whose):
+            found.append(Input(name, JobId(whose), output))
+        else:
+            rule = "must be an output of a job by its id, or of an earlier stage"
+            mistakes.append(Mistake(f"inputs.{name}", rule, reference))
+    return tuple(found), mistakes
+
+
 def _request(job: JobIn) -> tuple[Request, Launch]:
     if job.roles is not None:
         return _roles_request(job)
+    if job.serve is not None:
+        return _serve_request(job, job.serve)
     ask = parse_gpu(job.resources.gpu)
     sizes = tuple(sorted(job.resources.sizes or ()))
     count = _narrowed(ask.count, sizes)
@@ -169,6 +228,13 @@ def _request(job: JobIn) -> tuple[Request, Launch]:
         ways=tuple(map(_way, job.resources.ways or ())),
     )
     return made, launch
+
+
+def _serve_request(job: JobIn, section: ServeIn) -> tuple[Request, Launch]:
+    """What stands under `resources` is for each replica."""
+    ask = parse_gpu(job.resources.gpu)
+    replica = _replica(ask, 0 if ask.sliced else ask.count.high, job.resources)
+    return Request((Role(WORKER, parse_range(section.replicas), replica),)), Launch.PER_GPU
 
 
 def _way(given: WayIn) -> Way:
@@ -210,7 +276,7 @@ def _replica(ask: GpuAsk, gpus: int, resources: ResourcesIn) -> Replica:
 
 def _priority(value: str | int | None, kind: JobType) -> int:
     if value is None:
-        return PRIORITIES["dev" if kind is JobType.DEV else "train"]
+        return PRIORITIES[USUAL_PRIORITY[kind]]
     return PRIORITIES[value] if isinstance(value, str) else value
 
 

@@ -84,6 +84,11 @@ class QueueIn(Strict):
         str | int | float | None,
         f.judged(f.optional(f.seconds(1, 366 * DAY))),
     ] = None
+    dev_limit: Annotated[
+        str | int | float | None,
+        f.judged(f.optional(f.seconds(1, 366 * DAY))),
+    ] = None
+    """How long a development session may last."""
     idle: IdleIn | None = None
     """What becomes of its jobs whose GPUs idle, besides what they ask for themselves."""
     oversubscribe: f.Flag = False
@@ -121,6 +126,7 @@ def to_queue(name: str, queue: QueueIn) -> Queue:
         members=tuple(UserName(member) for member in queue.members),
         max_priority=queue.max_priority,
         max_runtime=None if queue.max_runtime is None else parse_seconds(queue.max_runtime),
+        dev_limit=None if queue.dev_limit is None else parse_seconds(queue.dev_limit),
         idle=idle_of(queue.idle),
         oversubscribe=queue.oversubscribe,
     )
@@ -143,6 +149,7 @@ class QueueOut(Out):
     members: tuple[str, ...] = ()
     max_priority: int = f.MOST_PRIORITY
     max_runtime: str | None = None
+    dev_limit: str | None = None
     idle: dict[str, str] | None = None
     oversubscribe: bool = False
     held: float | int = 0
@@ -176,6 +183,7 @@ def queue_out(queue: Queue, state: "QueueState | None" = None) -> QueueOut:
         members=queue.members,
         max_priority=queue.max_priority,
         max_runtime=None if queue.max_runtime is None else render_seconds(queue.max_runtime),
+        dev_limit=None if queue.dev_limit is None else render_seconds(queue.dev_limit),
         idle=None if queue.idle is None else _idle(queue.idle),
         oversubscribe=queue.oversubscribe,
         **figures,
@@ -195,6 +203,7 @@ def queue_in(queue: Queue) -> QueueIn:
         members=queue.members,
         max_priority=queue.max_priority,
         max_runtime=queue.max_runtime,
+        dev_limit=queue.dev_limit,
         idle=None if queue.idle is None else IdleIn.model_validate(_idle(queue.idle)),
         oversubscribe=queue.oversubscribe,
     )

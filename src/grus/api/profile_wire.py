@@ -195,7 +195,7 @@ def profile_out(profile: JobProfile) -> ProfileOut:
             ShortOut(gpus=one.gpus, memory=one.memory, how=" ".join(one.how)) for one in profile.short
         ),
         data=profile.data,
-        last=tuple(_run_out(one) for one in reversed(profile.runs)),
+        last=tuple(run_out(one) for one in reversed(profile.runs)),
         updated_at=rfc3339(profile.updated_at),
     )
 
@@ -224,13 +224,13 @@ def _pair_out(one: Pair) -> PairOut:
     return PairOut(other=one.other, gain=one.gain, times=one.times, at=rfc3339(one.at))
 
 
-def _run_out(run: Run) -> RunOut:
+def run_out(run: Run) -> RunOut:
     return RunOut(
         job=run.job,
         at=rfc3339(run.at),
         phase=run.phase.value,
         seconds=run.seconds,
-        peak_memory=max((use.memory for use in run.uses if use.memory is not None), default=None),
+        peak_memory=run.peak_memory,
         host_memory=run.host_memory,
         cpu=run.cpu,
         energy=run.energy,

@@ -7,15 +7,22 @@ that `learning` reads out of `step`, `total` and `batch`. A worker that computes
 others reach it, in which team it is, and since when it waits for the others, if that is too long:
 
     {"at": …, "elastic": {"address": "127.0.0.1:4711", "team": 3, "step": 120, "waits": 1763248431.0}}
+
+One that answers requests says where, and what they must bring; and a session, when people last used it:
+
+    {"at": …, "endpoint": {"address": "127.0.0.1:4711", "secret": "…", "used_at": 1763248431.0}}
 """
 
 import json
 import math
+import re
 from typing import NamedTuple
 
 MOST_FIGURES = 32
 LONGEST_NAME = 64
 LONGEST_ADDRESS = 255
+SECRET = re.compile("[A-Za-z0-9_-]{16,128}")
+"""Letters that a header and an address take as they are."""
 USUAL_PATIENCE = 30.0
 """Seconds after which a worker complains, where it does not say."""
 
@@ -39,6 +46,17 @@ class Word(NamedTuple):
     """… and the seconds that it needs for its own part of a step, without waiting for the others."""
 
 
+class Place(NamedTuple):
+    """Where a worker answers requests."""
+
+    address: str
+    """Host and port."""
+    secret: str
+    """What a request must bring to be answered. Never shown, never stored."""
+    used_at: float | None = None
+    """When it was last at work for somebody, as it sees it."""
+
+
 class Report(NamedTuple):
     """One line, as far as it makes sense."""
 
@@ -46,12 +64,21 @@ class Report(NamedTuple):
     figures: tuple[tuple[str, float], ...]
     saved_at: float | None
     word: Word = Word()
+    place: Place | None = None
+    diverged: tuple[str, ...] = ()
+    """Names of figures that are NaN or infinite; they have no value."""
 
 
 def read(line: str) -> Report:
     said = _object(line)
-    figures = tuple(_figures(said.get("figures"))[:MOST_FIGURES])
-    return Report(_number(said.get("at")), figures, _number(said.get("saved_at")), _word(said.get("elastic")))
+    return Report(
+        _number(said.get("at")),
+        tuple(_figures(said.get("figures"))[:MOST_FIGURES]),
+        _number(said.get("saved_at")),
+        _word(said.get("elastic")),
+        _place(said.get("endpoint")),
+        tuple(_diverged(said.get("figures"))[:MOST_FIGURES]),
+    )
 
 
 def progress(said: Report) -> dict[str, float]:
@@ -85,6 +112,17 @@ def _word(said: object) -> Word:
     )
 
 
+def _place(said: object) -> Place | None:
+    if not isinstance(said, dict):
+        return None
+    address, secret = said.get("address"), said.get("secret")
+    if not isinstance(address, str) or not _is_address(address):
+        return None
+    if not isinstance(secret, str) or not SECRET.fullmatch(secret):
+        return None
+    return Place(address, secret, _number(said.get("used_at")))
+
+
 def _is_address(text: str) -> bool:
     host, colon, port = text.rpartition(":")
     return bool(host and colon) and port.isdecimal() and text.isascii() and len(text) <= LONGEST_ADDRESS
@@ -95,6 +133,17 @@ def _figures(said: object) -> list[tuple[str, float]]:
         return []
     numbers = ((name, _number(value)) for name, value in said.items() if _is_name(name))
     return [(name, number) for name, number in numbers if number is not None]
+
+
+def _diverged(said: object) -> list[str]:
+    """JSON has no word for these numbers; Python writes and reads NaN, Infinity and -Infinity."""
+    if not isinstance(said, dict):
+        return []
+    return [
+        name
+        for name, value in said.items()
+        if _is_name(name) and isinstance(value, float) and not math.isfinite(value)
+    ]
 
 
 def _is_name(name: str) -> bool:

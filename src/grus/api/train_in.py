@@ -5,6 +5,8 @@
       data: nets.py:pictures          # a function that gives (input, target) pairs
       loss: cross_entropy
       optimizer: {name: sgd, lr: 0.1, momentum: 0.9}
+      validation: nets.py:others      # judged by them after each epoch, …
+      metric: accuracy                # … by this
 
 What a name means is found out where the code is (`grus.estimation.section`); here only its form is judged.
 """
@@ -16,7 +18,7 @@ from typing import Annotated, Any, ClassVar
 
 from grus.api import fields as f
 from grus.api.rules import Broken, Sound, Strict, failure, unknown
-from grus.api.train_names import FLAGS, LOSSES, OPTIMIZERS, PAIRS, loss_name
+from grus.api.train_names import FLAGS, LOSSES, METRICS, OPTIMIZERS, PAIRS, loss_name
 from grus.model.errors import BadInput
 from grus.model.strategies import Strategy, parse
 
@@ -47,6 +49,21 @@ def _loss(value: Any) -> str:
         meant = f"; did you mean {close[0]}?" if close else ""
         raise ValueError(f"must be one of {', '.join(LOSSES)}, or a function as {TARGET_FORMS[6:]}{meant}")
     return target(value)
+
+
+def _metric(value: Any) -> str:
+    if isinstance(value, str) and ":" in value:
+        return target(value)
+    if isinstance(value, str) and value in METRICS:
+        return value
+    close = get_close_matches(str(value)[:60].lower(), METRICS, n=1)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    raise ValueError(f"must be one of {', '.join(METRICS)}, or a function as {TARGET_FORMS[6:]}{meant}")
+
+
+def metric_name(metric: str) -> str:
+    """Under which it is reported: its own name."""
+    return metric.rpartition(":")[2]
 
 
 def _without_humps(text: str) -> str:
@@ -137,6 +154,8 @@ class TrainIn(Strict):
         **dict.fromkeys(("net", "network", "module"), "model"),
         **dict.fromkeys(("dataset", "dataloader", "train_data"), "data"),
         **dict.fromkeys(("criterion", "objective"), "loss"),
+        **dict.fromkeys(("val", "valid", "val_data", "test", "eval", "validation_data"), "validation"),
+        **dict.fromkeys(("metrics", "score"), "metric"),
         **dict.fromkeys(("optim", "opt"), "optimizer"),
         **dict.fromkeys(("batch_size", "global_batch"), "batch"),
         **dict.fromkeys(("epoch", "num_epochs", "max_epochs"), "epochs"),
@@ -163,11 +182,26 @@ class TrainIn(Strict):
     """Of the weights, the order of the data and all chance."""
     strategy: Annotated[str | None, f.judged(f.optional(strategy_words))] = None
     """How it is held and computed, in words: bf16 checkpoint."""
+    validation: _Target = None
+    """A function that gives data that is not learned from: the model is judged by it after each epoch."""
+    metric: Annotated[str | None, f.judged(f.optional(_metric))] = None
+    """By which it is judged besides the loss: a name, or a function of output and target."""
+    export: f.Flag = False
+    """Leave the trained model as a program too (model.pt2), which can be served without this code."""
     plan: f.Path = ""
     """A file with the plan of a split, from the workdir; `grus split` writes it."""
 
     def across(self, sound: Sound) -> list[Broken]:
-        return self._what_rules(sound) + self._how_rules(sound)
+        return self._what_rules(sound) + self._how_rules(sound) + self._judging_rules(sound)
+
+    def _judging_rules(self, sound: Sound) -> list[Broken]:
+        broken = []
+        if self.metric is not None and self.validation is None and sound("validation"):
+            broken.append(Broken(("metric",), "needs validation: data to be judged by", self.metric))
+        split = bool(self.plan) or (sound("strategy") and Strategy.SPLIT in parse(self.strategy or ""))
+        rule = "is not for a split model: nobody has all of it"
+        asked = (("validation", self.validation), ("export", self.export or None))
+        return broken + [Broken((name,), rule, value) for name, value in asked if value and split]
 
     def _how_rules(self, sound: Sound) -> list[Broken]:
         if not self.plan or not self.strategy or not sound("strategy"):

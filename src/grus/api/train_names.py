@@ -25,6 +25,10 @@ LOSSES = {
 """Of an output and a target, by the name that people write; torch's own name is understood too."""
 
 
+METRICS = ("accuracy", "top5", "mae", "mse")
+"""Of an output and a target, by which a model is judged."""
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """An optimizer."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import torch
 
+from grus.elastic.envelope import Envelope, dense
 from grus.estimation.exchanging import RANK, sides, thin
 
 
@@ -25,9 +26,9 @@ class LowRank:
             index: _Thin(one, rank, seed=index) for index, one in enumerate(parameters) if thin(one, rank)
         }
         self._team = 0
-        self._flat: torch.Tensor | None = None
+        first = parameters[0]
+        self._envelope = Envelope(len(parameters), first.dtype, first.device)
         self._second: torch.Tensor | None = None
-        self._views: list[torch.Tensor] = []
         self._own: dict[int, torch.Tensor] = {}
         """This worker's part of Q, before the sum."""
 
@@ -36,58 +37,49 @@ class LowRank:
             self._team = team
             for one in self._thin.values():
                 one.start(team)
-        if self._flat is None:
-            self._make()
-
-    def _make(self) -> None:
-        first = self._parameters[0]
-        sizes = [
-            self._thin[index].rows * self._thin[index].rank if index in self._thin else one.numel()
-            for index, one in enumerate(self._parameters)
-        ]
-        self._flat = torch.empty(sum(sizes) + len(sizes), dtype=first.dtype, device=first.device)
-        self._views = list(self._flat[: -len(sizes)].split(sizes))
+        self._envelope.make(
+            [
+                self._thin[index].rows * self._thin[index].rank if index in self._thin else one.numel()
+                for index, one in enumerate(self._parameters)
+            ]
+        )
 
     def put(self, index: int, grad: torch.Tensor | None) -> None:
-        self._tail[index] = 1.0 if grad is not None else 0.0
-        dense = grad.to_dense() if grad is not None and grad.is_sparse else grad
+        self._envelope.mark(index, used=grad is not None)
         if index in self._thin:
             one = self._thin[index]
-            one.take(dense)
-            torch.mm(one.matrix, one.right, out=self._views[index].view(one.rows, one.rank))
-        elif dense is None:
-            self._views[index].zero_()
+            one.take(dense(grad))
+            torch.mm(one.matrix, one.right, out=self._summed(index))
         else:
-            self._views[index].copy_(dense.reshape(-1))
+            self._envelope.put(index, dense(grad))
+
+    def _summed(self, index: int) -> torch.Tensor:
+        """P of a thin one, in its place."""
+        one = self._thin[index]
+        return self._envelope.views[index].view(one.rows, one.rank)
 
     @property
     def flat(self) -> torch.Tensor:
-        assert self._flat is not None
-        return self._flat
-
-    @property
-    def _tail(self) -> torch.Tensor:
-        return self.flat[-len(self._parameters) :]
+        return self._envelope.flat
 
     def answer(self) -> torch.Tensor | None:
         if not self._thin:
             return None
         self._own = {}
         for index, one in self._thin.items():
-            summed = self._views[index].view(one.rows, one.rank)
+            summed = self._summed(index)
             one.left = torch.linalg.qr(summed.float() if summed.dtype in _HALF else summed).Q.to(summed.dtype)
             self._own[index] = one.matrix.T @ one.left
         self._second = torch.cat([own.reshape(-1) for own in self._own.values()])
         return self._second
 
     def used(self) -> list[bool]:
-        found: list[bool] = self._tail.gt(0).tolist()
-        return found
+        return self._envelope.used()
 
     def gradient(self, index: int) -> torch.Tensor:
         parameter = self._parameters[index]
         if index not in self._thin:
-            return self._views[index].view(parameter.shape)
+            return self._envelope.views[index].view(parameter.shape)
         one = self._thin[index]
         return (one.left @ self._rights()[index].T).view(parameter.shape)
 
@@ -104,8 +96,8 @@ class LowRank:
             self._thin[index].learn(self._own[index], self._rights()[index].clone())
 
     def drop(self) -> None:
-        self._flat = self._second = None
-        self._views = []
+        self._envelope.drop()
+        self._second = None
         for one in self._thin.values():
             one.let_go()
 

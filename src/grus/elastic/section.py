@@ -25,14 +25,20 @@ from grus.api.train_in import TrainIn
 from grus.elastic.run import Run
 from grus.estimation.section import training_of
 from grus.estimation.training import Training
+from grus.model.artefacts import output_variable
 from grus.model.errors import BadInput, Mistake
 from grus.model.strategies import Strategy, parse
+from grus.sdk import worker
 
 if TYPE_CHECKING:
     from grus.partition.plan_file import Split
 
 RESULT = "model.pt"
 """The trained weights: the model's `state_dict`, on the CPU."""
+OUTPUT = output_variable("model")
+"""Where the output `model` of the job is put, if it has one."""
+EXAMPLES = 2
+"""Samples by which a model is exported."""
 LINES = 20
 """Of an epoch, at most."""
 
@@ -45,8 +51,9 @@ def main(words: Sequence[str]) -> int:
         strategy = os.environ.get("GRUS_STRATEGY") or given.strategy or ""
         if given.plan or Strategy.SPLIT in parse(strategy):
             split(training, given.plan)
+            _say_left_out(given)
         else:
-            train(training, strategy)
+            train(training, strategy, exports=given.export)
     except BadInput as error:
         for mistake in error.mistakes:
             sys.stderr.write(f"error: {mistake}\n")
@@ -82,10 +89,12 @@ def split(training: Training, plan: str) -> None:
         train_split(training, given)
 
 
-def train(training: Training, strategy: str, plan: "Split | None" = None) -> None:
+def train(training: Training, strategy: str, plan: "Split | None" = None, *, exports: bool = False) -> None:
     """To the end, or to the next pause; then this worker ends by itself. A plan spreads the operators."""
-    torch.manual_seed(training.seed)
     assert training.data is not None
+    if exports and os.environ.get("RANK", "0") == "0" and not worker.resuming():
+        _exported(training, None)  # what cannot be exported in the end is told in the beginning
+    torch.manual_seed(training.seed)
     model, data = training.model(), training.data()
     optimizer = training.optimizer
     forward: Callable[[Any], Tensor] = partial(training.loss, model)
@@ -106,30 +115,73 @@ def train(training: Training, strategy: str, plan: "Split | None" = None) -> Non
         strategy=strategy,
         micro_batch=None if plan is None else training.size,
         placed=plan is not None,
+        on_epoch=None if training.validation is None else partial(_judge, training, model),
     )
     every = max(1, len(data) // training.size // LINES)
     for batch in run:
         loss = run.step(forward(batch.data))
         if loss is not None and run.rank == 0 and run.steps % every == 0:
             _say(f"step {run.steps}, epoch {run.epoch}, {run.world} workers: loss {loss:.4f}")
-    _keep(run)
+    _keep(run, training if exports else None)
 
 
-def _keep(run: Run) -> None:
+def _judge(training: Training, model: torch.nn.Module, run: Run) -> None:
+    """What the model does with data that it does not learn from, told by the first worker."""
+    from grus.elastic.validating import figures
+
+    assert training.validation is not None
+    found = figures(run, model, training.loss, training.size, training.validation)
+    run.report(**found)
+    if run.rank == 0:
+        _say(f"after epoch {run.epoch}: " + ", ".join(f"{name} {one:.4f}" for name, one in found.items()))
+
+
+def _keep(run: Run, exported: Training | None) -> None:
     """Leave the trained weights where people find them; whole, or not at all.
 
     On all workers: where each has a part of the weights, all are needed to put them together.
     """
-    if run.folder is None:
+    places = _places(run)
+    if not places:
         return
     weights = {name: _whole(tensor) for name, tensor in run.model.state_dict().items()}
     if run.rank:
         return
-    target = run.folder / RESULT
-    fresh = target.with_suffix(".new")
-    torch.save(weights, fresh)
-    fresh.replace(target)
-    _say(f"done after {run.steps} steps; the trained model is in {target}")
+    program = None if exported is None else _exported(exported, weights)
+    for place in places:
+        fresh = place / f".new-{RESULT}"
+        torch.save(weights, fresh)
+        fresh.replace(place / RESULT)
+        if program is not None:
+            program(place)
+    _say(f"done after {run.steps} steps; the trained model is in {places[0] / RESULT}")
+
+
+def _places(run: Run) -> list[Path]:
+    """Folders for the trained model: its checkpoints', and that of the job's output `model`."""
+    output = os.environ.get(OUTPUT, "")
+    found = [run.folder] if run.folder is not None else []
+    return [*found, Path(output)] if output and os.path.isdir(output) else found
+
+
+def _exported(training: Training, weights: dict[str, Tensor] | None) -> Callable[[Path], None]:
+    """A model of these weights (or of none yet) as a program, to be saved in a folder. Raises BadInput."""
+    from grus.elastic import exporting  # takes seconds; few need it
+
+    model = training.model()
+    if weights is not None:
+        model.load_state_dict(weights)
+    batch = training.batch(EXAMPLES)
+    samples = batch[0] if isinstance(batch, list | tuple) and len(batch) == 2 else batch
+    found = exporting.program(model, samples)
+    return lambda place: exporting.save_exported(found, samples, place / exporting.EXPORTED)
+
+
+def _say_left_out(given: TrainIn) -> None:
+    """It was split because it did not fit otherwise: what needs the whole model is left out, with a word."""
+    asked = (("validation", given.validation), ("export", given.export))
+    if left := [name for name, there in asked if there]:
+        _say(f"the model was split to fit: {' and '.join(left)} left out")
 
 
 def _whole(tensor: torch.Tensor) -> torch.Tensor:

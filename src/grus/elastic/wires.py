@@ -1,7 +1,7 @@
 """How the gradients of one bucket travel: as they are, as float16, or (`lowrank`) as thin matrices.
 
-A wire turns gradients into one long tensor that is summed over the team, and the sum into gradients again.
-Behind the gradients ride as many numbers as there are parameters: how many workers have used each.
+A wire turns gradients into one long tensor (`envelope`) that is summed over the team, and the sum into
+gradients again.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -9,6 +9,7 @@ from typing import Protocol
 
 import torch
 
+from grus.elastic.envelope import Envelope, dense
 from grus.elastic.lowrank import LowRank
 from grus.model.strategies import Strategy
 
@@ -57,55 +58,40 @@ class Wire(Protocol):
 
 
 class Plain:
-    """As they are, or in numbers of another kind. The buffer is made when there is somebody to send it to."""
+    """As they are, or in numbers of another kind."""
 
     def __init__(self, parameters: Parameters, kind: torch.dtype | None = None) -> None:
         self._parameters = parameters
         first = parameters[0]
-        self._kind = kind if kind is not None and first.dtype in _WIDE else first.dtype
-        self._flat: torch.Tensor | None = None
-        self._views: list[torch.Tensor] = []
+        own = kind if kind is not None and first.dtype in _WIDE else first.dtype
+        self._envelope = Envelope(len(parameters), own, first.device)
 
     def open(self, team: int) -> None:  # noqa: ARG002 - the same in every team
-        if self._flat is None:
-            sizes = [one.numel() for one in self._parameters]
-            room = sum(sizes) + len(sizes)
-            self._flat = torch.empty(room, dtype=self._kind, device=self._parameters[0].device)
-            pieces = self._flat[: -len(sizes)].split(sizes)
-            self._views = [piece.view(one.shape) for piece, one in zip(pieces, self._parameters, strict=True)]
+        self._envelope.make([one.numel() for one in self._parameters])
 
     def put(self, index: int, grad: torch.Tensor | None) -> None:
-        self._tail[index] = 1.0 if grad is not None else 0.0
-        if grad is None:
-            self._views[index].zero_()
-        else:
-            self._views[index].copy_(grad.to_dense() if grad.is_sparse else grad)
+        self._envelope.mark(index, used=grad is not None)
+        self._envelope.put(index, dense(grad))
 
     @property
     def flat(self) -> torch.Tensor:
-        assert self._flat is not None
-        return self._flat
-
-    @property
-    def _tail(self) -> torch.Tensor:
-        return self.flat[-len(self._parameters) :]
+        return self._envelope.flat
 
     def answer(self) -> torch.Tensor | None:
         return None
 
     def used(self) -> list[bool]:
-        found: list[bool] = self._tail.gt(0).tolist()
-        return found
+        return self._envelope.used()
 
     def gradient(self, index: int) -> torch.Tensor:
-        return self._views[index].to(self._parameters[index].dtype)
+        parameter = self._parameters[index]
+        return self._envelope.views[index].view(parameter.shape).to(parameter.dtype)
 
     def keep(self, index: int) -> None:
         """Nothing was left out."""
 
     def drop(self) -> None:
-        self._flat = None
-        self._views = []
+        self._envelope.drop()
 
     def close(self) -> None:
         self.drop()

@@ -15,11 +15,12 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.optim import Optimizer
 from torch.utils.data import default_collate
 
-from grus.api.train_in import USUAL_BATCH, TrainIn
-from grus.api.train_names import OPTIMIZERS, loss_name
+from grus.api.train_in import USUAL_BATCH, TrainIn, metric_name
+from grus.api.train_names import METRICS, OPTIMIZERS, loss_name
+from grus.estimation import metrics
 from grus.estimation.entry import function, load
 from grus.estimation.faults import blamed
-from grus.estimation.training import Training, criterion, of_example
+from grus.estimation.training import Training, Validation, criterion, of_example
 from grus.model.errors import BadInput, Mistake
 
 EXAMPLES = 2
@@ -30,6 +31,7 @@ def training_of(section: TrainIn, folder: Path) -> Training:
     """The training that the section describes; `folder` is the job's. Raises BadInput with every mistake."""
     found = _Finding(folder)
     data = found.function("data", section.data)
+    validation = _validation(section, found)
     if section.make is not None:
         training = found.made(section.make, section.batch)
     else:
@@ -45,6 +47,7 @@ def training_of(section: TrainIn, folder: Path) -> Training:
         size=section.batch or training.size,
         epochs=section.epochs or training.epochs,
         seed=training.seed if section.seed is None else section.seed,
+        validation=validation,
     )
 
 
@@ -99,6 +102,20 @@ def _of_parts(section: TrainIn, found: _Finding, data: Callable[[], Any] | None)
     )
 
 
+def _validation(section: TrainIn, found: _Finding) -> Validation | None:
+    if section.validation is None:
+        return None
+    data = found.function("validation", section.validation)
+    metric, name = None, metric_name(section.metric or "")
+    if section.metric is not None:
+        metric = (
+            getattr(metrics, name) if section.metric in METRICS else found.function("metric", section.metric)
+        )
+    if data is None:
+        return None
+    return Validation(_dataset(data, section.validation, "validation"), metric, name)
+
+
 def _loss(name: str, found: _Finding) -> Callable[[Any, Any], Tensor] | None:
     known = loss_name(name)
     if known is None:
@@ -132,18 +149,18 @@ def _checked(make: Callable[..., Any], field: str, target: str, kind: type) -> C
     return made
 
 
-def _dataset(data: Callable[[], Any], target: str) -> Callable[[], Any]:
+def _dataset(data: Callable[[], Any], target: str, field: str = "data") -> Callable[[], Any]:
     """The function, whose dataset is made once and must have a length."""
 
     @cache
     def made() -> Any:
-        with blamed(f"train.data: {target}"):
+        with blamed(f"train.{field}: {target}"):
             result = data()
         if not hasattr(result, "__len__") or not hasattr(result, "__getitem__"):
             rule = "must give a dataset with a length (len) and samples by number, and gave "
-            raise BadInput([Mistake("train.data", rule + type(result).__name__, target)])
+            raise BadInput([Mistake(f"train.{field}", rule + type(result).__name__, target)])
         if not len(result):
-            raise BadInput([Mistake("train.data", "gave a dataset without samples", target)])
+            raise BadInput([Mistake(f"train.{field}", "gave a dataset without samples", target)])
         return result
 
     return made

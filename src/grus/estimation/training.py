@@ -35,6 +35,19 @@ class Training:
     """What is trained on, where that is known: a dataset of samples."""
     epochs: int = 1
     seed: int = 0
+    validation: "Validation | None" = None
+    """What it is judged by after each epoch."""
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Data that is not learned from, and what is asked of it."""
+
+    data: Callable[[], Any]
+    metric: Callable[[Any, Any], Any] | None = None
+    """Of an output and a target, both of several samples; their mean."""
+    name: str = ""
+    """Under which the metric is reported."""
 
 
 def of_model(model: nn.Module) -> Callable[[], nn.Module]:

@@ -11,14 +11,20 @@ Terminal phases are final. A resize is not a phase: it is a new generation of th
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from grus.model.artefacts import Artefact, Input, Output
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, WorkerId
 from grus.model.resources import Range, Request
+from grus.model.sweeps import Params, Sweep, Trial
 from grus.model.ways import Shortage
 
 
 class JobType(StrEnum):
     TRAIN = "train"
     DEV = "dev"
+    SWEEP = "sweep"
+    """Without workers of its own: it submits trials."""
+    SERVE = "serve"
+    """Answers requests until it is stopped."""
 
 
 class Launch(StrEnum):
@@ -55,7 +61,7 @@ HOLDING = frozenset({Phase.STARTING, Phase.RUNNING, Phase.PAUSING})
 """Phases in which a job may hold GPUs."""
 
 NEXT: dict[Phase, frozenset[Phase]] = {
-    Phase.PENDING: frozenset({Phase.STARTING, Phase.PAUSED, Phase.STOPPED, Phase.FAILED}),
+    Phase.PENDING: frozenset({Phase.STARTING, Phase.PAUSED, *TERMINAL}),
     Phase.STARTING: frozenset({Phase.RUNNING, Phase.PENDING, Phase.PAUSING, *TERMINAL}),
     Phase.RUNNING: frozenset({Phase.PENDING, Phase.PAUSING, *TERMINAL}),
     Phase.PAUSING: frozenset({Phase.PAUSED, *TERMINAL}),
@@ -64,7 +70,8 @@ NEXT: dict[Phase, frozenset[Phase]] = {
     Phase.FAILED: frozenset(),
     Phase.STOPPED: frozenset(),
 }
-"""The legal changes of phase; staying is always legal. Back to pending is a retry or a lost node."""
+"""The legal changes of phase; staying is always legal. Back to pending is a retry or a lost node. A stage of
+which nothing has changed succeeds without a start."""
 
 
 class Desired(StrEnum):
@@ -81,6 +88,10 @@ class PauseCause(StrEnum):
     SCHEDULER = "scheduler"
     PERSON = "person"
     IDLE = "idle"
+    SWEEP = "sweep"
+    """Of a trial whose sweep is paused, or changes its size; its sweep resumes it."""
+    RUNG = "rung"
+    """Of a trial that waits whether its sweep lets it go on."""
 
 
 class ExitCause(StrEnum):
@@ -105,6 +116,12 @@ NEVER_CHARGED = frozenset({ExitCause.PREEMPTED, ExitCause.STOPPED, ExitCause.LOS
 """Ends that do not count against `retries`."""
 FIRST_BACK_OFF = 1.0
 """Seconds before the next start after an attempt that was lost, or failed for the first time."""
+LONGEST_BACK_OFF = 300.0
+
+
+def back_off(failures: int) -> float:
+    """Seconds to wait after that many failures: 1, 2, 4, … up to five minutes."""
+    return float(min(LONGEST_BACK_OFF, FIRST_BACK_OFF * 2 ** min(failures - 1, 20)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +138,13 @@ NEVER_PREEMPTED = 100
 """Priorities from here on are never preempted."""
 
 PRIORITIES = {"inference": 125, "dev": 100, "dev-preemptible": 75, "train": 50}
+USUAL_PRIORITY = {
+    JobType.TRAIN: "train",
+    JobType.DEV: "dev",
+    JobType.SWEEP: "train",
+    JobType.SERVE: "inference",
+}
+"""Of jobs that say none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,10 +206,28 @@ class Spec:
     """Of its containers, on Kubernetes; empty for the engine's own."""
     pod: str = ""
     """What it says of its pods on Kubernetes: JSON, laid over what the engine makes; empty for nothing."""
+    params: Params = ()
+    """What was chosen for this run; its program reads them by `grus.params()`."""
+    inputs: tuple[Input, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    after_failure: bool = False
+    """Whether it starts when those that it comes after have ended in whatever way, not only well."""
+    sweep: Sweep | None = None
+    """Of type sweep: the search, of whose trials the rest of this spec is the template."""
+    trial: Trial | None = None
+    graph: JobId | None = None
+    """The first job of its submission, itself if it is that one; None for one submitted alone."""
+    fresh: bool = False
+    """Whether it runs even if an earlier run has left just what it would leave."""
 
     @property
     def never_preempted(self) -> bool:
         return self.priority >= NEVER_PREEMPTED
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether it runs anything itself; if not, the scheduler never sees it."""
+        return self.type is not JobType.SWEEP
 
 
 def worker_per_seat(spec: Spec) -> bool:
@@ -295,6 +337,25 @@ class Job:
     """One sentence: why the job is where it is."""
     progress: tuple[tuple[str, float], ...] = field(default=())
     """What the job last reported of itself (step, epoch, total, …)."""
+    diverged: tuple[str, ...] = ()
+    """Figures that were no numbers any more (NaN, infinite) when it last reported."""
+    verdict: str = ""
+    """Of a trial: why its sweep last paused, resumed, grew or ended it."""
+    grown: bool = False
+    """Of a trial: whether its sweep lets it hold more than the others."""
+    key: str = ""
+    """Of everything that its outputs depend on, once that is known; see `grus.model.results.Result.key`."""
+    artefacts: tuple[Artefact, ...] = ()
+    """Its outputs, once they are kept."""
+    files: str = ""
+    """Digest of what lay in its workdir beside the code when it was submitted; of stages only."""
+    saves_as: str = ""
+    """Of a stage: what is added to the name of its checkpoints, so that it never goes on from what other data
+    or other code has left there. Made of its key; a retry has that of the job that it repeats."""
+    near: tuple[NodeId, ...] = ()
+    """Of a stage: the nodes that have most of its inputs already, when it was compared with earlier runs."""
+    same_as: JobId | None = None
+    """The earlier job whose outputs it has taken over, because nothing has changed since; it never ran."""
 
     @property
     def asked(self) -> Request:

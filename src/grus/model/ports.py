@@ -10,10 +10,12 @@ from enum import StrEnum
 from typing import Protocol
 
 from grus.model.cluster import Node
+from grus.model.curves import Reported
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, WorkerId
 from grus.model.jobs import Exit, Job, Phase
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
+from grus.model.results import Result
 from grus.model.tags import Tag
 
 # ---------------------------------------------------------------------------------------------- store
@@ -32,6 +34,14 @@ class Event:
     attempt: int = 0
     seq: int = 0
     """Given by the store."""
+    generation: int = 0
+    """Membership of the attempt from here on."""
+    held: int | None = None
+    """Micro-GPUs that the job holds from here on; None where it was not written down."""
+    working: int | None = None
+    """Micro-GPUs of those who compute together from here on; 0 while it does not run."""
+    lost: int | None = None
+    """Workers lost so far while the others went on."""
 
 
 class AccessRole(StrEnum):
@@ -190,6 +200,18 @@ class Store(Protocol):
         """All that are kept, by fingerprint; at most `MOST_PROFILES`, the ones last updated."""
         ...
 
+    def put_reports(self, reports: Sequence[Reported]) -> "Future[None]":
+        """Keep what jobs have reported, those of jobs that are not on record left out.
+
+        Of one number the first stays. When a job has more than `MOST_POINTS`, those go whose number is no
+        multiple of `stride_of` the newest one's, but for the newest itself.
+        """
+        ...
+
+    def reports(self, job: JobId) -> list[Reported]:
+        """All that is kept of a job's, by number; none of a job that is not on record."""
+        ...
+
     def put_tags(self, tags: Mapping[str, Tag | None]) -> "Future[None]":
         """Keep these tags under their keys (`grus.model.tags.of_job`, `of_gpu`); None takes one away.
 
@@ -201,10 +223,44 @@ class Store(Protocol):
         """All that are kept, the expired ones too."""
         ...
 
-    def prune(self, *, events_before: float, jobs_before: float) -> "Future[int]":
-        """Drop events before that, and jobs that ended before that (with their keys and predictions).
+    def put_result(self, result: Result) -> "Future[None]":
+        """Keep what became of a job, in place of what was kept of it before. It outlasts its job."""
+        ...
 
-        The result is how many events and jobs went.
+    def result(self, job: JobId) -> Result:
+        """What is kept of a job that has ended. Raises NotFound."""
+        ...
+
+    def results(
+        self,
+        *,
+        user: UserName | None = None,
+        queue: QueueName | None = None,
+        name: str | None = None,
+        limit: int | None = None,
+        after: tuple[float, JobId] | None = None,
+    ) -> list[Result]:
+        """Those that match, last ended first (ties by id, descending); `after` continues a listing.
+
+        `after` is (ended_at, job) of the last one of the page before.
+        """
+        ...
+
+    def result_by_key(self, user: UserName, key: str) -> Result | None:
+        """The last ended one of this user's that succeeded with this key; None of the empty key."""
+        ...
+
+    def without_result(self, limit: int) -> list[Job]:
+        """Jobs on record that have ended and of which no result is kept; so many at most, in any order."""
+        ...
+
+    def prune(
+        self, *, events_before: float, jobs_before: float, results_before: float = 0.0
+    ) -> "Future[int]":
+        """Drop events before that, and jobs that ended before that, with all that is kept of them.
+
+        Results of jobs that ended before `results_before` go too, once their jobs are no longer on record.
+        The result is how many events, jobs and results went.
         """
         ...
 

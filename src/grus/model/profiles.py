@@ -115,6 +115,17 @@ class Run:
     """Whether others of its fingerprint had run before, and none of them on these data."""
     given: str = ""
     """Digest of its environment variables, as of `Shortage`."""
+    code: str = ""
+    """Digest of the code that it ran."""
+
+    @property
+    def peak_memory(self) -> int | None:
+        """Most bytes that it had on one GPU."""
+        return max((use.memory for use in self.uses if use.memory is not None), default=None)
+
+    @property
+    def mean_utilisation(self) -> float | None:
+        return _whole(self.uses).mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

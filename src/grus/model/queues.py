@@ -56,6 +56,8 @@ class Queue:
     """Who may submit here; empty for everybody with the role of member."""
     max_priority: int = 125
     max_runtime: float | None = None
+    dev_limit: float | None = None
+    """Seconds that a development session may last here."""
     idle: Idle | None = None
     """What becomes of its jobs whose GPUs idle, besides what they ask for themselves."""
     oversubscribe: bool = False

@@ -62,6 +62,8 @@ class Lags:
         """Lags at which the difference is smaller than at the lags around."""
         count = len(self.difference)
         lags = np.exp(np.arange(np.log(SHORTEST), np.log(count / FEWEST) + SPACING, SPACING))
+        if not len(lags):  # too short to hold any period so often
+            return []
         total = np.concatenate([[0.0], np.cumsum(self.difference)])
         half = np.maximum(0.5, lags * SPACING / 2)
         upper = np.interp(lags + half + 0.5, np.arange(count + 1), total)

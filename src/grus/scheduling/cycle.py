@@ -159,7 +159,7 @@ class Cycle:
     def obey_sizes(self) -> None:
         """Jobs that were told to be smaller than they are give seats back."""
         for leaf in self.tree.leaves:
-            if not leaf.surplus:
+            if not leaf.surplus and not leaf.without_gpu:
                 continue
             for entry in leaf.elastic.values():
                 sizes = entry.shape.sizes

@@ -122,6 +122,10 @@ def _not_in_line(entry: Entry, now: float) -> Explanation:
         wait = max(0.0, job.not_before - now)
         return Explanation("back-off", f"failed {job.failures} times; it is tried again in {wait:.0f} s")
     if job.phase is Phase.PAUSED:
+        if job.paused_by in (PauseCause.SWEEP, PauseCause.RUNG):
+            return Explanation(
+                "paused", f"paused by its sweep, which resumes it: {job.verdict or job.reason}"
+            )
         who = "its idle policy" if job.paused_by is PauseCause.IDLE else "a person"
         return Explanation("paused", f"paused by {who}; `grus resume {job.id}` lets it go on")
     if job.desired is Desired.STOP:

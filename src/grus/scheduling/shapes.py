@@ -84,15 +84,35 @@ class Compiler:
         self._reordered: dict[tuple[Shape, tuple[int, ...]], Shape] = {}
 
     def shape(self, job: Job, queue_nodes: int) -> Shape:
-        return self.compile(job.spec, job.size, queue_nodes)
+        return self.compile(job.spec, job.size, queue_nodes, job.near)
 
-    def compile(self, spec: Spec, size: Range | None, queue_nodes: int) -> Shape:
+    def compile(
+        self, spec: Spec, size: Range | None, queue_nodes: int, near: tuple[NodeId, ...] = ()
+    ) -> Shape:
+        """`near` are nodes where it would find its data."""
         dev = spec.type is JobType.DEV
-        name = (spec.request, size, spec.node_selector, spec.affinity, dev, queue_nodes)
+        name = (spec.request, size, spec.node_selector, spec.affinity, dev, queue_nodes, near)
         found = self._shapes.get(name)
         if found is None:
-            found = self._shapes[name] = self._make(spec, size, queue_nodes, dev)
+            made = self._make(spec, size, queue_nodes, dev)
+            found = self._shapes[name] = self._near(made, spec, near)
         return found
+
+    def _near(self, shape: Shape, spec: Spec, near: tuple[NodeId, ...]) -> Shape:
+        """The shape of a job that rather runs where its data is, if GPUs are alike and it likes no others.
+
+        A faster GPU is worth more than a copy saved.
+        """
+        states = [self._pool.node_by_id[node] for node in near if node in self._pool.node_by_id]
+        there = shape.nodes & sum(state.bit for state in states)
+        if not there or spec.affinity.prefer or len(self._kinds_at(shape)) > 1:
+            return shape
+        return replace(shape, preferred=there)
+
+    def _kinds_at(self, shape: Shape) -> set[int]:
+        """Kinds of device on the nodes that it may use."""
+        nodes = self._pool.each(shape.nodes)
+        return {device.kind for node in nodes for device in node.devices} & shape.kinds
 
     def reordered(self, shape: Shape, kinds: tuple[int, ...]) -> Shape:
         """The same request with other preferences; the same object for the same order."""

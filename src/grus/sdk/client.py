@@ -13,13 +13,19 @@ import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import cache
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import IO, Any, Self, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, TypeAdapter
 
+from grus.api.curves_wire import CurvesOut
+from grus.api.dev_wire import SessionOut
 from grus.api.forecast_wire import ForecastOut
+from grus.api.graph_wire import GraphIn, GraphOut
 from grus.api.jobfile import parse_job_file
+from grus.api.report_wire import ReportOut
+from grus.api.runs_wire import DiffOut, ResultOut
+from grus.api.sweep_wire import BestOut, SweepOut
 from grus.api.telemetry_wire import SeriesOut, TelemetryOut
 from grus.api.wire import (
     EventOut,
@@ -42,9 +48,9 @@ from grus.api.wire import (
     WorkerOut,
     read,
 )
-from grus.model.errors import BadInput, GrusError, Mistake
+from grus.model.errors import BadInput, GrusError, Mistake, Unreachable
 from grus.model.jobs import TERMINAL, Phase
-from grus.sdk.transport import Params, Transport
+from grus.sdk.transport import BrokenOff, Params, Transport
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -53,6 +59,8 @@ LONGEST_STREAM = 3600.0
 """Seconds after which a wait asks anew, whatever happens."""
 KEPT_ENVIRONMENT = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
 """All that a job inherits of its submitter's environment."""
+LONGEST_PREDICTION = 90.0
+"""Seconds to wait for what a model says; the server gives up before that."""
 POLL = 1.0
 """Seconds between two looks at a job when its live stream is not to be had."""
 
@@ -99,22 +107,34 @@ class Client:
         answer = self._transport.request("POST", "/v1/jobs", content=body, headers=headers)
         return Handle(self, _read(JobOut, answer.content))
 
-    def submit_stages(self, jobs: Sequence[Submission], *, key: str | None = None) -> list["Handle"]:
-        """Submit the jobs of one file in their order; a name in `after` is the earlier job of that name.
+    def submit_stages(
+        self, jobs: Sequence[Submission], *, key: str | None = None, fresh: bool = False
+    ) -> list["Handle"]:
+        """Submit the jobs of one file, all or none; a name in `after` or `inputs` is an earlier job's.
 
-        `key` names the whole: a second call with it finds the jobs of the first.
+        `key` names the whole: a second call with it finds the jobs of the first. Stages of which nothing has
+        changed since an earlier run are not run again, unless `fresh`.
         """
-        ids: dict[str, str] = {}
-        handles = []
-        for index, job in enumerate(map(job_in, jobs)):
-            after = tuple(ids.get(name, name) for name in job.after)
-            handle = self.submit(
-                job.model_copy(update={"after": after}) if after else job,
-                key=None if key is None else f"{key}-{index}",
-            )
-            ids[handle.job.name] = handle.id
-            handles.append(handle)
-        return handles
+        given = [_from_here(job_in(job)) for job in jobs]
+        if len(given) == 1 and not given[0].outputs:
+            return [self.submit(given[0], key=key)]
+        answer = self._transport.request(
+            "POST",
+            "/v1/graphs",
+            content=_json(GraphIn(jobs=tuple(given), fresh=fresh)),
+            headers={"Idempotency-Key": key or uuid.uuid4().hex},
+        )
+        return [Handle(self, job) for job in _read(list[JobOut], answer.content)]
+
+    def graph(self, job: str) -> GraphOut:
+        """The jobs that were submitted together with this one, and who comes after whom."""
+        return self._ask(GraphOut, "GET", _at("graphs", job))
+
+    def retry(self, job: str, *, key: str | None = None) -> list["Handle"]:
+        """Submit again a job that did not succeed, and those that come after it."""
+        headers = {"Idempotency-Key": key or uuid.uuid4().hex}
+        answer = self._transport.request("POST", _at("jobs", job, "retry"), headers=headers)
+        return [Handle(self, job) for job in _read(list[JobOut], answer.content)]
 
     def plan(self, job: Submission) -> PlanOut:
         """What would happen: whether it fits, where, when and who is affected. Nothing is stored."""
@@ -158,6 +178,15 @@ class Client:
         body = _json(_model(ScaleIn, {"size": size}))
         return self._ask(JobOut, "POST", _at("jobs", job, "scale"), content=body)
 
+    def predict(self, job: str, inputs: Any, *, dtype: str | None = None) -> Any:
+        """What a served model says of these samples: a list, or anything with `tolist`. May be repeated."""
+        asked = {"inputs": inputs.tolist() if hasattr(inputs, "tolist") else inputs}
+        body = json.dumps(asked if dtype is None else {**asked, "dtype": dtype}).encode()
+        answer = self._transport.request(
+            "POST", _at("jobs", job, "predict"), content=body, timeout=LONGEST_PREDICTION
+        )
+        return answer.json()["outputs"]
+
     def why(self, job: str) -> WhyOut:
         return self._ask(WhyOut, "GET", _at("jobs", job, "why"))
 
@@ -171,6 +200,39 @@ class Client:
     def profile(self, fingerprint: str) -> ProfileOut:
         """By the fingerprint, or the beginning of one."""
         return self._ask(ProfileOut, "GET", _at("profiles", fingerprint))
+
+    def runs(
+        self,
+        *,
+        queue: str | None = None,
+        name: str | None = None,
+        mine: bool = False,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> list[ResultOut]:
+        """What is kept of jobs that have ended, the last first; `after` is the job of the last one before."""
+        params = _params(queue=queue, name=name, mine=mine, limit=limit, after=after)
+        return self._ask(list[ResultOut], "GET", _at("runs"), params=params)
+
+    def result(self, job: str) -> ResultOut:
+        """What is kept of one job that has ended."""
+        return self._ask(ResultOut, "GET", _at("runs", job))
+
+    def diff(self, first: str, second: str) -> DiffOut:
+        """Two runs side by side."""
+        return self._ask(DiffOut, "GET", _at("runs", first, "diff", second))
+
+    def curves(self, job: str) -> CurvesOut:
+        """What it has reported over time."""
+        return self._ask(CurvesOut, "GET", _at("jobs", job, "curves"))
+
+    def sweep(self, job: str) -> SweepOut:
+        """A search with its trials, the best so far and what mattered."""
+        return self._ask(SweepOut, "GET", _at("sweeps", job))
+
+    def best(self, sweep: str) -> BestOut:
+        """The best trial of a sweep as a job file. Raises Conflict while no trial has a value."""
+        return self._ask(BestOut, "GET", _at("sweeps", sweep, "best"))
 
     def workers(self, job: str) -> list[WorkerOut]:
         return self._ask(list[WorkerOut], "GET", _at("jobs", job, "workers"))
@@ -192,6 +254,29 @@ class Client:
         params = _params(worker=worker, offset=offset)
         for event in self._transport.live(_at("jobs", job, "log", "stream"), params=params):
             yield json.loads(event.data)["text"]
+
+    def download(
+        self, job: str, name: str, file: IO[bytes], tell: Callable[[int], None] = lambda _: None
+    ) -> None:
+        """What the job left behind under this name, as a tar, added to what `file` has of it already.
+
+        A connection that breaks is taken up again, as long as each try brings something.
+        """
+        at = file.tell()
+        while True:
+            try:
+                params = _params(offset=at)
+                for piece in self._transport.stream(_at("jobs", job, "artefacts", name), params=params):
+                    file.write(piece)
+                    tell(file.tell())
+                return
+            except BrokenOff as error:
+                if file.tell() == at:
+                    raise Unreachable(
+                        f"{error} after {at} bytes; the server's log may say why. Another try goes on there."
+                    ) from error
+                at = file.tell()
+                self._transport.wait()
 
     def events(self, *, after: int = 0, job: str | None = None, limit: int = 1000) -> list[EventOut]:
         """What happened, oldest first, with a number above `after`."""
@@ -262,6 +347,19 @@ class Client:
         params = _params(of=of, name=name or None, reach="day" if day else "hour", measure=measure)
         return self._ask(ForecastOut, "GET", "/v1/forecast", params=params)
 
+    def report(
+        self,
+        *,
+        last: str | None = None,
+        job: str | None = None,
+        queue: str | None = None,
+        target: str | None = None,
+        jobs: int | None = None,
+    ) -> ReportOut:
+        """What became of GPU-hours, of the last week or as far back as `last`; of a job its whole life."""
+        params = _params(last=last, job=job, queue=queue, target=target, jobs=jobs)
+        return self._ask(ReportOut, "GET", "/v1/report", params=params)
+
     def cordon(self, node: str) -> None:
         self._transport.request("POST", _at("nodes", node, "cordon"))
 
@@ -290,6 +388,19 @@ class Client:
         body = _json(_model(TokenIn, token))
         answer = self._transport.request("POST", "/v1/tokens", content=body, repeatable=False)
         return _read(TokenOut, answer.content)
+
+    def sign_in_code(self) -> str:
+        """Opens the dashboard once, within a minute, as the user of this client's token."""
+        answer = self._transport.request("POST", "/sign-in/codes", repeatable=False)
+        return str(json.loads(answer.content)["code"])
+
+    def session(self, job: str) -> SessionOut:
+        """The way into a development session, for its owner: it opens once, within a minute.
+
+        Raises Conflict while the session is not ready.
+        """
+        answer = self._transport.request("POST", _at("jobs", job, "session"), repeatable=False)
+        return _read(SessionOut, answer.content)
 
     def delete_token(self, digest: str) -> None:
         self._transport.request("DELETE", _at("tokens", digest))
@@ -379,6 +490,10 @@ class Handle:
         self.job = self._client.scale(self.id, size)
         return self.job
 
+    def predict(self, inputs: Any, *, dtype: str | None = None) -> Any:
+        """What the served model says of these samples."""
+        return self._client.predict(self.id, inputs, dtype=dtype)
+
     def why(self) -> WhyOut:
         return self._client.why(self.id)
 
@@ -404,13 +519,13 @@ def _from_here(job: JobIn) -> JobIn:
     update: dict[str, object] = {"workdir": os.path.abspath(job.workdir)}
     if os.name == "posix":
         kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if os.environ.get(name)}
-        if job.train is not None:
-            kept["PATH"] = _python_first(kept)
+        if job.train is not None or job.serve is not None:
+            kept["PATH"] = python_first(kept)
         update["env"] = {**kept, **job.env}
     return job.model_copy(update=update)
 
 
-def _python_first(kept: Mapping[str, str]) -> str:
+def python_first(kept: Mapping[str, str]) -> str:
     """A PATH on which `python3` is that of the active environment, else the one that runs Grus here."""
     home = kept.get("VIRTUAL_ENV") or kept.get("CONDA_PREFIX")
     folder = os.path.join(home, "bin") if home else os.path.dirname(sys.executable)

@@ -35,6 +35,10 @@ class LiveEvent:
     id: str
 
 
+class BrokenOff(Exception):
+    """A large answer came in part; what came is good."""
+
+
 class Transport:
     """One server, one token; made for use by one or several threads, closed by its owner."""
 
@@ -87,15 +91,18 @@ class Transport:
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         repeatable: bool = True,
+        timeout: float | None = None,
     ) -> httpx2.Response:
-        """The answer of the server; raises the error that the server told of."""
+        """The answer of the server; raises the error that the server told of. `timeout` if not the usual."""
         sent = dict(headers or {})
         if content is not None:
             sent["Content-Type"] = "application/json"
 
         def once() -> httpx2.Response:
             url = self._address + path
-            return self._http.request(method, url, params=params, content=content, headers=sent)
+            return self._http.request(
+                method, url, params=params, content=content, headers=sent, timeout=timeout or self._timeout
+            )
 
         response = self._persist(once, repeatable)
         if response.is_error:
@@ -127,6 +134,18 @@ class Transport:
                 return
             self._persist(self._alive, repeatable=True)
 
+    def stream(self, path: str, *, params: Params | None = None) -> Iterator[bytes]:
+        """The bytes of a large answer, as they come. Raises BrokenOff if that is not all of them."""
+        try:
+            with self._http.stream("GET", self._address + path, params=params) as response:
+                if response.is_error:
+                    response.read()
+                    raise rebuilt(response)
+                self._met = True
+                yield from response.iter_bytes()
+        except httpx2.TransportError as error:
+            raise BrokenOff(f"the download broke off ({error})") from error
+
     def _one_stream(self, path: str, params: Params | None, last: str) -> Iterator[LiveEvent]:
         headers = {"Last-Event-ID": last} if last else {}
         # Reads time out after some missed heartbeats.
@@ -140,6 +159,10 @@ class Transport:
                 self._met = True
                 if event.data:  # else it only sets the stream's own fields
                     yield LiveEvent(event.event, event.data, event.id)
+
+    def wait(self) -> None:
+        """Return when the server answers again. Raises Unreachable."""
+        self._persist(self._alive, repeatable=True)
 
     def _alive(self) -> httpx2.Response:
         return self._http.get(self._address + "/healthz")

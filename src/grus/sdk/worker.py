@@ -8,6 +8,7 @@ Nothing here may fail a training run: a control file that cannot be read means "
 """
 
 import json
+import math
 import os
 import signal
 import threading
@@ -17,9 +18,12 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+from grus.model.artefacts import input_variable, output_variable
+
 _CONTROL = "GRUS_CONTROL"
 _REPORT = "GRUS_REPORT"
 _BELL = "GRUS_BELL"
+_RUNGS = "GRUS_RUNGS"
 _LONGEST = 1 << 20
 """Bytes after which the report begins anew: only its last line is read."""
 _SAVED = ("saved", "checkpoint")
@@ -69,6 +73,55 @@ class _Said:
 _said = _Said()
 
 
+class _Rungs:
+    """How far a trial of a sweep is to be when it is heard at once; lives as long as the process."""
+
+    def __init__(self) -> None:
+        self.by: str | None = None
+        """The figure that says how far it is; None before anybody has looked, empty outside a sweep."""
+        self.left: list[float] = []
+        """Rungs that it has not passed yet."""
+        self.count: float | None = 0.0
+        """Reports so far, of a program that does not say how far it is; None for one that does."""
+        self.lost: set[str] = set()
+        """Figures that were no numbers any more the last time."""
+
+    def placed(self, numbers: dict[str, float]) -> dict[str, float]:
+        """The figures with how far it is: its own word, or the number of its reports."""
+        if self.by is None:
+            self._read(os.environ.get(_RUNGS, ""))
+        if not self.by or not numbers.keys() - set(_SAVED):
+            return numbers
+        if self.by in numbers:
+            self.count = None
+        if self.count is None:
+            return numbers
+        self.count += 1
+        return {**numbers, self.by: self.count}
+
+    def passed(self, numbers: dict[str, float]) -> bool:
+        """Whether these figures are news that somebody waits for."""
+        if not self.by:
+            return False
+        lost = {name for name, number in numbers.items() if not math.isfinite(number)}
+        news = bool(lost - self.lost)
+        self.lost = lost
+        while self.left and self.left[0] <= numbers.get(self.by, -math.inf):
+            self.left.pop(0)
+            news = True
+        return news
+
+    def _read(self, text: str) -> None:
+        self.by = ""
+        with suppress(ValueError, TypeError, LookupError):
+            said = json.loads(text)
+            self.left, self.count = sorted(map(float, said["at"])), float(said["from"])
+            self.by = str(said["by"])
+
+
+_rungs = _Rungs()
+
+
 def should_pause() -> bool:
     """Whether to save and exit now. Call it between steps; it costs a few microseconds.
 
@@ -107,6 +160,29 @@ def params() -> dict[str, object]:
     return found
 
 
+def input(name: str, default: str | Path = "") -> Path:
+    """Where this input is, a file or a folder, to be read only; `default` (or inputs/NAME) outside Grus."""
+    found = os.environ.get(input_variable(name))
+    if found is None and os.environ.get(_CONTROL):
+        raise KeyError(f"this job has no input {name!r}; it is named under `inputs:` of the job")
+    return Path(found or default or Path("inputs", name))
+
+
+def output(name: str, default: str | Path = "") -> Path:
+    """Where this output belongs: the path that the job names, whose folder is there, else an empty folder.
+
+    What is there when the program ends with 0 is kept, and handed on. Outside Grus it is `default`, or
+    outputs/NAME, which is made.
+    """
+    found = os.environ.get(output_variable(name))
+    if found is None and os.environ.get(_CONTROL):
+        raise KeyError(f"this job has no output {name!r}; it is named under `outputs:` of the job")
+    place = Path(found or default or Path("outputs", name))
+    if not found:
+        (place.parent if default else place).mkdir(parents=True, exist_ok=True)
+    return place
+
+
 def report(**figures: float) -> None:
     """Tell how far the run is: `report(step=120, total=5000, loss=0.31)`. Outside Grus it does nothing.
 
@@ -114,16 +190,21 @@ def report(**figures: float) -> None:
     by `grus ps` and `grus describe`, some seconds later. `report(saved=True)` is `saved()`. From `step`,
     `total` and `batch` (examples of one step, all GPUs together) Grus learns how an elastic job scales, and
     gives it GPUs by that. Steps that stop are how a hang is known, and `step_seconds`, what this worker
-    needed itself for a step, told by every worker, how stragglers are.
+    needed itself for a step, told by every worker, how stragglers are. In a trial of a sweep the figure by
+    which it is judged belongs in here; one that does not say how far it is, is as far as it has reports.
     """
     numbers = {name: _number(name, value) for name, value in figures.items()}
     if not numbers:
         return
     with _said.lock:
+        numbers = _rungs.placed(numbers)
         if any(numbers.get(name) for name in _SAVED):
             _said.saved_at = time.time()
         _said.figures.update({name: number for name, number in numbers.items() if name not in _SAVED})
         _write()
+        news = _rungs.passed(_said.figures)
+    if news:
+        ring()
 
 
 def tell(**standing: object) -> None:

@@ -107,8 +107,11 @@ def as_json(comparison: Comparison) -> dict[str, object]:
 # ---------------------------------------------------------------------------------------------- sentences
 
 
-def answer(comparison: Comparison) -> str:
-    """What the change would bring, as one sentence; begins with yes or no if it is one of buying GPUs."""
+def answer(comparison: Comparison, more: str = "--seeds 5 tells") -> str:
+    """What the change would bring, as one sentence; begins with yes or no if it is one of buying GPUs.
+
+    `more` is how the reader can be surer.
+    """
     now, then = comparison.side(PRESENT), comparison.side(WHAT_IF)
     if now is None or then is None:
         return ""
@@ -124,7 +127,7 @@ def answer(comparison: Comparison) -> str:
     if not buys:
         return said[0].upper() + said[1:]
     if gain.spread is None:
-        said += " One world was looked at; --seeds 5 tells how sure this is."
+        said += f" One world was looked at; {more} how sure this is."
     worth = gain.mean <= -WORTH_IT and (gain.spread is None or gain.mean + gain.spread < 0)
     if worth:
         return f"Yes, buy: {said}"

@@ -9,7 +9,7 @@ from grus.model.jobs import Job
 from grus.simulation.durations import Durations
 from grus.simulation.eta import DAY, LOOK_BACK, WORLDS, Enough, Forecast, Present, forecast
 from grus.simulation.expected import traits_of
-from grus.simulation.history import work_of
+from grus.simulation.history import lasting
 from grus.simulation.work import Work
 
 MOST_REMEMBERED = 20_000
@@ -99,5 +99,5 @@ class Foreteller:
             if known is not None and known.started_at is not None:
                 length = 2 * (now - known.started_at)
             if length > 0.0:
-                works.append(work_of(replace(job, seats=()), length))
+                works.append(lasting(replace(job, seats=()), length))
         return sorted(works, key=lambda work: (work.submit, work.id))

@@ -13,7 +13,7 @@ Same input, same result to the byte: no clock, no chance.
 """
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from grus.model.cluster import Node
@@ -215,16 +215,22 @@ class Simulation:
 def check_fits(snapshot: Snapshot, works: Iterable[Work]) -> None:
     """Raise BadInput with every job that no state of the pool could run: it would wait for ever."""
     mistakes = []
+    for work, why in unfit(snapshot, works):
+        asked = str(work.size) if work.size else f"{work.gpus:g}"
+        mistakes.append(Mistake("gpus", why, asked, work.line))
+    if mistakes:
+        raise BadInput(mistakes)
+
+
+def unfit(snapshot: Snapshot, works: Iterable[Work]) -> Iterator[tuple[Work, str]]:
+    """Each job that no state of the pool could run, and why."""
     judged: dict[tuple[object, ...], str] = {}
     for work in works:
         name = (work.queue, work.gpus, work.size, work.priority, work.type, work.one_node, work.spec)
         if name not in judged:
             judged[name] = _wrong(snapshot, work)
         if judged[name]:
-            asked = str(work.size) if work.size else f"{work.gpus:g}"
-            mistakes.append(Mistake("gpus", judged[name], asked, work.line))
-    if mistakes:
-        raise BadInput(mistakes)
+            yield work, judged[name]
 
 
 def _wrong(snapshot: Snapshot, work: Work) -> str:

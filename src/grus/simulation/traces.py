@@ -347,7 +347,8 @@ def _priority(text: str) -> int:
 
 
 def _type(text: str) -> JobType:
-    try:
-        return JobType(text)
-    except ValueError:
-        raise ValueError(f"must be one of {', '.join(JobType)}") from None
+    # A sweep has no workers of its own: its trials are rows like any other.
+    types = [type_ for type_ in JobType if type_ is not JobType.SWEEP]
+    if text not in types:
+        raise ValueError(f"must be one of {', '.join(types)}")
+    return JobType(text)

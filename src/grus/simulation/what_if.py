@@ -86,8 +86,11 @@ class Chaos:
     repair: float = 4 * 3600.0
 
 
-def run(scenario: Scenario, progress: Progress | None = None) -> Simulated:
-    """One simulation; a function of values, so that several can run on several cores."""
+def run(scenario: Scenario, progress: Progress | None = None, every: int = 1000) -> Simulated:
+    """One simulation; a function of values, so that several can run on several cores.
+
+    `progress` is told after each `every` ended jobs.
+    """
     made = Simulation(
         scenario.nodes,
         scenario.queues,
@@ -96,7 +99,7 @@ def run(scenario: Scenario, progress: Progress | None = None) -> Simulated:
         faults=scenario.faults,
         policy=policy_named(scenario.policy),
         history=scenario.draw,
-    ).run(progress)
+    ).run(progress, every)
     return Simulated(measure(made), draw(made) if scenario.draw else None)
 
 

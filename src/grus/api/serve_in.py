@@ -1,0 +1,116 @@
+"""A job file's `serve:` section: which model answers requests, by the names that its training used.
+
+    type: serve
+    serve:
+      model: nets.py:network          # as under train; or an exported model, out/model.pt2
+      weights: out/model.pt           # what the training left
+      replicas: 1..4                  # `grus scale` sets how many
+
+What a name means is found out where the code is (`grus.serving`); here only its form is judged.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from grus.api import fields as f
+from grus.api.resources_in import ResourcesIn
+from grus.api.rules import Broken, Sound, Strict
+from grus.api.train_in import target
+from grus.api.units import parse_gpu
+
+SERVER = ("python3", "-m", "grus.serving.replica")
+"""What a `serve:` section runs, with the section behind it."""
+MODEL = "model"
+"""The input that is served where the section names no model of its own."""
+LARGEST_BATCH = 65_536
+
+
+def is_function(model: str) -> bool:
+    """Whether it names a function that builds the model, and not an exported one."""
+    return ":" in model
+
+
+def _model(value: Any) -> str:
+    """A function (as under `train`), or the path of an exported model."""
+    if isinstance(value, str) and is_function(value):
+        return target(value)
+    return str(f.text(f.LONGEST_PATH)(value))
+
+
+_Target = Annotated[str | None, f.judged(f.optional(target))]
+
+
+class ServeIn(Strict):
+    """What is served, and by how many."""
+
+    synonyms: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("net", "network", "module"), "model"),
+        **dict.fromkeys(("checkpoint", "state", "state_dict", "path", "file"), "weights"),
+        **dict.fromkeys(("function", "handler", "fn"), "predict"),
+        **dict.fromkeys(("batch_size", "max_batch"), "batch"),
+        **dict.fromkeys(("replica", "count", "workers", "instances", "scale"), "replicas"),
+        **dict.fromkeys(("gpu", "gpus"), "it belongs under resources, beside serve"),
+        **dict.fromkeys(("port", "host", "address"), "Grus chooses it; ask by `grus predict`"),
+    }
+
+    model: Annotated[str | None, f.judged(f.optional(_model))] = None
+    """A function that builds the model, as under train; or an exported model (file, or folder with it)."""
+    weights: f.Path = ""
+    """What the training left: a model.pt, or a folder with one. For a model that a function builds."""
+    predict: _Target = None
+    """A function of (model, inputs), or of (inputs) without a model, in place of the model's forward pass."""
+    batch: Annotated[int, f.judged(f.whole(1, LARGEST_BATCH))] = 32
+    """Samples that are computed at once, at most: requests that wait are put together."""
+    replicas: f.Replicas = 1
+    """How many answer: a number, or a range within which `scale` sets it; the smallest at first."""
+
+    @property
+    def named(self) -> bool:
+        """Whether it says itself what is served."""
+        return self.model is not None or self.predict is not None
+
+    def across(self, sound: Sound) -> list[Broken]:
+        if not self.weights or not sound("weights") or not sound("model"):
+            return []
+        if self.model is None:
+            rule = "needs model: the function that builds what they belong to, such as nets.py:network"
+            return [Broken(("weights",), rule, self.weights)]
+        if not is_function(self.model):
+            rule = "cannot stand beside an exported model, which has its own: leave one of them out"
+            return [Broken(("weights",), rule, self.weights)]
+        return []
+
+
+def serve_argv(section: ServeIn) -> tuple[str, ...]:
+    """The command of a `serve:` section. How many answer is no business of the one that does."""
+    said = section.model_dump(mode="json", exclude_defaults=True, exclude={"replicas"})
+    return (*SERVER, json.dumps(said, sort_keys=True, ensure_ascii=False))
+
+
+def serve_name(section: ServeIn) -> str:
+    """What a job with this section is called if nobody names it."""
+    named = section.predict or section.model or ""
+    if is_function(named):
+        return named.rpartition(":")[2]
+    return named.rstrip("/").rpartition("/")[2].partition(".")[0]
+
+
+def serve_rules(resources: ResourcesIn, launch: str | None, retries: int, sound: Sound) -> list[Broken]:
+    """Rules for what stands beside the section in a job."""
+    broken = []
+    if sound("resources", "gpu"):
+        ask = parse_gpu(resources.gpu)
+        if ask.auto or not ask.count.rigid:
+            more = "" if ask.auto else f": gpu: 1 here, and under serve replicas: {ask.count}"
+            rule = f"must say what each replica takes, such as 1 or 0.5{more}"
+            broken.append(Broken(("resources", "gpu"), rule, resources.gpu))
+    if resources.sizes is not None:
+        broken.append(Broken(("resources", "sizes"), "is not for serve: `grus scale` sets its size"))
+    if launch is not None and sound("launch"):
+        rule = "cannot stand beside serve: it has one worker a replica"
+        broken.append(Broken(("launch",), rule, launch))
+    if retries and sound("retries"):
+        rule = "is not for serve: a replica that fails is started again for ever, with growing pauses"
+        broken.append(Broken(("retries",), rule, retries))
+    return broken
