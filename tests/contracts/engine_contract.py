@@ -338,7 +338,8 @@ class EngineContract(ABC):
         living = self.start(engine, "j1.2.main.0.1", SAVES, attempt=2)
         until_says(engine, living, b"ready")
         before = until_state(engine, living, WorkerState.RUNNING)
-        short = self.start(engine, "j2", "sleep 0.2; exit 7")
+        # Long enough to be seen on a busy machine.
+        short = self.start(engine, "j2", "sleep 1; exit 7")
         until_state(engine, short, WorkerState.RUNNING)
         ended = self.start(engine, "j3", "exit 4")
         end_of(engine, ended)

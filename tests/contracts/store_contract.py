@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from grus.model.curves import MOST_POINTS
 from grus.model.errors import BadInput, Conflict, Fenced, NotFound, StaleVersion
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName
 from grus.model.jobs import NEXT, TERMINAL, Job, Phase, Sizing
@@ -18,12 +19,14 @@ from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU, Range, Replica, Request, Role
 from grus.model.tags import Kind, Tag, of_gpu, of_job
 from tests.contracts.store_log_contract import LogContract
+from tests.contracts.store_results_contract import ResultsContract
 from tests.store.builders import (
     ADA,
     BOB,
     a_full_job,
     a_full_profile,
     a_job,
+    a_report,
     a_spec,
     an_event,
     done,
@@ -31,7 +34,7 @@ from tests.store.builders import (
 )
 
 
-class StoreContract(LogContract):
+class StoreContract(LogContract, ResultsContract):
     """The promises. `store` is empty and open; whoever provides it closes it."""
 
     # ------------------------------------------------------------------------------------------- create
@@ -435,6 +438,38 @@ class StoreContract(LogContract):
         done(store.put_profile(a_full_profile("f")))
         done(store.prune(events_before=0.0, jobs_before=2.0))
         assert store.profiles() == [a_full_profile("f")]
+
+    def test_reports_of_jobs_are_read_back_by_number_and_the_first_one_stays(self, store: Store) -> None:
+        stored(store, a_job("j1"))
+        full = replace(a_report("j1", 7), figures=(("größe", 1 / 3), ("step", 2.0)), saved_at=0.1 + 0.2)
+        done(store.put_reports([full, a_report("j1", 3), a_report("jgone", 0)]))
+        done(store.put_reports([replace(full, attempt=9)]))
+        assert store.reports(JobId("j1")) == [a_report("j1", 3), full]
+        assert store.reports(JobId("jgone")) == []
+
+    def test_a_report_that_could_not_be_read_back_takes_its_neighbours_along(self, store: Store) -> None:
+        stored(store, a_job("j1"))
+        with pytest.raises(BadInput):
+            done(store.put_reports([a_report("j1", 0), replace(a_report("j1", 1), at=float("nan"))]))
+        assert store.reports(JobId("j1")) == []
+
+    def test_beyond_the_bound_reports_of_a_job_are_thinned_evenly_but_for_the_newest(
+        self, store: Store
+    ) -> None:
+        stored(store, a_job("j1"), a_job("j2"))
+        done(store.put_reports([a_report("j2", number) for number in (1, 3)]))
+        done(store.put_reports([a_report("j1", number) for number in range(MOST_POINTS)]))
+        assert len(store.reports(JobId("j1"))) == MOST_POINTS
+        done(store.put_reports([a_report("j1", MOST_POINTS + 1)]))
+        kept = [one.number for one in store.reports(JobId("j1"))]
+        assert kept == [*range(0, MOST_POINTS, 2), MOST_POINTS + 1]
+        assert [one.number for one in store.reports(JobId("j2"))] == [1, 3]
+
+    def test_reports_go_with_their_job(self, store: Store) -> None:
+        stored(store, replace(a_job("j1", phase=Phase.SUCCEEDED), ended_at=1.0), a_job("j2"))
+        done(store.put_reports([a_report("j1", 0), a_report("j2", 0)]))
+        done(store.prune(events_before=0.0, jobs_before=2.0))
+        assert [store.reports(JobId(job)) for job in ("j1", "j2")] == [[], [a_report("j2", 0)]]
 
     def test_tags_are_put_and_taken_away_and_others_stay(self, store: Store) -> None:
         first, second = (Tag(kind=kind, at=1.0, expires=2.5) for kind in (Kind.IDLE, Kind.TRAINING))

@@ -31,7 +31,18 @@ class LogContract:
 
     def test_an_event_reads_back_as_given_but_for_its_number(self, store: Store) -> None:
         job = a_job()
-        given = Event(at=1763000000.1234567, kind="submitted", text="ü\n", job=job.id, attempt=3, seq=77)
+        given = Event(
+            at=1763000000.1234567,
+            kind="submitted",
+            text="ü\n",
+            job=job.id,
+            attempt=3,
+            seq=77,
+            generation=2,
+            held=1_500_000,
+            working=1_000_000,
+            lost=2,
+        )
         done(store.create(job, given))
         [event] = store.events()
         assert replace(event, seq=77) == given

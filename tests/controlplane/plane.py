@@ -10,6 +10,9 @@ from grus.controlplane.pool import usage
 from grus.controlplane.profiles import Profiles
 from grus.controlplane.services import Services
 from grus.controlplane.settings import Settings
+from grus.controlplane.sweeping import Decide as SearchDecides
+from grus.controlplane.sweeping import Sweeper
+from grus.controlplane.trials import Trials
 from grus.model.cluster import Node
 from grus.model.identifiers import JobId, UserName
 from grus.model.jobs import HOLDING, NEXT, Job, Phase, Spec
@@ -20,6 +23,7 @@ from grus.model.tags import Tag
 from grus.scheduling.cycle import decide as real_decide
 from grus.simulation.recording import Recording
 from grus.store.memory import MemoryStore
+from grus.tuning import study
 from tests.fakes.engine import SimulatedEngine
 from tests.scheduling.builders import a_job, a_pool
 
@@ -33,7 +37,10 @@ def a_spec(name: str = "job", **changes: object) -> Spec:
         key: changes.pop(key)
         for key in list(changes)
         if key
-        in ("setup", "launch", "snapshot", "workdir", "run", "checkpoint", "image", "pod", "idle", "data")
+        in (
+            *("setup", "launch", "snapshot", "workdir", "run", "checkpoint", "image", "pod", "idle", "data"),
+            *("inputs", "outputs", "after_failure"),
+        )
     }
     spec = a_job(name, **changes).spec  # type: ignore[arg-type]  # keywords of many types
     return replace(spec, workdir="/", **own) if "workdir" not in own else replace(spec, **own)  # type: ignore[arg-type]  # keywords of many types
@@ -50,6 +57,7 @@ class Plane:
         decide: Decide = real_decide,
         store: MemoryStore | None = None,
         record: list[bytes] | None = None,
+        search: SearchDecides = study.decide,
     ) -> None:
         self.settings = Settings(state=state, environment=(("PATH", "/bin"),))
         self.store = store or MemoryStore()
@@ -59,11 +67,15 @@ class Plane:
             self.store.put_queue(queue)
         self.engine = SimulatedEngine(a_pool(pool) if isinstance(pool, str) else pool)
         self._decide = decide
+        self.search_decides = search
         self._record = record
         """Where everything that the scheduler is told and decides is written down, if it shall be."""
+        self.compare: Callable[[JobId], None] | None = None
+        """Who is asked to compare a stage with earlier runs; nobody, and none is held back for it."""
         self.tags: dict[JobId, Tag] = {}
         """What is recognised of jobs; the loop asks when it looks at its nodes."""
         self._ids = 0
+        self._writes = 0
         self._phases: dict[JobId, Phase] = {}
         self.store.subscribe(self._check_writes)
         self.begin()
@@ -87,6 +99,8 @@ class Plane:
             tags=lambda _: self.tags,
             profiles=self.profiles,
         )
+        if self.compare is not None:
+            self.loop.picture.after.use_comparison(self.compare)
         self.loop.open()
         self.services = Services(
             self.store,
@@ -96,6 +110,15 @@ class Plane:
             clock=lambda: self.engine.now,
             entropy=self._entropy,
         )
+        self.sweeper = Sweeper(
+            self.store,
+            self.loop,
+            Trials(self.store),
+            clock=lambda: self.engine.now,
+            entropy=self._entropy,
+            decide=self.search_decides,
+        )
+        self.sweeper.open()
 
     def restart(self) -> None:
         """The control plane dies where it stands and another takes over; workers go on."""
@@ -103,6 +126,7 @@ class Plane:
         self.begin()
 
     def close(self) -> None:
+        self.sweeper.close()
         self.services.close()
         self.loop.close()
 
@@ -116,6 +140,16 @@ class Plane:
         self.loop.settle(self.now)
         self.check()
         return self
+
+    def search(self) -> "Plane":
+        """Let sweeps and the loop take turns until neither has more to do."""
+        for _ in range(1000):
+            before = self._writes
+            self.sweeper.step(self.now)
+            self.settle()
+            if self._writes == before:
+                return self
+        raise AssertionError("the sweeps do not come to rest")
 
     def submit(self, name: str = "job", user: User = ANN, **spec: object) -> JobId:
         """Submit and settle."""
@@ -170,6 +204,7 @@ class Plane:
         assert self.loop.drift == 0
 
     def _check_writes(self, written: Sequence[tuple[Job, Event | None]]) -> None:
+        self._writes += len(written)
         for job, _ in written:
             before = self._phases.get(job.id, Phase.PENDING)
             assert job.phase is before or job.phase in NEXT[before], f"{job.id}: {before} to {job.phase}"

@@ -125,3 +125,27 @@ def test_a_name_of_data_is_itself_and_no_data_is_none() -> None:
     assert len({data_digest(one, containers=False) for one in names}) == 4
     assert data_digest(["b", "a"], containers=False) == data_digest(["a", "b", "a"], containers=False)
     assert data_digest([], containers=False) == ""
+
+
+def test_everything_beside_the_source_counts_but_for_what_is_left_there(tmp_path: Path) -> None:
+    def digest() -> str:
+        return fingerprints.files_digest(str(tmp_path), but=("out/model.pt", "ckpt"))
+
+    (tmp_path / "raw.csv").write_text("1,2")
+    first = digest()
+    for name in ("train.py", "out/model.pt", "ckpt/step-1", "ckpt-0123456789abcdef/step-1", ".cache/x"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    assert digest() == first
+    (tmp_path / "raw.csv").write_text("1,3")
+    second = digest()
+    assert second != first
+    (tmp_path / "ckpt-data.csv").write_text("")
+    assert digest() != second
+
+
+def test_too_many_files_are_like_none_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fingerprints, "MOST_SEEN", 5)
+    for number in range(8):
+        (tmp_path / f"{number}.csv").write_text("")
+    assert fingerprints.files_digest(str(tmp_path), but=()) == ""

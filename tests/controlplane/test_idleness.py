@@ -1,5 +1,6 @@
 """Idle jobs are warned and then paused, hung ones are told; between two epochs nobody idles."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -167,3 +168,76 @@ def test_what_is_never_preempted_may_be_paused_by_its_own_policy() -> None:
     plane.after(2.0)
     pass_time(plane, job, NOTHING, 700.0)
     assert plane.job(job).paused_by is PauseCause.IDLE
+
+
+# ------------------------------------------------------------------------------------- sessions
+
+
+def a_session() -> tuple[Plane, JobId]:
+    plane = Plane(a_queue("A", quota=4))
+    job = plane.submit("dev", queue="A", type="dev", idle=PAUSE)
+    plane.after(2.0)
+    return plane, job
+
+
+def use(plane: Plane, job: JobId) -> None:
+    """Somebody works in it."""
+    place = {"address": "127.0.0.1:4711", "secret": "x" * 20, "used_at": plane.now}
+    plane.engine.rings(f"{job}.", json.dumps({"at": plane.now, "endpoint": place}))
+
+
+def test_a_session_in_which_somebody_works_does_not_idle_whatever_its_gpu_does() -> None:
+    plane, job = a_session()
+    plane.tags = {job: replace(NOTHING, at=plane.now)}
+    for _ in range(20):
+        use(plane, job)
+        pass_time_on(plane, 100.0)
+    assert said(plane, job, "idle") == []
+    assert plane.phase(job) is Phase.RUNNING
+
+
+def test_a_session_that_nobody_uses_is_warned_then_paused_and_says_what_is_lost() -> None:
+    plane, job = a_session()
+    plane.tags = {job: replace(NOTHING, at=plane.now)}
+    use(plane, job)
+    left = plane.now
+    pass_time_on(plane, 650.0)
+    ((warned, words),) = said(plane, job, "idle")
+    assert warned - left >= 300.0
+    assert "nobody at work in it" in words
+    assert "save your work" in words
+    ((paused, told),) = said(plane, job, "pausing")
+    assert paused - left >= 600.0
+    assert "what is only in their memory is lost" in told
+    assert (plane.phase(job), plane.engine.held()) == (Phase.PAUSED, {})
+
+
+def test_a_session_that_is_used_after_its_warning_goes_on_and_begins_anew() -> None:
+    plane, job = a_session()
+    plane.tags = {job: replace(NOTHING, at=plane.now)}
+    use(plane, job)
+    pass_time_on(plane, 400.0)
+    use(plane, job)
+    back = plane.now
+    pass_time_on(plane, 290.0)
+    assert [words for _, words in said(plane, job, "busy")] == ["it is used again"]
+    assert plane.phase(job) is Phase.RUNNING
+    pass_time_on(plane, 400.0)
+    assert said(plane, job, "pausing")[0][0] - back >= 600.0
+
+
+@pytest.mark.parametrize("type_", ["dev", "train"])
+def test_a_queue_ends_sessions_and_nothing_else_after_its_limit_and_tells_before(type_: str) -> None:
+    plane = Plane(replace(a_queue("A", quota=4), dev_limit=1000.0))
+    job = plane.submit("one", queue="A", type=type_)
+    plane.after(2.0)
+    pass_time_on(plane, 1100.0)
+    warned = said(plane, job, "limit")
+    if type_ == "train":
+        assert (warned, plane.phase(job)) == ([], Phase.RUNNING)
+        return
+    ((at, words),) = warned
+    assert 700.0 <= at - plane.job(job).submitted_at <= 720.0
+    assert "save your work" in words
+    assert plane.phase(job) is Phase.FAILED
+    assert "max_runtime" in plane.job(job).reason

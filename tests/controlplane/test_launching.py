@@ -84,3 +84,15 @@ def test_a_worker_is_told_the_strategies_of_the_way_that_was_chosen() -> None:
     split = replace(gang.spec.request, how=("split", "bf16"))
     told = workers_of(replace(gang, spec=replace(gang.spec, request=split)))
     assert [dict(worker.env)["GRUS_STRATEGY"] for worker in told] == ["split bf16"] * 2
+
+
+def test_a_stage_saves_under_a_name_of_its_own_and_any_other_job_where_it_says() -> None:
+    def place(path: str, saves_as: str) -> str:
+        job = a_gang(Launch.ONCE, "a")
+        spec = replace(job.spec, checkpoint=Checkpoint(path=path), workdir="/data")
+        (worker,) = workers_of(replace(job, spec=spec, saves_as=saves_as))
+        return dict(worker.env)["GRUS_CHECKPOINT"]
+
+    assert place("ckpt/", "4a57964d4c3f3012") == "/data/ckpt-4a57964d4c3f3012"
+    assert place("out/model.pt", "4a57964d4c3f3012") == "/data/out/model-4a57964d4c3f3012.pt"
+    assert place("ckpt/", "") == "/data/ckpt/"

@@ -7,9 +7,9 @@ import pytest
 
 from grus.controlplane.effects import End, Forget, Launch, wanted
 from grus.controlplane.launching import Surroundings, members
-from grus.controlplane.lifecycle import Limits, advance, back_off, ending
+from grus.controlplane.lifecycle import Limits, advance, ending, working
 from grus.model.identifiers import DeviceId, NodeId, WorkerId
-from grus.model.jobs import HOLDING, NEXT, Desired, Exit, ExitCause, Job, PauseCause, Phase, Seat
+from grus.model.jobs import HOLDING, NEXT, Desired, Exit, ExitCause, Job, PauseCause, Phase, Seat, back_off
 from grus.model.ports import WorkerState, WorkerStatus
 from grus.model.resources import GPU
 from tests.scheduling.builders import a_job
@@ -215,3 +215,26 @@ def test_workers_of_another_attempt_say_nothing() -> None:
     found = advance(job, old | new, NOW, LIMITS)
     assert found is not None
     assert found.job.phase is Phase.RUNNING
+
+
+def test_events_carry_what_the_job_holds_and_what_of_it_works() -> None:
+    starting = running_job(Phase.STARTING)
+    up = advance(starting, statuses(starting, "running", "running"), NOW, LIMITS)
+    assert up is not None
+    assert up.event is not None
+    assert (up.event.held, up.event.working, up.event.lost) == (2 * GPU, 2 * GPU, 0)
+    over = advance(up.job, statuses(up.job, "done", "done"), NOW, LIMITS)
+    assert over is not None
+    assert over.event is not None
+    assert (over.event.held, over.event.working, over.event.lost) == (0, 0, 0)
+
+
+def test_a_seat_that_leaves_is_held_and_does_not_work() -> None:
+    job = running_job()
+    leaving = replace(job, seats=(job.seats[0], replace(job.seats[1], leaving=True)))
+    assert (leaving.held, working(leaving)) == (2 * GPU, GPU)
+
+
+def test_one_that_is_paused_holds_its_gpus_until_its_workers_are_gone_and_does_not_work() -> None:
+    pausing = running_job(Phase.PAUSING)
+    assert (pausing.held, working(pausing)) == (2 * GPU, 0)

@@ -338,6 +338,27 @@ def test_failure_runs_down_a_chain_of_stages(plane: Plane) -> None:
     assert {plane.phase(id_) for id_ in ids} == {Phase.FAILED}
 
 
+def test_a_stage_that_is_asked_for_always_starts_when_those_before_it_have_ended(plane: Plane) -> None:
+    fails, succeeds = plane.submit("fails"), plane.submit("succeeds")
+    always = plane.submit("always", after=[fails, succeeds], after_failure=True)
+    assert "to end" in plane.services.why(ANN, always).sentence
+    plane.engine.exit(fails, 1)
+    plane.settle()
+    assert plane.phase(always) is Phase.PENDING
+    plane.engine.finish(succeeds)
+    plane.settle()
+    assert plane.phase(always) is Phase.RUNNING
+
+
+def test_a_stage_that_is_asked_for_always_starts_after_one_that_never_could(plane: Plane) -> None:
+    first = plane.submit("first")
+    second = plane.submit("second", after=[first])
+    always = plane.submit("always", after=[second], after_failure=True)
+    plane.engine.exit(first, 1)
+    plane.settle()
+    assert (plane.phase(second), plane.phase(always)) == (Phase.FAILED, Phase.RUNNING)
+
+
 def test_an_unhealthy_device_sends_its_job_back_uncharged() -> None:
     plane = Plane(pool="2x1")
     job = plane.submit()

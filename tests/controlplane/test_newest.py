@@ -3,7 +3,7 @@
 import pytest
 
 from grus.controlplane.newest import Newest
-from grus.model.identifiers import NodeId
+from grus.model.identifiers import DeviceId, NodeId
 from grus.telemetry.samples import Measure, Sample, Subject
 
 NODE = Subject(NodeId("n0"))
@@ -50,3 +50,10 @@ def test_a_source_that_measures_seldom_is_believed_for_longer() -> None:
     told(newest, 10.0, every=30.0, power=200.0)
     assert newest.at(90.0)[NODE].values == {Measure.POWER: 200.0}
     assert newest.at(110.0) == {}
+
+
+def test_gpus_can_be_asked_for_without_the_rest() -> None:
+    newest = Newest()
+    gpu = Subject(NodeId("n0"), DeviceId("n0/gpu-0"))
+    newest.take([Sample(one, 10.0, {Measure.CPU: 1.0}) for one in (NODE, gpu)], 1.0)
+    assert set(newest.at(10.5, gpus_only=True)) == {gpu}

@@ -79,7 +79,7 @@ def test_a_new_server_knows_what_was_written_and_whose_it_was() -> None:
     store = MemoryStore()
     profiles, job = Profiles(store), a_job("a")
     settled = profiles.settle(job, "code", "data")
-    profiles.ran(job, a_run(job, data="data"))
+    profiles.ran(job, a_run(job, data="data", code="code"))
     assert store.profiles() == []
     profiles.write()
     again = Profiles(store)

@@ -7,7 +7,7 @@ import pytest
 from grus.controlplane.rulings import SETTLING
 from grus.model.identifiers import JobId
 from grus.model.jobs import Phase, Resizing
-from grus.model.resources import Range
+from grus.model.resources import GPU, Range
 from tests.controlplane.plane import ANN, Plane
 
 KINDS = list(Resizing)
@@ -82,3 +82,14 @@ def test_a_person_who_scales_a_job_need_not_wait() -> None:
     plane.do(lambda: plane.services.scale(ANN, job, Range(4, 4)))
     plane.after(3)
     assert (len(plane.job(job).seats), plane.job(job).attempt) == (4, 3)
+
+
+def test_events_say_how_many_gpus_the_job_holds_from_then_on() -> None:
+    plane = Plane()
+    job = settled(plane, Resizing.LIVE, team=True)
+    plane.do(lambda: plane.services.scale(ANN, job, Range(2, 2)))
+    plane.after(5)
+    plane.do(lambda: plane.services.stop(ANN, job))
+    plane.after(60)
+    told = {event.kind: (event.held or 0) // GPU for event in plane.services.events(ANN, job=job)}
+    assert (told["starting"], told["released"], told["stopped"]) == (4, 2, 0)

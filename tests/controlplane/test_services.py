@@ -8,6 +8,7 @@ import pytest
 
 from grus.controlplane.planning import LATER, NEVER, NOW
 from grus.controlplane.submission import Submission
+from grus.model.artefacts import Input, Output
 from grus.model.errors import BadInput, Conflict, DoesNotFit, NotAllowed, NotFound
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Checkpoint, Launch, Phase
@@ -40,6 +41,7 @@ LOOKING: dict[str, Deed] = {
     "why": lambda p, u, j: p.services.why(u, j),
     "workers": lambda p, u, j: p.services.workers(u, j),
     "log": lambda p, u, j: p.services.log(u, j),
+    "graph": lambda p, u, j: p.services.graph(u, j),
 }
 ACTING: dict[str, Deed] = {
     "stop": lambda p, u, j: p.services.stop(u, j),
@@ -104,6 +106,16 @@ def test_lists_show_only_what_the_user_may_see(plane: Plane) -> None:
     assert [user.name for user in services.users(EVE)] == ["eve"]
 
 
+def test_an_index_of_every_job_shows_each_user_what_the_list_does(plane: Plane) -> None:
+    for queue in ("team", "child", "default"):
+        plane.submit(queue=queue)
+    every = list(plane.services.every_job())
+    assert len(every) == 3
+    for user in (ANN, BOB, EVE, VIC, ADMIN):
+        seen = [job.id for job in every if plane.services.sees(user, job.user, job.spec.queue)]
+        assert seen == [job.id for job in plane.services.jobs(user)]
+
+
 def test_pages_of_jobs_and_events_are_complete(plane: Plane) -> None:
     for number in range(7):
         plane.submit(f"t{number}", queue="team")
@@ -129,6 +141,10 @@ def test_pages_of_jobs_and_events_are_complete(plane: Plane) -> None:
         ({"queue": "dept"}, "queue"),
         ({"queue": "child", "priority": 126}, "priority"),
         ({"queue": "child", "after": ["jnothing"]}, "after[0]"),
+        (
+            {"queue": "child", "after": ["jnothing"], "inputs": (Input("x", JobId("jnothing"), "y"),)},
+            "inputs.x",
+        ),
         ({"queue": "child", "image": "torch"}, "image"),
         ({"queue": "child", "pod": "{}"}, "pod"),
         ({"queue": "child", "workdir": "bundle:0123"}, "workdir"),
@@ -324,3 +340,17 @@ def test_a_size_that_the_pool_can_never_give_is_refused_with_the_nearest_that_it
     with pytest.raises(DoesNotFit, match="nearest size that fits is 4"):
         plane.services.scale(ANN, job, Range(6, 8))
     assert plane.job(job).size is None
+
+
+def test_an_input_must_be_an_output_of_ones_own_job(plane: Plane) -> None:
+    made = plane.submit("made", queue="team", outputs=(Output("data"),))
+
+    def take(output: str, user: User) -> None:
+        spec = a_spec("takes", queue="team", after=[made], inputs=(Input("x", made, output),))
+        plane.services.submit(user, spec).result()
+
+    take("data", ANN)
+    with pytest.raises(BadInput, match="leaves no such output; it leaves data"):
+        take("date", ANN)
+    with pytest.raises(BadInput, match="is of another user"):
+        take("data", BOB)

@@ -1,9 +1,12 @@
 """Small builders of what the store's tests write, and how they wait."""
 
 from concurrent.futures import Future
+from dataclasses import replace
 from itertools import count
 from typing import TypeVar
 
+from grus.model.artefacts import Artefact
+from grus.model.curves import Reported
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import (
     Affinity,
@@ -12,6 +15,7 @@ from grus.model.jobs import (
     ExitCause,
     Idle,
     Job,
+    JobType,
     PauseCause,
     Phase,
     Seat,
@@ -21,6 +25,8 @@ from grus.model.jobs import (
 from grus.model.ports import Event, Store
 from grus.model.profiles import BINS, JobProfile, Pair, Run, Speed, Use
 from grus.model.resources import GPU, Range, Replica, Request, Role
+from grus.model.results import Metric, Result
+from grus.model.sweeps import Trial
 from grus.model.tags import Kind
 from grus.model.ways import Shortage, Way
 
@@ -55,6 +61,12 @@ def a_job(
 
 def an_event(job: Job | None = None, kind: str = "submitted", at: float = 1000.0) -> Event:
     return Event(at=at, kind=kind, text=f"It was {kind}.", job=job.id if job else None)
+
+
+def a_report(job: str, number: int) -> Reported:
+    return Reported(
+        job=JobId(job), number=number, attempt=1, at=100.0 + number, figures=(("step", float(number)),)
+    )
 
 
 def done(future: "Future[T]") -> T:
@@ -155,4 +167,48 @@ def a_full_profile(fingerprint: str) -> JobProfile:
         short=(Shortage(1, 4 << 30), Shortage(2, 1, ("split",))),
         pairs=(Pair(other="f2", gain=1.25, at=3.0),),
         updated_at=4.0,
+    )
+
+
+def a_result(
+    job: str,
+    *,
+    ended_at: float = 10.0,
+    user: str = ADA,
+    queue: str = "vision",
+    name: str = "resnet",
+    phase: Phase = Phase.SUCCEEDED,
+    key: str = "",
+) -> Result:
+    return Result(
+        job=JobId(job),
+        name=name,
+        user=UserName(user),
+        queue=QueueName(queue),
+        type=JobType.TRAIN,
+        phase=phase,
+        submitted_at=1.0,
+        started_at=2.0,
+        ended_at=ended_at,
+        key=key,
+    )
+
+
+def a_full_result(job: str) -> Result:
+    """A value in every field that is empty by default."""
+    return replace(
+        a_result(job, name="größe „ü“ \x00 \"'", key="k"),
+        seconds=1 / 3,
+        gpu_seconds=0.1 + 0.2,
+        command=("/bin/sh", "-c", "echo 'a\nb'"),
+        params=(("lr", 1e-9), ("width", 64), ("act", "relu"), ("bias", True)),
+        metrics=(Metric("loss", 0.5, 0.25, 1e300),),
+        code="c1",
+        data="d1",
+        image="i",
+        inputs=(Artefact("data", "a" * 64, 1 << 40),),
+        outputs=(Artefact("model", "b" * 64, 0),),
+        trial=Trial(JobId("jsweep"), 3),
+        same_as=JobId("jbefore"),
+        fingerprint="f1",
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.ports import Event, Store, Token, User
 from grus.model.queues import Queue, Quota
+from grus.model.results import Result
 from grus.model.tags import Kind, Tag
 from grus.store.memory import MemoryStore
 from grus.store.sqlite import SqliteStore
-from tests.store.builders import a_full_profile, a_job
+from tests.store.builders import a_full_profile, a_job, a_report, a_result
 
 IDS = st.sampled_from(["j0", "j1", "j2", "j3"]).map(JobId)
 NAMES = st.sampled_from(["ada", "bob"])
@@ -129,14 +131,26 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
         profile = replace(a_full_profile(name), updated_at=at)
         self.waiting.append(lambda store: store.put_profile(profile))
 
+    @rule(id=IDS, numbers=st.lists(st.integers(0, 5), min_size=1))
+    def report(self, id: JobId, numbers: list[int]) -> None:
+        reports = [a_report(id, number) for number in numbers]
+        self.waiting.append(lambda store: store.put_reports(reports))
+
     @rule(keys=st.lists(NAMES, min_size=1), at=TIMES, gone=st.booleans())
     def tags(self, keys: list[str], at: float, gone: bool) -> None:
         tag = None if gone else Tag(kind=Kind.IDLE, at=at, expires=at + 1 / 3)
         self.waiting.append(lambda store: store.put_tags(dict.fromkeys(keys, tag)))
 
-    @rule(events=TIMES, jobs=TIMES)
-    def prune(self, events: float, jobs: float) -> None:
-        self.waiting.append(lambda store: store.prune(events_before=events, jobs_before=jobs))
+    @rule(id=IDS, at=TIMES, user=NAMES, queue=QUEUES, key=st.sampled_from(["", "k1", "k2"]), phase=PHASES)
+    def result(self, id: JobId, at: float, user: str, queue: str, key: str, phase: Phase) -> None:
+        result = a_result(id, ended_at=at, user=user, queue=queue, name=user, key=key, phase=phase)
+        self.waiting.append(lambda store: store.put_result(result))
+
+    @rule(events=TIMES, jobs=TIMES, results=TIMES)
+    def prune(self, events: float, jobs: float, results: float) -> None:
+        self.waiting.append(
+            lambda store: store.prune(events_before=events, jobs_before=jobs, results_before=results)
+        )
 
     # ----------------------------------------------------------------------------------------- and compared
 
@@ -180,6 +194,28 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
 
         assert listed(self.sqlite) == listed(self.memory)
 
+    @rule(
+        user=st.none() | NAMES,
+        queue=st.none() | QUEUES,
+        name=st.none() | NAMES,
+        limit=st.none() | st.integers(0, 3),
+        after=st.none() | st.tuples(TIMES, IDS),
+    )
+    def results_agree(
+        self,
+        user: str | None,
+        queue: str | None,
+        name: str | None,
+        limit: int | None,
+        after: tuple[float, JobId] | None,
+    ) -> None:
+        def listed(store: Store) -> list[Result]:
+            in_queue = QueueName(queue) if queue else None
+            by = UserName(user) if user else None
+            return store.results(user=by, queue=in_queue, name=name, limit=limit, after=after)
+
+        assert listed(self.sqlite) == listed(self.memory)
+
     @rule(after=st.integers(0, 10), job=st.none() | IDS, limit=st.integers(0, 5))
     def logs_agree(self, after: int, job: JobId | None, limit: int) -> None:
         assert self.sqlite.events(after=after, job=job, limit=limit) == self.memory.events(
@@ -199,6 +235,14 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
         assert self.sqlite.cordoned() == self.memory.cordoned()
         assert self.sqlite.profiles() == self.memory.profiles()
         assert self.sqlite.tags() == self.memory.tags()
+        assert self.sqlite.results() == self.memory.results()
+        for user, key in product(("ada", "bob"), ("", "k1", "k2")):
+            name = UserName(user)
+            assert self.sqlite.result_by_key(name, key) == self.memory.result_by_key(name, key)
+        unkept = [{job.id for job in store.without_result(99)} for store in (self.sqlite, self.memory)]
+        assert unkept[0] == unkept[1]
+        for id_ in ("j0", "j1", "j2", "j3"):
+            assert self.sqlite.reports(JobId(id_)) == self.memory.reports(JobId(id_))
         assert self.heard[1] == self.heard[0]
 
 

@@ -3,14 +3,17 @@
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from grus.model.errors import StoreFailed
+from grus.model.jobs import Phase
+from grus.store import batch, codec
 from grus.store.migrations import STEPS, Step, migrate
 from grus.store.sqlite import SqliteStore
-from tests.store.builders import a_job, stored
+from tests.store.builders import a_job, a_result, done, stored
 
 LATER: Sequence[Step] = (
     *STEPS,
@@ -51,6 +54,23 @@ def test_what_an_older_file_holds_is_kept(connection: sqlite3.Connection) -> Non
     connection.execute("INSERT INTO queues VALUES ('vision', '{}')")
     migrate(connection, LATER)
     assert connection.execute("SELECT * FROM queues").fetchall() == [("vision", "{}", "red")]
+
+
+def test_a_file_from_before_results_were_kept_opens_with_its_jobs_which_have_none_yet(tmp_path: Path) -> None:
+    path = tmp_path / "grus.db"
+    ended = replace(a_job("j1", phase=Phase.SUCCEEDED), version=1, ended_at=2.0)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        migrate(connection, STEPS[:4])
+        batch.insert_jobs(connection, [(ended, codec.JOB.encode(ended))])
+        assert version(connection) == 4
+    store = SqliteStore(path)
+    try:
+        assert store.results() == []
+        assert store.without_result(10) == [ended]
+        done(store.put_result(a_result("j1")))
+        assert store.without_result(10) == []
+    finally:
+        store.close()
 
 
 def test_migrating_twice_changes_nothing(connection: sqlite3.Connection) -> None:

@@ -58,7 +58,11 @@ class Accounts:
 
     def whoami(self, secret: str) -> User:
         """Whose secret this is. Raises NotLoggedIn."""
-        known = self._known.get(digest_of(secret))
+        return self.holder(digest_of(secret))
+
+    def holder(self, digest: str) -> User:
+        """Whose token has that digest, for as long as it holds. Raises NotLoggedIn."""
+        known = self._known.get(digest)
         if known is None:
             raise NotLoggedIn(UNKNOWN)
         if known.expires_at is not None and self._clock() >= known.expires_at:

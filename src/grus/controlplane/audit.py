@@ -29,7 +29,8 @@ class Audit:
 
     def run(self, now: float) -> bool:
         """Compare once; whether something has to be looked at again soon."""
-        stored = {job.id: job for job in self._store.jobs(phases=tuple(HOLDING))}
+        held = self._store.jobs(phases=tuple(HOLDING))
+        stored = {job.id: job for job in held if job.spec.has_workers}
         differing = self._differing(stored)
         certain = {job for job, version in differing.items() if self._suspects.get(job) == version}
         for job in certain:

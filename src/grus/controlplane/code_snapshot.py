@@ -9,7 +9,7 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from grus.model.errors import BadInput, Mistake
@@ -18,9 +18,11 @@ from grus.model.identifiers import UserName
 PIECE = 1 << 20
 
 
-def fingerprint(source: Path, limit: int) -> tuple[str, list[str]]:
+def fingerprint(
+    source: Path, limit: int, *, left_out: Callable[[Path], bool] = lambda _: False
+) -> tuple[str, list[str]]:
     """A digest of names, modes and contents, and the names; raises BadInput if they are more than `limit`."""
-    names = sorted(_names(source))
+    names = sorted(name for name in _names(source) if not left_out(source / name))
     _check_size(source, names, limit)
     digest = hashlib.sha256()
     for name in names:

@@ -1,12 +1,15 @@
-"""Who comes after whom: which waiting jobs are held back until others have succeeded.
+"""Who comes after whom: which waiting jobs are held back until others have succeeded (or, asked for, ended).
 
 Kept for jobs that have never started; once a job has run, what it came after no longer matters.
 """
 
+from collections.abc import Callable
+
 from grus.controlplane.lifecycle import Change, dependency_failed
+from grus.controlplane.skipping import uncompared
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId
-from grus.model.jobs import Job, Phase
+from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.ports import Store
 
 
@@ -16,15 +19,30 @@ class Dependencies:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._after: dict[JobId, set[JobId]] = {}
+        self._compare: Callable[[JobId], None] | None = None
+
+    def use_comparison(self, compare: Callable[[JobId], None]) -> None:
+        """Hold stages back until they were compared with earlier runs; `compare` asks for that, no more."""
+        self._compare = compare
 
     def note(self, job: Job) -> str:
         """Remember what the job waits for; the sentence why it may not start now, or nothing."""
-        if not job.spec.after or job.attempt or job.terminal:
+        if job.attempt or job.terminal:
             return ""
-        missing = [other for other in job.spec.after if self._phase(other) is not Phase.SUCCEEDED]
+        missing = [other for other in job.spec.after if not self._over(job, other)]
         for other in missing:
             self._after.setdefault(other, set()).add(job.id)
-        return f"waits for {', '.join(missing)} to succeed" if missing else ""
+        if missing:
+            return f"waits for {', '.join(missing)} to {'end' if job.spec.after_failure else 'succeed'}"
+        if self._compare is None or not uncompared(job):
+            return ""
+        self._compare(job.id)
+        return "is being compared with earlier runs: what has not changed is not run again"
+
+    def _over(self, job: Job, other: JobId) -> bool:
+        """Whether this one needs no more waiting for."""
+        phase = self._phase(other)
+        return phase is None or phase in TERMINAL if job.spec.after_failure else phase is Phase.SUCCEEDED
 
     def ended(self, job: JobId) -> set[JobId]:
         """Who waited for this job, which has ended; they are no longer kept under it."""
@@ -32,7 +50,7 @@ class Dependencies:
 
     def failure(self, job: Job, now: float) -> Change | None:
         """The end of a job of whose predecessors one can no longer succeed."""
-        if not job.spec.after or job.attempt or job.terminal or job.seats:
+        if not job.spec.after or job.spec.after_failure or job.attempt or job.terminal or job.seats:
             return None
         for other in job.spec.after:
             match self._phase(other):

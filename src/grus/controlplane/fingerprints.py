@@ -12,6 +12,7 @@ than one of some thousands; the same folder gives the same digest all the same.
 
 import hashlib
 import os
+import re
 import shlex
 import stat
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,7 @@ from pathlib import Path
 from grus.api.job_spec import is_bundle, is_path
 from grus.model.identifiers import UserName
 from grus.model.jobs import Spec
+from grus.model.results import words_of
 
 SOURCE = frozenset(
     {
@@ -38,6 +40,10 @@ LENGTH = 16
 """Letters of a digest: enough for a pool's lifetime of different jobs, and short enough to be typed."""
 
 
+_OWN_NAME = re.compile(r"-[0-9a-f]{16}(?=[./]|$)")
+"""By which checkpoints of stages are kept apart."""
+
+
 def program(spec: Spec, user: UserName) -> str:
     """The same for jobs that do the same for the same user, whatever their code, size and name."""
     roles = [(role.name, role.run, role.image) for role in spec.request.roles]
@@ -50,9 +56,12 @@ def fingerprint(program: str, code: str) -> str:
 
 def command_words(spec: Spec) -> str:
     """The command as people wrote it."""
-    commands = [spec.run, *(role.run for role in spec.request.roles)]
-    first = next((argv for argv in commands if argv), ())
-    return first[2] if first[:2] == ("/bin/sh", "-c") and len(first) == 3 else shlex.join(first)
+    return words_of(command(spec))
+
+
+def command(spec: Spec) -> tuple[str, ...]:
+    """The program that it runs: its own, or that of the first role that has one."""
+    return next((argv for argv in (spec.run, *(role.run for role in spec.request.roles)) if argv), ())
 
 
 def code_digest(spec: Spec, *, containers: bool, contents: bool = True) -> str:
@@ -64,16 +73,74 @@ def code_digest(spec: Spec, *, containers: bool, contents: bool = True) -> str:
     if containers or is_bundle(spec.workdir):
         return short_digest(spec.workdir)
     root = Path(spec.workdir)
-    names = sorted({*_sources(root), *_named(spec)})
+    return _digest(root, {*_sources(root), *_named(spec)}, contents)
+
+
+def part_digest(spec: Spec, source: Iterable[str] | None, *, contents: bool = True) -> tuple[str, float]:
+    """The same of only these source files and what the command names, and when one of them last changed.
+
+    None for all source files.
+    """
+    root = Path(spec.workdir)
+    names = {*(_sources(root) if source is None else source), *_named(spec)}
+    return _digest(root, names, contents), max((_changed(root / name) for name in names), default=0.0)
+
+
+def _changed(path: Path) -> float:
+    """When it, or what is known of it, last changed: nobody can set this time back."""
+    try:
+        return os.lstat(path).st_ctime
+    except OSError:
+        return 0.0
+
+
+def _digest(root: Path, files: Iterable[str], contents: bool) -> str:
+    names = sorted(files)
     digest = hashlib.sha256()
     left = MOST_SOURCE_BYTES
     for name in names[:MOST_SOURCES]:
-        content = _content(root / name, left if contents else -1)
+        content = content_of(root / name, left if contents else -1)
         if content is not None:
             left = max(0, left - len(content))
             digest.update(f"{name}\0{len(content)}\0".encode(errors="surrogateescape"))
             digest.update(content)
     return digest.hexdigest()[:LENGTH]
+
+
+def files_digest(workdir: str, *, but: Iterable[str], contents: bool = True) -> str:
+    """Of everything that lies in a folder beside source, but what is left out; empty if that is too much.
+
+    What a program reads without saying so is found here. Files count by content as far as the bound goes, and
+    by size and time beyond it, or without `contents`.
+    """
+    root = Path(workdir)
+    left_out = [os.path.normpath(os.path.join(workdir, path)) for path in but]
+    digest = hashlib.sha256()
+    left = MOST_SOURCE_BYTES
+    for seen, (folder, name) in enumerate(_walk(root)):
+        if seen + 1 >= MOST_SEEN:
+            return ""
+        path = os.path.join(folder, name)
+        plain = _OWN_NAME.sub("", path)  # as the job that leaves it says where
+        if os.path.splitext(name)[1].lower() in SOURCE or any(_below(plain, one) for one in left_out):
+            continue
+        content = content_of(Path(path), left if contents and _size(path) <= left else -1)
+        if content is not None:
+            left -= len(content) if contents else 0
+            digest.update(f"{os.path.relpath(path, root)}\0{len(content)}\0".encode(errors="surrogateescape"))
+            digest.update(content)
+    return digest.hexdigest()[:LENGTH]
+
+
+def _below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + os.sep)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
 
 
 def data_digest(data: Iterable[str], *, containers: bool) -> str:
@@ -102,13 +169,13 @@ def _named(spec: Spec) -> Iterator[str]:
     """Words of the command that may be files of the workdir: a configuration, for one."""
     for argv in (spec.run, *(role.run for role in spec.request.roles), spec.setup):
         for part in argv:
-            for word in _words(part):
+            for word in words(part):
                 path = word.partition("=")[2] or word
                 if path and not os.path.isabs(path) and ".." not in path.split("/"):
                     yield os.path.normpath(path)
 
 
-def _words(part: str) -> list[str]:
+def words(part: str) -> list[str]:
     """Of an argument that may be a whole command line."""
     try:
         return shlex.split(part)
@@ -131,7 +198,7 @@ def _walk(root: Path) -> Iterator[tuple[str, str]]:
             return
 
 
-def _content(path: Path, most: int) -> bytes | None:
+def content_of(path: Path, most: int) -> bytes | None:
     """Of a regular file; its size where it is too long (and its time, where `most` is negative).
 
     None where it is none, or may not be read.

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grus.controlplane import pool
 from grus.controlplane.loop import ControlLoop
@@ -18,7 +18,7 @@ from grus.controlplane.oracle import Oracle, OracleLost, OracleProcess
 from grus.controlplane.running import Running
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId
-from grus.model.jobs import TERMINAL, Job, Phase
+from grus.model.jobs import TERMINAL, Job, JobType, Phase
 from grus.model.ports import Event, Prediction, Store
 from grus.simulation.calibration import Calibration, Outcome, calibrate, outcome
 from grus.simulation.chances import Chances
@@ -60,6 +60,15 @@ class Expectation:
     end_p90: float | None = None
     unknown: str = ""
     """Why something cannot be said."""
+
+
+def without_end(job: Job, found: Expectation | None) -> Expectation | None:
+    """The same without an end, of a job that answers requests: it ends when somebody stops it."""
+    if found is None or job.spec.type is not JobType.SERVE:
+        return found
+    return replace(
+        found, end_p50=None, end_p90=None, unknown=found.unknown or "it answers until it is stopped"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +200,7 @@ class Forecaster:
 
     def _hear(self, written: Sequence[tuple[Job, Event | None]]) -> None:
         with self._heard_lock:
-            self._heard += [job for job, event in written if event is not None]
+            self._heard += [job for job, event in written if event is not None and job.spec.has_workers]
         self._changed.set()
 
     def _take_heard(self) -> list[Job]:
@@ -225,7 +234,7 @@ class Forecaster:
         else:
             ended = self._store.jobs(phases=tuple(TERMINAL), limit=REMEMBERED)
             live = self._store.jobs(phases=[phase for phase in Phase if phase not in TERMINAL])
-            facts = [self._fact(job) for job in (*ended, *live)]
+            facts = [self._fact(job) for job in (*ended, *live) if job.spec.has_workers]
         self._oracle.learn(facts)
         self._primed = True
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from grus.api.units import render_percent, render_seconds
 from grus.controlplane.lifecycle import Change, change, ending
 from grus.model.identifiers import JobId, QueueName
-from grus.model.jobs import Desired, Idle, Job, PauseCause, Phase
+from grus.model.jobs import Desired, Idle, Job, JobType, PauseCause, Phase
 from grus.model.queues import Queue, gpus
 from grus.model.resources import GPU
 from grus.model.tags import Kind, Stage, Tag
@@ -21,6 +21,8 @@ WARNING = 300.0
 """Seconds from the warning to the pause; half of the policy's time where that is shorter."""
 HANGS = "hangs: "
 """So begins the reason of a job that was told to hang."""
+LOST = "its processes end and what is only in their memory is lost"
+"""A stopped process frees no GPU memory, so a session that is paused ends, and says so."""
 BUSY = frozenset({Stage.START_UP, Stage.EVALUATION, Stage.CHECKPOINT})
 """Stages in which a job may use no GPU and is not idle."""
 
@@ -66,11 +68,16 @@ def idles(tag: Tag, below: float) -> bool:
     return tag.utilisation < below
 
 
-def spell(known: Spell | None, tag: Tag | None, idle: Idle, now: float) -> Spell | None:
-    """The spell as it goes on, begins, or ends."""
+def spell(
+    known: Spell | None, tag: Tag | None, idle: Idle, now: float, used_at: float | None = None
+) -> Spell | None:
+    """The spell as it goes on, begins, or ends; `used_at` is when somebody was last at work in a session."""
     if tag is None or not tag.live(now) or not idles(tag, idle.below):
         return None
-    return known or Spell(min(tag.at, now) if tag.kind is Kind.IDLE else now)
+    found = known or Spell(min(tag.at, now) if tag.kind is Kind.IDLE else now)
+    if used_at is None or used_at <= found.since:
+        return found
+    return Spell(min(used_at, now)) if found.told_at is None else None
 
 
 def act(job: Job, policy: Policy, now_idle: Spell, tag: Tag, now: float) -> Change | None:
@@ -84,14 +91,18 @@ def act(job: Job, policy: Policy, now_idle: Spell, tag: Tag, now: float) -> Chan
     if not pauses or now < max(due, now_idle.told_at + lead):
         return None
     text = f"paused by {policy.name}: {_use(job, tag)} for {render_seconds(round(now - now_idle.since))}"
+    if _is_session(job):
+        text += f"; {LOST}"
     paused = replace(job, desired=Desired.PAUSE, paused_by=PauseCause.IDLE, phase=Phase.PAUSING)
-    return change(paused, "pausing", now, f"{text}; it is saving its work", reason=text)
+    words = text if _is_session(job) else f"{text}; it is saving its work"
+    return change(paused, "pausing", now, words, reason=text)
 
 
 def _tell(job: Job, policy: Policy, since: Spell, tag: Tag, now: float, lead: float) -> Change:
     text = f"idle: {_use(job, tag)} for {render_seconds(round(now - since.since))}; "
     if lead:
-        text += f"{policy.name} pauses it in {render_seconds(round(lead))} unless it uses them"
+        unless = f"it is used: save your work, {LOST}" if _is_session(job) else "it uses them"
+        text += f"{policy.name} pauses it in {render_seconds(round(lead))} unless {unless}"
     else:
         text += f"`grus pause {job.id}` gives them back until `grus resume`, `grus stop {job.id}` for good"
     return change(job, "idle", now, text, reason=job.reason)
@@ -99,7 +110,12 @@ def _tell(job: Job, policy: Policy, since: Spell, tag: Tag, now: float, lead: fl
 
 def _use(job: Job, tag: Tag) -> str:
     used = "nothing" if not tag.utilisation else render_percent(round(tag.utilisation, 3))
-    return f"{used} of its {gpus(job.held)} GPU{'' if job.held <= GPU else 's'} used"
+    alone = " and nobody at work in it" if _is_session(job) else ""
+    return f"{used} of its {gpus(job.held)} GPU{'' if job.held <= GPU else 's'} used{alone}"
+
+
+def _is_session(job: Job) -> bool:
+    return job.spec.type is JobType.DEV
 
 
 def hang(job: Job, tag: Tag | None, now: float) -> Change | None:
@@ -132,24 +148,31 @@ class Idleness:
         tags: Mapping[JobId, Tag],
         policies: Callable[[Job], tuple[Policy, ...]],
         now: float,
+        used_at: Callable[[Job], float | None] = lambda _: None,
     ) -> list[Change]:
-        """What has to be said or done, at most one change of each job."""
+        """What has to be said or done, at most one change of each job; `used_at` of sessions."""
         before, self._spells = self._spells, {}
         changes = []
         for job in jobs:
             if job.phase is not Phase.RUNNING or job.desired is not Desired.RUN or ending(job):
                 continue
-            found = self._of_job(job, tags.get(job.id), policies(job), before, now)
+            found = self._of_job(job, tags.get(job.id), policies(job), before, now, used_at(job))
             changes += [] if found is None else [found]
         return changes
 
     def _of_job(
-        self, job: Job, tag: Tag | None, policies: tuple[Policy, ...], before: Spells, now: float
+        self,
+        job: Job,
+        tag: Tag | None,
+        policies: tuple[Policy, ...],
+        before: Spells,
+        now: float,
+        used_at: float | None,
     ) -> Change | None:
         found = hang(job, tag, now)
         for policy in policies:
             key = (job.id, policy.queue)
-            idle = spell(before.get(key), tag, policy.idle, now)
+            idle = spell(before.get(key), tag, policy.idle, now, used_at)
             if idle is None or tag is None:
                 found = found or _again_busy(job, tag, before.get(key), now)
                 continue
@@ -164,4 +187,16 @@ class Idleness:
 def _again_busy(job: Job, tag: Tag | None, before: Spell | None, now: float) -> Change | None:
     if tag is None or before is None or before.told_at is None:
         return None
-    return change(job, "busy", now, "it uses its GPUs again", reason=job.reason)
+    text = "it is used again" if _is_session(job) else "it uses its GPUs again"
+    return change(job, "busy", now, text, reason=job.reason)
+
+
+def nearly_over(job: Job, longest: float | None, now: float) -> Change | None:
+    """Tell once, some minutes before, that the time of a session is up."""
+    if longest is None or job.started_at is None or not _is_session(job) or job.phase is not Phase.RUNNING:
+        return None
+    left = job.started_at + longest - now
+    if not 0 < left <= min(WARNING, longest / 2):
+        return None
+    text = f"its time of {render_seconds(round(longest))} is up in {render_seconds(max(1, round(left)))}"
+    return change(job, "limit", now, f"{text}: save your work, {LOST}", reason=job.reason)

@@ -65,7 +65,7 @@ class Insight:
         """By what a job that has not begun would be recognised if it began now."""
         program = fingerprints.program(job.spec, job.user)
         found = code_reading.read(self._store, job, containers=self._containers)
-        return Settled(fingerprints.fingerprint(program, found.code), program, found.data)
+        return Settled(fingerprints.fingerprint(program, found.code), program, found.data, found.code)
 
     def profiles(self, user: User) -> list[JobProfile]:
         """One's own, and all for administrators; the last updated first."""

@@ -4,13 +4,16 @@ A worker covers one seat (`per-gpu`, and gangs of several roles), all seats of a
 seats of the job (`once`). Its id is made of its first seat, so that a repeated start finds the first one.
 """
 
+import json
 import os.path
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from grus.api.pods import merged_texts
 from grus.api.wire import is_bundle
+from grus.controlplane import handing_on
+from grus.controlplane.handing_on import Stage
 from grus.model.identifiers import DeviceId, NodeId, WorkerId
 from grus.model.jobs import Job, Launch, Seat, Spec, worker_id, worker_per_seat
 from grus.model.ports import WorkerSpec
@@ -55,6 +58,8 @@ class Surroundings:
     environment: tuple[tuple[str, str], ...] = ()
     device_memory: Mapping[DeviceId, int] | None = None
     unix_user: str = ""
+    stage: Stage | None = None
+    """What the program around its own is told, if it has inputs or outputs."""
 
 
 def members(job: Job) -> tuple[Member, ...]:
@@ -109,7 +114,7 @@ def worker_spec(job: Job, member: Member, around: Surroundings) -> WorkerSpec:
         job=job.id,
         attempt=job.attempt,
         node=first.node,
-        argv=_argv(job.spec, member, role),
+        argv=_argv(job, member, role, around.stage),
         env=_environment(job, member, around),
         workdir=job.spec.workdir,
         devices=_devices(member),
@@ -148,10 +153,29 @@ def _visible(job: Job, member: Member) -> tuple[DeviceId, ...]:
     return tuple(device for one in peers for device in _devices(one))
 
 
-def _argv(spec: Spec, member: Member, role: Role | None) -> tuple[str, ...]:
+def _argv(job: Job, member: Member, role: Role | None, stage: Stage | None) -> tuple[str, ...]:
+    spec = job.spec
     if member.role == SETUP:
         return ("/bin/sh", "-e", "-c", "\n".join(spec.setup))
-    return role.run if role and role.run else spec.run
+    own = role.run if role and role.run else spec.run
+    if stage is None:
+        return own
+    return handing_on.around(stage, job, member.node, own, _keeps(job, member))
+
+
+def _keeps(job: Job, member: Member) -> bool | None:
+    """Whether this worker keeps the outputs: the one that decides how the job ends, else the first one.
+
+    None where workers come and go: who is the first is known only in the end, from the team.
+    """
+    if any(role.name == LAUNCHER for role in job.spec.request.roles):
+        return member.role == LAUNCHER and member.seats[0].index == 0
+    return None if worker_per_seat(job.spec) else member.rank == 0
+
+
+def keeper(job: Job, team: Sequence[Member]) -> Member | None:
+    """Who keeps the outputs, of those who computed together in the end."""
+    return next((member for member in team if _keeps(job, member) is not False), None)
 
 
 def _gpu_memory(seat: Seat, role: Role | None, around: Surroundings) -> int:
@@ -187,10 +211,24 @@ def _environment(job: Job, member: Member, around: Surroundings) -> tuple[tuple[
         variables["GRUS_STRATEGY"] = " ".join(job.spec.request.how)
     if job.spec.checkpoint.path:
         folder = "" if is_bundle(job.spec.workdir) else job.spec.workdir  # only its node knows where
-        variables["GRUS_CHECKPOINT"] = os.path.join(folder, job.spec.checkpoint.path)
+        variables["GRUS_CHECKPOINT"] = _checkpoint(os.path.join(folder, job.spec.checkpoint.path), job)
     if job.spec.checkpoint.every is not None:
         variables["GRUS_CHECKPOINT_EVERY"] = f"{job.spec.checkpoint.every:g}"
+    if job.spec.params:
+        variables["GRUS_PARAMS"] = json.dumps(dict(job.spec.params))
+    if (trial := job.spec.trial) is not None:
+        variables["GRUS_TRIAL"] = str(trial.number)
+        reached = dict(job.progress).get(trial.by, 0.0)
+        variables["GRUS_RUNGS"] = json.dumps({"by": trial.by, "at": trial.rungs, "from": reached})
     return tuple(sorted(variables.items()))
+
+
+def _checkpoint(path: str, job: Job) -> str:
+    """Where it saves: as it says, and a stage under a name of its own beside that."""
+    if not job.saves_as:
+        return path
+    stem, ending = os.path.splitext(os.path.normpath(path))
+    return f"{stem}-{job.saves_as}{ending}"
 
 
 def most_workers(spec: Spec) -> int:

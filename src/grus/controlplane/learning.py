@@ -18,9 +18,9 @@ from typing import NamedTuple
 from grus.api import reports
 from grus.api.reports import Report
 from grus.controlplane.profiles import Profiles
-from grus.controlplane.teams import team
+from grus.controlplane.teams import at_work
 from grus.model.identifiers import DeviceId, JobId
-from grus.model.jobs import Job, Phase, Seat, Spec, resizes_live
+from grus.model.jobs import Job, Phase, Spec, resizes_live
 from grus.model.profiles import Speed
 from grus.model.resources import GPU
 from grus.scheduling.allocation import within_reach
@@ -258,11 +258,6 @@ def _shared(job: Job) -> bool:
 
 def _elastic(spec: Spec) -> int:
     return next((i for i, role in enumerate(spec.request.roles) if not role.replicas.rigid), -1)
-
-
-def at_work(job: Job) -> tuple[Seat, ...]:
-    """Seats whose workers compute together: its team's, else those of its present generation."""
-    return tuple(seat for member in team(job) for seat in member.seats) if job.team else job.staying
 
 
 def size_of(job: Job) -> int:

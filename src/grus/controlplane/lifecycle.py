@@ -11,12 +11,14 @@ Nothing here may free a seat whose worker has not ended, or look at a worker of 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from grus.controlplane import ends, teams
+from grus.api import kept
+from grus.controlplane import ends, handing_on, replicas, teams
 from grus.controlplane.ends import Statuses, sentence
 from grus.controlplane.launching import LAUNCHER, Member, members, setup_id
 from grus.controlplane.sizes import Answer, with_size
 from grus.controlplane.sizing import Impossible, Sized
-from grus.model.identifiers import JobId
+from grus.model.artefacts import Artefact
+from grus.model.identifiers import JobId, NodeId
 from grus.model.jobs import (
     FIRST_BACK_OFF,
     HOLDING,
@@ -27,11 +29,13 @@ from grus.model.jobs import (
     Job,
     PauseCause,
     Phase,
+    back_off,
 )
 from grus.model.ports import Event, WorkerState, WorkerStatus
 from grus.model.resources import GPU
 
-LONGEST_BACK_OFF = 300.0
+OWN_NAME = 16
+"""Letters of its key by which a stage's checkpoints are kept apart."""
 
 Larger = Callable[[Job, Statuses], Answer | None]
 """What to try after an attempt that ended for want of GPU memory; None where nothing can be concluded."""
@@ -58,13 +62,23 @@ class Limits:
 
 def change(job: Job, kind: str, now: float, text: str, *, reason: str | None = None) -> Change:
     """The change whose event says `text`, which also becomes the job's reason unless another is given."""
-    event = Event(at=now, kind=kind, text=text, job=job.id, attempt=job.attempt)
+    event = Event(
+        at=now,
+        kind=kind,
+        text=text,
+        job=job.id,
+        attempt=job.attempt,
+        generation=job.generation,
+        held=job.held,
+        working=working(job),
+        lost=job.lost,
+    )
     return Change(replace(job, reason=text if reason is None else reason), event)
 
 
-def back_off(failures: int) -> float:
-    """Seconds to wait after that many failures: 1, 2, 4, … up to five minutes."""
-    return float(min(LONGEST_BACK_OFF, FIRST_BACK_OFF * 2 ** min(failures - 1, 20)))
+def working(job: Job) -> int:
+    """Micro-GPUs of those who compute together; 0 while it does not run."""
+    return sum(seat.held for seat in teams.at_work(job)) if job.phase is Phase.RUNNING else 0
 
 
 def ending(job: Job) -> bool:
@@ -84,19 +98,21 @@ def advance(
             return conclude(job, own, now, larger)
         return _of_team(job, teams.bereave(job, own, now), now) if job.exit is None else None
     seats = members(job)
-    firm = _firm(job, seats)
+    firm = _firm(job, seats, own)
     if (exit_ := _end_of_attempt(job, firm, own, now, limits)) is not None:
         return _end(job, exit_, own, now, larger)
     return (
         _of_team(job, teams.advance(job, own, now, limits.start_timeout, limits.words_late), now)
+        or _replaced(job, own, now)
         or _released(job, seats, own, now)
         or _running(job, firm, own, now)
     )
 
 
-def _firm(job: Job, seats: tuple[Member, ...]) -> list[Member]:
+def _firm(job: Job, seats: tuple[Member, ...], own: Statuses) -> list[Member]:
     """Those who stay and on whom the attempt depends: not one that has yet to join the others."""
-    return [member for member in seats if not member.leaving and not teams.apart(job, member)]
+    staying = [member for member in seats if not member.leaving and not teams.apart(job, member)]
+    return replicas.firm(job, staying, own)
 
 
 def _of_team(job: Job, step: teams.Step | None, now: float) -> Change | None:
@@ -156,7 +172,8 @@ def _failure(job: Job, staying: list[Member], own: Statuses) -> Exit | None:
     if ended:
         first = min(ended, key=lambda status: (status.ended_at or 0.0, status.id))
         exit_ = first.exit or Exit(ExitCause.LOST)
-        return replace(exit_, text=f"{names[first.id]} ended: {sentence(exit_)}")
+        why = kept.trouble(first.said) if handing_on.hands_on(job.spec) else ""
+        return replace(exit_, text=f"{names[first.id]} ended: {why or sentence(exit_)}")
     if job.phase is Phase.RUNNING:
         # A running attempt had all its first workers up; one that nobody knows any more is gone.
         for member in staying:
@@ -195,6 +212,12 @@ def up_since(job: Job, own: Statuses) -> float | None:
 # ---------------------------------------------------------------------------------- while it goes on
 
 
+def _replaced(job: Job, own: Statuses, now: float) -> Change | None:
+    """Others in the place of replicas that have ended."""
+    found = replicas.replaced(job, own, now)
+    return None if found is None else change(found[0], "replacing", now, found[1], reason=job.reason)
+
+
 def _released(job: Job, seats: tuple[Member, ...], own: Statuses, now: float) -> Change | None:
     """Take away the seats that were given back and whose workers are proven dead."""
     setup = own.get(setup_id(job))
@@ -229,12 +252,18 @@ def _running(job: Job, staying: list[Member], own: Statuses, now: float) -> Chan
 
 def conclude(job: Job, own: Statuses, now: float, larger: Larger = lambda *_: None) -> Change:
     """What becomes of a job whose workers are all proven dead. Only here does an attempt lose its seats."""
-    free = replace(job, seats=(), backfill_until=None, not_before=0.0)
+    free = replace(job, seats=(), backfill_until=None, not_before=0.0, artefacts=())
     exit_ = job.exit
-    if exit_ is None and (done := _all_done(_firm(job, members(job)), own)) is not None:
+    if exit_ is None and (done := _all_done(_firm(job, members(job), own), own)) is not None:
         exit_ = done  # it ended by itself before the request reached it
+    if exit_ is None and job.artefacts and not handing_on.missing(job):
+        exit_ = Exit(ExitCause.DONE, 0)  # it was asked to stop while its outputs were being kept
     if exit_ is not None and exit_.cause is ExitCause.DONE:
-        return _over(free, Phase.SUCCEEDED, exit_, now, "it has finished")
+        if lost := handing_on.missing(job):
+            text = f"all workers have finished, but nobody has told that output {', '.join(lost)} is kept"
+            return _again(free, Exit(ExitCause.CODE, 0, text), now, charged=True)
+        kept_all = replace(free, artefacts=job.artefacts)
+        return _over(kept_all, Phase.SUCCEEDED, exit_, now, "it has finished")
     if job.desired is Desired.STOP:
         return _over(free, Phase.STOPPED, Exit(ExitCause.STOPPED), now, "stopped; all its processes are gone")
     if exit_ is not None and exit_.cause is ExitCause.TIME:
@@ -275,6 +304,8 @@ def _again(job: Job, exit_: Exit, now: float, *, charged: bool) -> Change:
         waits = replace(job, exit=exit_, not_before=now + FIRST_BACK_OFF)
         text = f"{sentence(exit_)}; it waits for another start, which is not charged"
         return _waits(waits, "requeued", now, text)
+    if replicas.apart(job):
+        return _serves_again(job, exit_, now)
     failures = job.failures + 1
     failed = replace(job, exit=exit_, failures=failures)
     if failures > job.spec.retries:
@@ -285,6 +316,14 @@ def _again(job: Job, exit_: Exit, now: float, *, charged: bool) -> Change:
     return _waits(replace(failed, not_before=now + wait), "retrying", now, text)
 
 
+def _serves_again(job: Job, exit_: Exit, now: float) -> Change:
+    """For ever: nobody wants a model that stops answering because it has failed often enough."""
+    failures = replicas.failures_after(job, now)
+    wait = back_off(failures)
+    waits = replace(job, exit=exit_, failures=failures, not_before=now + wait)
+    return _waits(waits, "retrying", now, f"{sentence(exit_)}; it starts again in {wait:g} s")
+
+
 def _waits(job: Job, kind: str, now: float, text: str) -> Change:
     if job.phase is Phase.PAUSING:
         return _paused(job, now, text)
@@ -293,7 +332,9 @@ def _waits(job: Job, kind: str, now: float, text: str) -> Change:
 
 def _paused(job: Job, now: float, text: str) -> Change:
     why = job.reason or "paused by the scheduler"
-    if job.paused_by is not None and job.paused_by is not PauseCause.SCHEDULER:
+    if job.paused_by in (PauseCause.SWEEP, PauseCause.RUNG):
+        why += ", until its sweep resumes it"
+    elif job.paused_by is not None and job.paused_by is not PauseCause.SCHEDULER:
         why += ", until somebody resumes it"
     return change(replace(job, phase=Phase.PAUSED), "paused", now, f"{text}; {why}" if text else why)
 
@@ -306,6 +347,19 @@ def dependency_failed(job: Job, other: JobId, how: str, now: float) -> Change:
     """The end of a job that has never started, because one that it comes after did not succeed."""
     text = f"it comes after {other}, which {how}"
     return _over(job, Phase.FAILED, Exit(ExitCause.START, None, text), now, text)
+
+
+def keyed(job: Job, key: str, near: tuple[NodeId, ...] = ()) -> Change:
+    """A stage that has been compared with earlier runs, none of which stands for it."""
+    saves_as = job.saves_as or (key[:OWN_NAME] if job.spec.outputs else "")
+    return Change(replace(job, key=key, saves_as=saves_as, near=near), None)
+
+
+def unchanged(job: Job, key: str, earlier: JobId, outputs: tuple[Artefact, ...], now: float) -> Change:
+    """The success of a stage that need not run, because an earlier job has left what it would leave."""
+    text = f"unchanged since run {earlier}, whose outputs it takes over"
+    same = replace(job, key=key, same_as=earlier, artefacts=outputs)
+    return _over(same, Phase.SUCCEEDED, Exit(ExitCause.DONE, 0, text), now, text)
 
 
 # -------------------------------------------------------------------------------------------- words

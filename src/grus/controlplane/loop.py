@@ -15,11 +15,23 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from grus.controlplane import ends, lifecycle, progress, record, rulings, teams
+from grus.controlplane import (
+    ends,
+    handing_on,
+    idleness,
+    lifecycle,
+    progress,
+    record,
+    replicas,
+    rulings,
+    teams,
+)
 from grus.controlplane.audit import Audit
+from grus.controlplane.curve_keeping import CurveKeeper
 from grus.controlplane.effects import Effect, Forget, Hand, Launch, wanted
+from grus.controlplane.endpoints import endpoints
 from grus.controlplane.idleness import Idleness
-from grus.controlplane.launching import Surroundings, members
+from grus.controlplane.launching import Surroundings, keeper, members
 from grus.controlplane.lifecycle import Change
 from grus.controlplane.observe import Heard, Mailbox
 from grus.controlplane.picture import Picture
@@ -28,7 +40,7 @@ from grus.controlplane.profiles import Profiles
 from grus.controlplane.settings import Settings
 from grus.model.errors import Fenced, GrusError, NotFound
 from grus.model.identifiers import JobId
-from grus.model.jobs import HOLDING, TERMINAL, Job, Phase
+from grus.model.jobs import HOLDING, TERMINAL, Job, JobType, Phase
 from grus.model.ports import Engine, Store, WorkerState, WorkerStatus
 from grus.model.tags import Tag
 from grus.scheduling import cycle
@@ -92,11 +104,14 @@ class ControlLoop:
         self._recognised: Mapping[JobId, Tag] | None = None
         """What was recognised of jobs, until it has been looked at."""
         self._idleness = Idleness()
+        self._warned: set[tuple[JobId, int]] = set()
+        """Attempts of sessions that were told that their time is nearly up."""
         self._on_stopped = on_stopped
         self._mailbox = Mailbox()
         self._lock = threading.RLock()
         self._picture = Picture(store, settings, snapshot, profiles)
         self._audit = Audit(store, self._picture)
+        self._curves = CurveKeeper(store)
         self._hand = Hand(engine)
         self._retry: set[JobId] = set()
         self._refusals = 0
@@ -225,6 +240,7 @@ class ControlLoop:
             self._observe(self._mailbox.take(), now)  # 1. what has changed, and whose time has come
             observed = self._advance(now)  # 2. what that means for the jobs
             reported = self._read_reports(now, but={change.job.id for change in observed})
+            self._curves.write()  # before the jobs, and so in the same commit
         again = self._record(observed, now)
         self._record(reported, now)
         with self._lock:
@@ -316,13 +332,21 @@ class ControlLoop:
             statuses = picture.statuses(id_)
             if teams.complains(job, statuses, now):
                 self._read_words(id_)
+            known = job
             if any(status.state is WorkerState.ENDED for status in statuses.values()):
-                job = self._with_report(job, now)  # its last words, before it is forgotten
+                job = self._with_report(job, now, last=True)  # its last words, before it is forgotten
+                job, statuses = self._with_outputs(job), picture.statuses(id_)
+                known = job
+            elif job.spec.trial is not None and id_ in picture.rung:
+                job = self._with_report(job, now)  # its sweep waits for that
             found = lifecycle.advance(job, statuses, now, picture.limits(job), picture.sizes.after_end)
             if found is not None:
                 changes.append(found)
-            else:
-                picture.timers.set(id_, picture.deadline(job, now))  # what was heard may have set one
+                continue
+            picture.timers.set(id_, picture.deadline(job, now))  # what was heard may have set one
+            if job is not known:
+                changes.append(Change(job, None))
+        picture.rung = set()
         return changes
 
     def _read_words(self, id_: JobId) -> None:
@@ -355,16 +379,44 @@ class ControlLoop:
         tags, self._recognised = self._recognised, None
         known = [self._picture.snapshot.job(id_) for id_ in sorted(self._picture.holding)]
         jobs = [job for job in known if job is not None]
-        return self._idleness.look(jobs, tags, self._picture.idle_policies, now)
+        found = self._idleness.look(jobs, tags, self._picture.idle_policies, now, self._used_at)
+        told = {change.job.id for change in found}
+        return found + [one for one in self._nearly_over(jobs, now) if one.job.id not in told]
 
-    def _with_report(self, job: Job, now: float) -> Job:
+    def _nearly_over(self, jobs: list[Job], now: float) -> Iterator[Change]:
+        for job in jobs:
+            attempt = (job.id, job.attempt)
+            longest = self._picture.limits(job).max_runtime
+            if attempt not in self._warned and (found := idleness.nearly_over(job, longest, now)) is not None:
+                self._warned.add(attempt)
+                yield found
+
+    def _used_at(self, job: Job) -> float | None:
+        """When somebody was last at work in a session; None of any other job, and of one that never says."""
+        if job.spec.type is not JobType.DEV:
+            return None
+        found = endpoints(job, self._picture.statuses(job.id), self._engine.report)
+        return max((one.used_at for one in found if one.used_at is not None), default=None)
+
+    def _with_report(self, job: Job, now: float, *, last: bool = False) -> Job:
         """The job with the last report of its first worker, from which its speed is learned too."""
         team = teams.team(job) or members(job)
         if not team:
             return job
         line = self._engine.report(team[0].id)
         self._picture.learn(job, line, now)
+        self._curves.hear(job, line, now, last=last)
         return progress.taken(job, line, now)
+
+    def _with_outputs(self, job: Job) -> Job:
+        """The job with the outputs that are said to be kept; why a worker could not go on is heard too."""
+        if not handing_on.hands_on(job.spec):
+            return job
+        for status in list(self._picture.statuses(job.id).values()):
+            if status.state is WorkerState.ENDED and not ends.done(status):
+                self._picture.hear(replace(status, said=self._engine.report(status.id)))
+        keeps = keeper(job, teams.team(job) or members(job)) if job.spec.outputs else None
+        return job if keeps is None else progress.with_artefacts(job, self._engine.report(keeps.id))
 
     def _decide(self, now: float) -> list[Change]:
         if not self._picture.undecided:
@@ -385,7 +437,8 @@ class ControlLoop:
         if isinstance(decision, Start) and (larger := self._picture.sizes.before_start(job)) is not None:
             assert larger.sizing is not None
             return lifecycle.change(larger, "sized", now, f"takes {larger.sizing.why}")
-        if isinstance(decision, Resize) and len(decision.seats) > len(job.seats):
+        grows = isinstance(decision, Resize) and len(decision.seats) > len(job.seats)
+        if grows and not replicas.apart(job):
             # A job of which a worker has finished is about to end: a new one would begin from nothing.
             statuses = self._picture.statuses(job.id)
             if any(ends.over(statuses.get(member.id)) for member in members(job)):
@@ -400,6 +453,8 @@ class ControlLoop:
         with self._lock:
             for job in written.jobs:
                 self._picture.take(job, now)
+                if job.terminal:
+                    self._curves.forget(job.id)
             for id_ in written.stale + written.failed:
                 self._read_again(id_, now)
             if written.failed:
@@ -430,8 +485,8 @@ class ControlLoop:
             statuses = self._picture.statuses(id_)
             if job is None and not statuses:
                 continue
-            around = self._picture.surroundings(job) if job is not None else Surroundings()
             try:
+                around = self._picture.surroundings(job) if job is not None else Surroundings()
                 for effect in wanted(job, statuses, around, self._settings.failure_grace):
                     self._hand.do(effect, now)
                     self._note(id_, effect)

@@ -8,6 +8,7 @@ people, and less to whoever asks every ten seconds.
 from collections import deque
 from collections.abc import Iterable
 
+from grus.model.identifiers import JobId
 from grus.telemetry.samples import Measure, Sample, Subject
 
 MEAN = 0.999
@@ -56,10 +57,12 @@ class Newest:
                     values = mine[measure] = _Values()
                 values.take(sample.at, value, fresh)
 
-    def at(self, now: float) -> dict[Subject, Sample]:
-        """All that is current."""
+    def at(self, now: float, *, gpus_only: bool = False, job: JobId | None = None) -> dict[Subject, Sample]:
+        """All that is current, or what of it is a GPU's, or this job's."""
         found = {}
         for subject, mine in self._known.items():
+            if (gpus_only and subject.device is None) or (job is not None and subject.job != job):
+                continue
             current = {measure: values for measure, values in mine.items() if now < values.old}
             if current:
                 last = max(values.recent[-1][0] for values in current.values())

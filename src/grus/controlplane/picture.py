@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from grus.controlplane import access, pool, teams
+from grus.controlplane import access, pool, replicas, teams
 from grus.controlplane.dependencies import Dependencies
 from grus.controlplane.idleness import Policy, policies
 from grus.controlplane.launching import Surroundings
@@ -20,6 +20,7 @@ from grus.controlplane.profiles import Profiles
 from grus.controlplane.settings import Settings
 from grus.controlplane.sizes import Sizes
 from grus.controlplane.timers import Timers
+from grus.controlplane.vaults import Vaults
 from grus.model.cluster import Node
 from grus.model.identifiers import DeviceId, JobId, QueueName, UserName, WorkerId
 from grus.model.jobs import HOLDING, Job, Phase
@@ -65,6 +66,8 @@ class Picture:
         self.timers: Timers[str] = Timers()
         self.touched: set[JobId] = set()
         """Jobs to be looked at in this pass."""
+        self.rung: set[JobId] = set()
+        """Jobs of which a worker has rung: it has something to say."""
         self.freed: set[JobId] = set()
         """Jobs of whose predecessors one has ended."""
         self.undecided = True
@@ -81,6 +84,8 @@ class Picture:
         """What was newly measured of jobs that share one, in words."""
         self._device_memory: dict[DeviceId, int] = {}
         self._users: dict[UserName, User] = {}
+        self.vaults = Vaults(store, settings, self._unix_user)
+        """For any thread."""
 
     # ------------------------------------------------------------------------------------ taking in
 
@@ -115,6 +120,10 @@ class Picture:
 
     def take(self, job: Job, now: float, *, told: bool = False) -> None:
         """Take in a job as it is stored, unless something newer of it is known."""
+        if not job.spec.has_workers:
+            if job.terminal:
+                self.freed |= self.after.ended(job.id)
+            return
         known = self.snapshot.job(job.id)
         if known is not None and known.version >= job.version:
             return
@@ -224,6 +233,7 @@ class Picture:
         elif known.state is status.state and known.said != status.said:
             own[status.id] = replace(known, said=status.said)
             self.touched.add(status.job)
+            self.rung.add(status.job)
 
     def forget(self, job: JobId, worker: WorkerId) -> None:
         own = self.workers.get(job, {})
@@ -262,7 +272,7 @@ class Picture:
         environment = self._settings.environment
         if unix_user and self._settings.as_submitters:
             environment = tuple(pair for pair in environment if pair[0] not in OF_THE_SERVER)
-        return Surroundings(environment, self._device_memory, unix_user)
+        return Surroundings(environment, self._device_memory, unix_user, self.vaults.stage(job))
 
     def _unix_user(self, name: UserName) -> str:
         """Whom a job of this user runs as; empty for the server's own user."""
@@ -285,7 +295,8 @@ class Picture:
             up = job.started_at + limits.start_timeout
             # Later than that only while the setup still runs: look again from time to time.
             times.append(up if up > now else now + limits.start_timeout)
-        times += [at for at in (team, job.not_before) if at is not None and at > now]
+        replica = replicas.next_look(job, self.statuses(job.id))
+        times += [at for at in (team, replica, job.not_before) if at is not None and at > now]
         return min(times, default=None)
 
 
@@ -297,6 +308,7 @@ def _matters(before: Job, after: Job) -> bool:
         or before.size != after.size
         or before.spec.request != after.spec.request
         or before.saved_at != after.saved_at
+        or before.key != after.key  # a stage that was held back until it had one
         or not (before.phase is after.phase or {before.phase, after.phase} == {Phase.STARTING, Phase.RUNNING})
     )
 

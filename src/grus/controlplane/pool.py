@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from grus.model.cluster import Node
 from grus.model.identifiers import DeviceId, NodeId, QueueName
-from grus.model.jobs import Job
+from grus.model.jobs import Job, JobType
 from grus.model.queues import DEFAULT_QUEUE, Queue, Quota
 from grus.model.resources import GPU
 
@@ -40,6 +40,8 @@ def max_runtime(job: Job, queues: dict[QueueName, Queue]) -> float | None:
     queue = queues.get(job.spec.queue)
     while queue is not None:
         allowed.append(queue.max_runtime)
+        if job.spec.type is JobType.DEV:
+            allowed.append(queue.dev_limit)
         queue = queues.get(queue.parent) if queue.parent is not None else None
     return min((seconds for seconds in allowed if seconds is not None), default=None)
 

@@ -45,6 +45,7 @@ class Settled(NamedTuple):
     fingerprint: str
     program: str
     data: str = ""
+    code: str = ""
 
 
 class Profiles:
@@ -62,7 +63,7 @@ class Profiles:
             self._known[profile.fingerprint] = profile
             self._versions.setdefault(profile.program, {})[profile.fingerprint] = None
             for run in profile.runs:
-                self._settled[run.job] = Settled(profile.fingerprint, profile.program, run.data)
+                self._settled[run.job] = Settled(profile.fingerprint, profile.program, run.data, run.code)
 
     # ------------------------------------------------------------------------------------------ reading
 
@@ -120,7 +121,7 @@ class Profiles:
     def settle(self, job: Job, code: str, data: str) -> Settled:
         """Its code was read: from now on it is recognised by it."""
         program = fingerprints.program(job.spec, job.user)
-        made = Settled(fingerprints.fingerprint(program, code), program, data)
+        made = Settled(fingerprints.fingerprint(program, code), program, data, code)
         with self._lock:
             self._settled[job.id] = made
             while len(self._settled) > MOST_SETTLED:

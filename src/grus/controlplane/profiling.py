@@ -57,14 +57,16 @@ class Profiling:
         types: Callable[[], Mapping[DeviceId, str]],
         containers: bool = False,
         clock: Callable[[], float] = time.time,
+        on_ended: Callable[[Sequence[Job]], None] = lambda _: None,
     ) -> None:
-        """`jobs`: those that hold GPUs; `types`: of all GPUs."""
+        """`jobs`: those that hold GPUs; `types`: of all GPUs; `on_ended`: told of ends that are settled."""
         self._store = store
         self.profiles = profiles
         self._jobs = jobs
         self._types = types
         self._containers = containers
         self._clock = clock
+        self._on_ended = on_ended
         self._running = Running(store)
         self._lock = threading.Lock()
         self._figures: dict[JobId, RunFigures] = {}
@@ -130,7 +132,8 @@ class Profiling:
         self._note([job for job, event in written if event is not None])
 
     def _note(self, jobs: Sequence[Job]) -> None:
-        worth = [job for job in jobs if job.phase in HOLDING or job.terminal or _short(job)]
+        own = [job for job in jobs if job.spec.has_workers]
+        worth = [job for job in own if job.phase in HOLDING or job.terminal or _short(job)]
         if worth:
             with self._hearing:
                 self._heard.update((job.id, job) for job in worth)
@@ -187,6 +190,7 @@ class Profiling:
             self._written = now
             self._keep_all(now)
         self.profiles.write()
+        self._on_ended([job for job in heard.values() if job.terminal])
 
     def _begin(self, job: Job, now: float) -> None:
         """Its code is read once it starts: what it runs is what is there now."""
@@ -200,7 +204,14 @@ class Profiling:
             before = self._run_of(job.id, settled.fingerprint)
         new = self.profiles.new_data(job)
         begun = job.started_at or 0.0
-        run = before or Run(job=job.id, at=begun, data=settled.data, new_data=new, given=given_to(job))
+        run = before or Run(
+            job=job.id,
+            at=begun,
+            data=settled.data,
+            new_data=new,
+            given=given_to(job),
+            code=settled.code,
+        )
         with self._lock:
             self._figures[job.id] = RunFigures(run)
         if before is None:
@@ -211,9 +222,10 @@ class Profiling:
         return None if profile is None else profile.run(job)
 
     def _read(self, job: Job, now: float) -> Digests:
-        """Of its code and its data; of a burst of jobs the first one's."""
+        """Of its code and its data; of a burst of jobs that had all begun by then the first one's."""
         key = (fingerprints.program(job.spec, job.user), job.spec.workdir, *job.spec.data)
-        if key not in self._digests or self._digests[key][0] + FRESH < now:
+        known = self._digests.get(key)
+        if known is None or known[0] + FRESH < now or known[0] < (job.started_at or now):
             if len(self._digests) >= MOST_DIGESTS:
                 self._digests.clear()
             self._digests[key] = (now, code_reading.read(self._store, job, containers=self._containers))

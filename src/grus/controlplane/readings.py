@@ -13,7 +13,7 @@ import numpy as np
 from grus.controlplane.sight import Sight
 from grus.controlplane.watching import Watching
 from grus.model.errors import NotFound
-from grus.model.identifiers import JobId, QueueName
+from grus.model.identifiers import JobId, QueueName, WorkerId
 from grus.model.ports import User
 from grus.model.tags import Tag
 from grus.telemetry.recorder import POOL, Series, of_queue
@@ -82,6 +82,22 @@ class Readings:
             trouble=self._watching.recorder.trouble,
         )
 
+    def of_gpus(self) -> dict[Subject, Sample]:
+        """The newest figures of GPUs and of their instances, which everybody may see."""
+        return self._watching.newest(self._clock(), gpus_only=True)
+
+    def of_workers(self, user: User, job: JobId) -> dict[WorkerId, Sample]:
+        """The newest figures of a job's workers; none of a job that this user may not see."""
+        if not self._sight.job(user, job):
+            return {}
+        newest = self._watching.newest(self._clock(), job=job)
+        return {one.worker: sample for one, sample in newest.items() if one.worker is not None}
+
+    @property
+    def faults(self) -> Mapping[Subject, Fault]:
+        """The last error that each GPU has told since the server began."""
+        return self._watching.faults
+
     def _sees(self, user: User, subject: Subject) -> bool:
         return subject.job is None or self._sight.job(user, subject.job)
 
@@ -107,6 +123,41 @@ class Readings:
             found.append(self._watching.recorder.read(one, measure, end - back, end, step, highest=highest))
             step = found[0].step  # the same grid for all of them
         return combined(found, measure) if len(found) > 1 else found[0]
+
+    def of_jobs(
+        self, jobs: Mapping[JobId, tuple[float, float]], measure: Measure, step: float | None = None
+    ) -> dict[JobId, Series]:
+        """Of each of these, which the caller sees, its workers together between two moments.
+
+        As finely as it is still known of the whole of it, or in steps; a job of which nothing is recorded is
+        missing.
+        """
+        workers: dict[JobId, list[Subject]] = {}
+        for one in self._watching.recorder.subjects():
+            if one.job is not None and one.job in jobs and one.worker is not None:
+                workers.setdefault(one.job, []).append(one)
+        found: dict[JobId, Series] = {}
+        for job, subjects in workers.items():
+            series = self._together(sorted(subjects, key=_order), measure, *jobs[job], step)
+            if not np.isnan(series.values).all():
+                found[job] = series
+        return found
+
+    def of_pool(self, measure: Measure, since: float, until: float, step: float | None = None) -> Series:
+        return self._watching.recorder.read(POOL, measure, since, until, step)
+
+    def _together(
+        self, subjects: list[Subject], measure: Measure, since: float, until: float, step: float | None
+    ) -> Series:
+        found: list[Series] = []
+        for one in subjects:
+            found.append(self._watching.recorder.read(one, measure, since, until, step))
+            step = found[0].step  # the same grid for all of them
+        return combined(found, measure) if len(found) > 1 else found[0]
+
+    def finest(self, since: float) -> float:
+        """Seconds of the finest step in which anything is still known from then on."""
+        return self._watching.recorder.finest(since)
 
     def recorded(self, user: User, whose: Whose, name: str) -> bool:
         """Whether there is a series to ask for. Raises NotFound as `series` does for what one may not see."""

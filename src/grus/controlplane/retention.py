@@ -1,7 +1,7 @@
-"""Letting go of what is old: events by their age, ended jobs by theirs, with their logs and code copies.
+"""Letting go of what is old: events, ended jobs with their logs and code copies, results, each by its age.
 
 The record goes first and its files afterwards, so that a crash between leaves files without a record, never
-a record without its files.
+a record without its files. Artefacts that no record names any more are swept afterwards.
 """
 
 import logging
@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from grus.controlplane.collecting import Collector
 from grus.controlplane.settings import Settings
 from grus.model.errors import GrusError, NotFound
 from grus.model.identifiers import JobId
@@ -25,7 +26,11 @@ def prune(store: Store, engine: Engine, settings: Settings, now: float) -> int:
     """Drop what is too old; how many rows of the store went."""
     jobs_before = now - settings.job_retention
     old = [job for job in _ended(store) if job.ended_at is not None and job.ended_at < jobs_before]
-    rows = store.prune(events_before=now - settings.event_retention, jobs_before=jobs_before).result()
+    rows = store.prune(
+        events_before=now - settings.event_retention,
+        jobs_before=jobs_before,
+        results_before=now - settings.result_retention,
+    ).result()
     for job in old:
         if _is_gone(store, job.id):
             engine.remove_logs(job.id)
@@ -57,11 +62,19 @@ def _remove_code(settings: Settings, job: Job) -> None:
 class Retention:
     """Prunes from time to time on a thread of its own, at leisure."""
 
-    def __init__(self, store: Store, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        settings: Settings,
+        clock: Callable[[], float],
+        collector: Collector | None = None,
+    ) -> None:
         self._store = store
         self._engine = engine
         self._settings = settings
         self._clock = clock
+        self._collector = collector
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
 
@@ -71,6 +84,8 @@ class Retention:
     def close(self) -> None:
         """Idempotent."""
         self._closing.set()
+        if self._collector is not None:
+            self._collector.close()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -78,5 +93,7 @@ class Retention:
         while not self._closing.wait(self._settings.retention_interval):
             try:
                 prune(self._store, self._engine, self._settings, self._clock())
+                if self._collector is not None:
+                    self._collector.collect()
             except (GrusError, OSError) as error:
                 log.error("old records could not be removed; tried again later: %s", error)

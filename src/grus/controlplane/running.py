@@ -3,7 +3,7 @@
 from grus.model.identifiers import JobId
 from grus.model.jobs import HOLDING, Job
 from grus.model.ports import Store
-from grus.simulation.history import seconds_run
+from grus.simulation.history import Happening, seconds_run
 
 PAGE = 1000
 
@@ -40,5 +40,5 @@ class Running:
         return seconds_run((), job.started_at, job.ended_at)
 
     def _by_events(self, job: Job) -> float:
-        happened = [(event.at, event.kind) for event in self._store.events(job=job.id, limit=PAGE)]
+        happened = [Happening(event.at, event.kind) for event in self._store.events(job=job.id, limit=PAGE)]
         return seconds_run(happened, job.started_at, job.ended_at)

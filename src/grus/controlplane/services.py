@@ -7,14 +7,19 @@ and `whoami` are quick enough for a thread that serves all connections; the othe
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from subprocess import Popen
 
+from grus.api.job_in import JobIn
 from grus.controlplane import access, logs, pool, wishes
 from grus.controlplane.access import Owner
 from grus.controlplane.accounts import Accounts, check_unix_user
-from grus.controlplane.forecasting import Expectation, Forecaster, Record
+from grus.controlplane.endpoints import Endpoint, endpoints, require_use
+from grus.controlplane.forecasting import Expectation, Forecaster, Record, without_end
+from grus.controlplane.graph_submission import GraphSubmission
+from grus.controlplane.graphs import Graph, Graphs
 from grus.controlplane.insight import Insight, Learned
 from grus.controlplane.lifecycle import Change
 from grus.controlplane.loop import ControlLoop
@@ -23,16 +28,22 @@ from grus.controlplane.prospects import Prospect, Prospects, Reach
 from grus.controlplane.queue_changes import QueueChanges
 from grus.controlplane.readings import Readings, Whose
 from grus.controlplane.remarks import Remarks
+from grus.controlplane.results import Results
 from grus.controlplane.settings import Settings
 from grus.controlplane.sight import Sight
 from grus.controlplane.submission import Submission, new_job
-from grus.controlplane.watching import Watching
+from grus.controlplane.sweep_view import SweepView, Winner, view_of, winner
+from grus.controlplane.trials import Trials
+from grus.controlplane.watching import Watching, holding
+from grus.model.artefacts import Artefact
 from grus.model.cluster import Node
-from grus.model.errors import Conflict, DoesNotFit, NotFound, StaleVersion
+from grus.model.curves import Curves, curves
+from grus.model.errors import Conflict, DoesNotFit, NotAllowed, NotFound, StaleVersion
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, job_id
-from grus.model.jobs import HOLDING, Job, PauseCause, Phase, Spec
+from grus.model.jobs import HOLDING, Job, JobType, PauseCause, Phase, Spec
 from grus.model.ports import Engine, Event, Store, Token, Usage, User, WorkerStatus
-from grus.model.profiles import JobProfile
+from grus.model.prices import Prices
+from grus.model.profiles import JobProfile, Run
 from grus.model.queues import Queue
 from grus.model.resources import Range
 from grus.model.tags import Tag
@@ -85,6 +96,7 @@ class Services:
         forecaster: Forecaster | None = None,
         watching: Watching | None = None,
         insight: Insight | None = None,
+        trials: Trials | None = None,
     ) -> None:
         self._store = store
         self._engine = engine
@@ -101,13 +113,26 @@ class Services:
         self._submission = Submission(store, loop.picture, settings)
         self._copiers = ThreadPoolExecutor(2, thread_name_prefix="code-copy")
         self._sight = Sight(store, loop.picture)
+        self._graphs = Graphs(store, self._sight)
+        self._submitting = GraphSubmission(
+            store,
+            self._submission,
+            self._graphs,
+            clock=clock,
+            entropy=entropy,
+            stands=self._stands,
+            create=lambda job, key: self._store_new(job, key).result(),
+        )
         self._remarks = Remarks(loop, watching)
+        self.results = Results(store, self._sight)
+        """What is kept of jobs that have ended."""
         self._readings = None if watching is None else Readings(watching, self._sight, clock)
         self._prospects = (
             None
             if watching is None or self._readings is None
             else Prospects(self._readings, watching, lambda: loop.picture.nodes, clock)
         )
+        self._trials = trials or Trials(store)
         self._last_event = 0
         self._leave = store.subscribe(self._note_events)
         self._last_event = max(self._last_event, _last_seq(store))
@@ -115,6 +140,7 @@ class Services:
     def close(self) -> None:
         """Finish copies that are under way. Idempotent."""
         self._leave()
+        self._trials.close()
         self._copiers.shutdown()
 
     # --------------------------------------------------------------------------------- submitting
@@ -145,6 +171,25 @@ class Services:
         event = Event(at=job.submitted_at, kind="submitted", text=text, job=job.id)
         return self._store.create(job, event, key)
 
+    def submit_graph(
+        self, user: User, jobs: Sequence[JobIn], *, key: str | None = None, fresh: bool = False
+    ) -> list[Job]:
+        """Store jobs that name each other, all or none. Raises NotAllowed, BadInput or DoesNotFit first."""
+        return self._submitting.submit(user, jobs, key=key, fresh=fresh)
+
+    def retry(self, user: User, id_: JobId, *, key: str | None = None) -> list[Job]:
+        """Submit a job that did not succeed again, with those that come after it."""
+        return self._submitting.retry(user, self.job(user, id_), key=key)
+
+    def _stands(self, job: Job) -> bool:
+        """Whether it has succeeded, and what it left is still there."""
+        holds = self._loop.picture.vaults.holds
+        return job.phase is Phase.SUCCEEDED and all(holds(job.user, one) for one in job.artefacts)
+
+    def home(self, user: User) -> str:
+        """The folder for jobs of this user that are written here and name none; "" for the image's own."""
+        return self._submission.home(user)
+
     def plan(self, user: User, spec: Spec, launch_given: bool = True) -> Plan:
         """What would become of it, without storing anything. Raises NotAllowed and BadInput."""
         try:
@@ -170,6 +215,10 @@ class Services:
         job = self._store.job(id_)
         access.require_sight(user, id_, Owner.of(job), self._sight.by_name)
         return job
+
+    def graph(self, user: User, id_: JobId) -> Graph:
+        """The jobs that were submitted together with this one, and who comes after whom."""
+        return self._graphs.of(user, self.job(user, id_))
 
     def jobs(
         self,
@@ -215,6 +264,14 @@ class Services:
             after = page[-1].seq
         return found[:limit]
 
+    def curves(self, user: User, id_: JobId) -> Curves:
+        """What the job has reported over time: a curve of each figure, and its throughput."""
+        return self.curves_of(self.job(user, id_))
+
+    def curves_of(self, job: Job) -> Curves:
+        """Of a job that the caller sees."""
+        return curves(self._store.reports(job.id))
+
     def last_event(self) -> int:
         """The number of the newest event."""
         return self._last_event
@@ -222,6 +279,22 @@ class Services:
     def subscribe(self, listener: Callable[[Sequence[tuple[Job, Event | None]]], None]) -> Callable[[], None]:
         """As the store's: for a server that wakes its streams. Who sees what is settled when they read."""
         return self._store.subscribe(listener)
+
+    def every_job(self) -> Iterator[Job]:
+        """All on record, newest first: for an index within this server. Its reader asks `sees` for each."""
+        at = None
+        while page := self._store.jobs(limit=PAGE, after=at):
+            yield from page
+            at = (page[-1].submitted_at, page[-1].id)
+
+    def sees(self, user: User, owner: UserName, queue: QueueName) -> bool:
+        """Whether this user sees the jobs of `owner` in that queue."""
+        return access.sees_job(user, Owner(owner, queue), self._sight.by_name)
+
+    @property
+    def oldest_kept(self) -> float:
+        """Jobs that ended before this moment are no longer on record, or about to go."""
+        return self._clock() - self._settings.job_retention
 
     def why(self, user: User, id_: JobId) -> Explanation:
         """Why the job is where it is; of one that waits, who holds what it needs and what would start it."""
@@ -246,7 +319,14 @@ class Services:
 
     def foreseen(self, job: Job) -> Expectation | None:
         """When a job that the caller sees will start and end; None if it has ended or nobody looked yet."""
-        return None if self._forecaster is None or job.terminal else self._forecaster.of(job.id)
+        if self._forecaster is None or job.terminal:
+            return None
+        return without_end(job, self._forecaster.of(job.id))
+
+    def starts(self, id_: JobId) -> float | None:
+        """By when a job that waits, and that the caller sees, starts with a chance of one half."""
+        foreseen = None if self._forecaster is None else self._forecaster.of(id_)
+        return None if foreseen is None else foreseen.start_p50
 
     def learned(self, user: User, id_: JobId) -> Learned:
         """What is known of the fingerprint of a job. Raises NotFound where nothing is kept."""
@@ -266,6 +346,19 @@ class Services:
             raise NotFound("this server keeps no profiles")
         return self._insight
 
+    def runs(self) -> dict[JobId, tuple[JobProfile, Run]]:
+        """What is kept of jobs' runs, with their profiles; the caller sees to who sees what."""
+        kept = () if self._insight is None else self._store.profiles()
+        return {run.job: (profile, run) for profile in kept for run in profile.runs}
+
+    def now(self) -> float:
+        """The moment that counts here."""
+        return self._clock()
+
+    @property
+    def prices(self) -> Prices:
+        return self._settings.prices
+
     def tags(self) -> dict[str, Tag]:
         """What is recognised of jobs and GPUs, by `of_job` and `of_gpu`; the caller sees to who sees what."""
         return {} if self._insight is None else self._insight.tags()
@@ -275,11 +368,50 @@ class Services:
         self.job(user, id_)
         return sorted(self._loop.picture.statuses(id_).values(), key=lambda status: status.id)
 
+    def endpoints(self, user: User, id_: JobId) -> tuple[Endpoint, ...]:
+        """Where the job answers requests, one for each worker that is ready; none while it does not.
+
+        For whoever forwards requests in this user's name: what is in them is not for the user's eyes.
+        Raises NotFound, and NotAllowed for a session of somebody else.
+        """
+        job = self.job(user, id_)
+        require_use(user, job)
+        if self._settings.containers:  # what their workers say is readable to many, and from elsewhere
+            return ()
+        return endpoints(job, self._loop.picture.statuses(id_), self._engine.report)
+
+    def session(self, user: User, id_: JobId) -> tuple[Endpoint, ...]:
+        """The same of a development session. Raises Conflict for a job that is none, or is over."""
+        job = self.job(user, id_)
+        if job.spec.type is not JobType.DEV:
+            raise Conflict(f"job {id_} is no development session; `grus dev` starts one")
+        found = self.endpoints(user, id_)
+        if job.terminal:
+            raise Conflict(f"session {id_} is over ({job.phase.value}): {job.reason}")
+        return found
+
     def log(
         self, user: User, id_: JobId, worker: int | None = None, offset: int = 0, limit: int = 65536
     ) -> tuple[bytes, int]:
         """Bytes of a worker's log in the last attempt (worker 0 if none is named), and the next offset."""
         return logs.read(self._engine, self.job(user, id_), worker or 0, offset, limit)
+
+    def artefact(self, user: User, id_: JobId, name: str) -> Artefact:
+        """What the job left behind under this name, for its owner. Raises NotFound if it is gone."""
+        job = self.job(user, id_)
+        if job.user != user.name and not access.is_admin(user):
+            raise NotAllowed(f"only {job.user} and administrators may read what job {id_} left behind")
+        found = next((one for one in job.artefacts if one.name == name), None)
+        if found is None:
+            raise NotFound(f"job {id_} has left no {name} behind{_left_words(job)}")
+        if not self._loop.picture.vaults.holds(job.user, found):
+            raise NotFound(f"what job {id_} left as {name} is not kept any more: run it again")
+        return found
+
+    def archive(self, user: User, id_: JobId, name: str, offset: int) -> "tuple[Artefact, Popen[bytes]]":
+        """The same as a tar from this byte on, written by a process that is the caller's to end."""
+        artefact = self.artefact(user, id_, name)
+        return artefact, self._loop.picture.vaults.archive(self._store.job(id_).user, artefact, offset)
 
     def usage(self, user: User) -> tuple[Usage, ...]:
         """Measured use of the workers of jobs that this user sees."""
@@ -313,6 +445,17 @@ class Services:
         if self._readings is None:
             raise NotFound(NO_TELEMETRY)
         return self._readings
+
+    def sweep(self, user: User, id_: JobId) -> SweepView:
+        """A sweep with all its trials. Raises NotFound for a job that is none."""
+        job = self.job(user, id_)
+        if job.spec.sweep is None:
+            raise NotFound(f"job {id_} is no sweep")
+        return view_of(job, self._trials, self._clock())
+
+    def best_of(self, user: User, id_: JobId) -> Winner:
+        """The best trial of a sweep, and the job that runs it again. Raises Conflict while there is none."""
+        return winner(self.sweep(user, id_))
 
     # ------------------------------------------------------------------------------------- acting
 
@@ -385,6 +528,16 @@ class Services:
                     found.setdefault(device, []).append((id_, seat.share))
         return found
 
+    def occupants(self) -> list[Job]:
+        """The jobs that hold GPUs now, from memory; whoever shows them asks `sees` for each."""
+        return holding(self._loop)
+
+    def demand(self) -> tuple[int, int]:
+        """Of the whole pool, for everybody: jobs that wait, and micro-GPUs that are held or could be used."""
+        with self._loop.snapshot() as snapshot:
+            top = [state for state in queue_states(snapshot, self._clock()) if state.parent is None]
+        return sum(state.waiting for state in top), sum(state.demand for state in top)
+
     def cordon(self, user: User, node: NodeId, cordoned: bool) -> None:
         """Close a node to new work, or open it again; what runs there goes on."""
         access.require_admin(user, "cordon nodes")
@@ -422,6 +575,10 @@ class Services:
         """Raises NotLoggedIn. Takes microseconds."""
         return self._accounts.whoami(secret)
 
+    def holder(self, digest: str) -> User:
+        """As `whoami`, for one who has shown the secret before: the digest alone opens nothing."""
+        return self._accounts.holder(digest)
+
     def users(self, user: User) -> list[User]:
         return self._accounts.users(user)
 
@@ -450,6 +607,13 @@ class Services:
 
     def _note_events(self, written: Sequence[tuple[Job, Event | None]]) -> None:
         self._last_event = max([self._last_event, *(event.seq for _, event in written if event is not None)])
+
+
+def _left_words(job: Job) -> str:
+    names = ", ".join(output.name for output in job.spec.outputs)
+    if not names:
+        return "; it has no outputs"
+    return f"; it has {names}" if job.artefacts else f"; it is {job.phase.value}"
 
 
 def _last_seq(store: Store) -> int:

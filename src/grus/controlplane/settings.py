@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from grus.model.prices import NO_PRICES, Prices
+
 DAY = 86_400.0
 
 
@@ -31,7 +33,21 @@ class Settings:
     event_retention: float = 30 * DAY
     job_retention: float = 90 * DAY
     """Age at which ended jobs go, with their logs and code copies."""
+    result_retention: float = 5 * 365 * DAY
+    """Age at which what is kept of jobs for good goes too; never before the job itself."""
     retention_interval: float = 3600.0
+    artefact_retention: float = 30 * DAY
+    """For how long an artefact of an ended job stays after its last use."""
+    artefact_grace: float = 3600.0
+    """How long what nobody names yet stays: a job may be about to tell of it."""
+    cache_bytes: int = 50 << 30
+    """Of artefacts as files for jobs to read, on each node and for each user."""
+    prices: Prices = NO_PRICES
+
+    @property
+    def artefacts(self) -> Path:
+        """Where results of jobs are kept, one vault for each user."""
+        return self.state / "artefacts"
 
     @property
     def code(self) -> Path:

@@ -112,8 +112,9 @@ class Sizes:
 
 
 def given_to(job: Job) -> str:
-    """Digest of its environment variables, which its fingerprint leaves out."""
-    return fingerprints.short_digest(job.spec.env) if job.spec.env else ""
+    """Digest of its environment variables and parameters, which its fingerprint leaves out."""
+    said = (*job.spec.env, *((name, str(value)) for name, value in job.spec.params))
+    return fingerprints.short_digest(said) if said else ""
 
 
 def shortage(job: Job, own: Statuses, memory: Mapping[DeviceId, int]) -> Shortage | None:

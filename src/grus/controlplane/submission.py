@@ -6,26 +6,30 @@ only when nodes or queues have changed.
 
 import os
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from grus.api.job_spec import is_path
+from grus.api.job_spec import is_path, resized
 from grus.api.wire import is_bundle, with_launch
 from grus.controlplane import access, code_reading, code_snapshot
 from grus.controlplane.picture import Picture
 from grus.controlplane.settings import Settings
 from grus.controlplane.sizes import Sizes, with_size
 from grus.controlplane.sizing import Sized
+from grus.model.artefacts import Input
 from grus.model.errors import BadInput, DoesNotFit, Mistake, NotAllowed, NotFound
 from grus.model.identifiers import JobId
-from grus.model.jobs import Job, Launch, Spec
+from grus.model.jobs import Job, JobType, Launch, Spec
 from grus.model.ports import Store, User
 from grus.model.queues import Queue
 from grus.model.resources import Range
 from grus.scheduling.fitting import never_fits, never_fits_at
 from grus.scheduling.snapshot import Snapshot
+from grus.tuning import samplers
 
 MOST_REMEMBERED = 1000
+_NONE: Mapping[JobId, Job] = {}
 SAME_WORK = (
     "so ended a job with the same code, command and environment variables; what differs in one of them is "
     "other work, and is tried"
@@ -77,8 +81,19 @@ class Submission:
         self._profiles = picture.profiles
         self._sizes = Sizes(picture.profiles, lambda: picture.nodes, self._fitting.never)
 
-    def complete(self, user: User, spec: Spec, *, launch_given: bool) -> Spec:
-        """The spec as it will be stored. Raises NotAllowed, BadInput or DoesNotFit."""
+    def home(self, user: User) -> str:
+        """The folder for jobs that name none: the home of whom they run as; "" is the image's own."""
+        if self._settings.containers:
+            return ""
+        return os.path.expanduser(f"~{user.unix_user}" if self._settings.as_submitters else "~")
+
+    def complete(
+        self, user: User, spec: Spec, *, launch_given: bool, coming: Mapping[JobId, Job] = _NONE
+    ) -> Spec:
+        """The spec as it will be stored. Raises NotAllowed, BadInput or DoesNotFit.
+
+        `coming` are jobs that will be stored before it.
+        """
         access.require_member(user, "submit jobs")
         self._require_unix_user(user, spec)
         queues = {queue.name: queue for queue in self._picture.queues}
@@ -86,14 +101,19 @@ class Submission:
             access.require_queue(user, spec.queue, queues)
         mistakes = [
             *self._queue_mistakes(spec, queues.get(spec.queue)),
-            *self._after_mistakes(user, spec, queues),
-            *([] if self._settings.containers else _container_mistakes(spec)),
+            *self._after_mistakes(user, spec, queues, coming),
+            *_sweep_mistakes(spec, containers=self._settings.containers),
+            *(_cluster_mistakes(spec) if self._settings.containers else _container_mistakes(spec)),
+            *self._runner_mistakes(user, spec),
         ]
         if mistakes:
             raise BadInput(mistakes)
         complete = self._settled(spec, launch_given)
         if not spec.request.auto and (sentence := self.never_fits(complete)):
             raise DoesNotFit(sentence)
+        grow = "" if spec.sweep is None else spec.sweep.grow
+        if grow and (sentence := self.never_fits(resized(complete, grow))):
+            raise DoesNotFit(f"sweep.grow: {sentence}")
         return complete
 
     def reads_code(self, job: Job) -> bool:
@@ -159,16 +179,44 @@ class Submission:
             return [Mistake("priority", rule, str(spec.priority))]
         return []
 
-    def _after_mistakes(self, user: User, spec: Spec, queues: access.Queues) -> list[Mistake]:
-        found = []
-        for index, other in enumerate(spec.after):
-            try:
-                visible = access.sees_job(user, access.Owner.of(self._store.job(other)), queues)
-            except NotFound:
-                visible = False
-            if not visible:
-                found.append(Mistake(f"after[{index}]", "names no job", other))
+    def _after_mistakes(
+        self, user: User, spec: Spec, queues: access.Queues, coming: Mapping[JobId, Job]
+    ) -> list[Mistake]:
+        known = {other: coming.get(other) or self._visible(user, other, queues) for other in spec.after}
+        asked = {one.job for one in spec.inputs}
+        found = [
+            Mistake(f"after[{index}]", "names no job", other)
+            for index, other in enumerate(spec.after)
+            if known[other] is None and other not in asked
+        ]
+        for one in spec.inputs:
+            job = known[one.job]
+            if rule := _input_problem(user, one, job) or self._gone(one, job):
+                found.append(Mistake(f"inputs.{one.name}", rule, f"{one.job}.{one.output}"))
         return found
+
+    def _gone(self, one: Input, job: Job | None) -> str:
+        """Why what a job has left cannot be had any more; empty if it can, or is yet to be made."""
+        kept = next((left for left in job.artefacts if left.name == one.output), None) if job else None
+        if job is None or kept is None or self._picture.vaults.has(job.user, kept):
+            return ""
+        return f"is not kept any more: run {job.spec.name} again"
+
+    def _runner_mistakes(self, user: User, spec: Spec) -> list[Mistake]:
+        if not (spec.inputs or spec.outputs) or self._picture.vaults.runner(user.unix_user) is not None:
+            return []
+        rule = (
+            f"needs a Python 3.11 or newer that {user.unix_user} may run, and the server's own is closed to "
+            "others: install one in /usr/bin"
+        )
+        return [Mistake("inputs" if spec.inputs else "outputs", rule)]
+
+    def _visible(self, user: User, id_: JobId, queues: access.Queues) -> Job | None:
+        try:
+            job = self._store.job(id_)
+        except NotFound:
+            return None
+        return job if access.sees_job(user, access.Owner.of(job), queues) else None
 
     def _settled(self, spec: Spec, launch_given: bool) -> Spec:
         if not launch_given:
@@ -198,6 +246,17 @@ class Submission:
         return replace(spec, workdir=str(target))
 
 
+def _sweep_mistakes(spec: Spec, *, containers: bool) -> list[Mistake]:
+    """Why a search cannot be made here."""
+    if spec.sweep is None:
+        return []
+    if containers:
+        rule = "is not available on Kubernetes yet: submit the trials as jobs of their own"
+        return [Mistake("sweep", rule)]
+    lacking = samplers.missing(spec.sweep.sampler)
+    return [Mistake("sweep.sampler", lacking, spec.sweep.sampler)] if lacking else []
+
+
 def _container_mistakes(spec: Spec) -> list[Mistake]:
     """What only a pool on Kubernetes can do."""
     rule = "is only for a pool on Kubernetes; here jobs run in their workdir, with their own PATH"
@@ -210,6 +269,35 @@ def _container_mistakes(spec: Spec) -> list[Mistake]:
     return found
 
 
+def _cluster_mistakes(spec: Spec) -> list[Mistake]:
+    """What a pool on Kubernetes cannot do."""
+    served = "serve is not available in a pool on Kubernetes yet: its server does not reach into pods"
+    found = [Mistake("type", served, spec.type.value)] if spec.type is JobType.SERVE else []
+    rule = "are not for a pool on Kubernetes yet: hand data on through a volume (pod: {spec: {volumes: …}})"
+    both = (("inputs", spec.inputs), ("outputs", spec.outputs))
+    return found + [Mistake(name, rule) for name, there in both if there]
+
+
+def _input_problem(user: User, one: Input, job: Job | None) -> str:
+    """Why nothing can be taken from this job; empty if it can."""
+    if job is None:
+        return "names no job"
+    if job.user != user.name:
+        return "is of another user: only what one's own jobs leave can be taken"
+    names = [output.name for output in job.spec.outputs]
+    if one.output not in names:
+        return f"{job.spec.name} leaves no such output; " + (
+            f"it leaves {', '.join(names)}" if names else "it has none"
+        )
+    return ""
+
+
+def _first_size(spec: Spec) -> Range | None:
+    """What answers requests takes no more GPUs than it was told to: the least, until somebody scales it."""
+    role = spec.request.elastic if spec.type is JobType.SERVE else None
+    return None if role is None else Range(role.replicas.low, role.replicas.low)
+
+
 def new_job(id_: JobId, user: User, spec: Spec, now: float) -> Job:
     """A job as it is first stored."""
     return Job(
@@ -217,5 +305,6 @@ def new_job(id_: JobId, user: User, spec: Spec, now: float) -> Job:
         spec=spec,
         user=user.name,
         submitted_at=now,
+        size=_first_size(spec),
         reason="waits for its turn; `grus why` says for what",
     )

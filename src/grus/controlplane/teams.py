@@ -20,7 +20,7 @@ from grus.controlplane import complaints, ends
 from grus.controlplane.ends import Statuses
 from grus.controlplane.launching import Member, members
 from grus.model.identifiers import WorkerId
-from grus.model.jobs import Exit, ExitCause, Job, Resizing, worker_per_seat
+from grus.model.jobs import Exit, ExitCause, Job, Resizing, Seat, worker_per_seat
 
 JOIN_WAIT = 10.0
 """Seconds that a worker which is ready waits for others that boot, to be admitted together with them."""
@@ -45,6 +45,11 @@ def team(job: Job) -> tuple[Member, ...]:
     """The present members in the order of their ranks: those who were there first come first."""
     found = [member for member in members(job) if not member.leaving and member.seats[0].joined]
     return tuple(sorted(found, key=lambda member: member.seats[0].joined))
+
+
+def at_work(job: Job) -> tuple[Seat, ...]:
+    """Seats whose workers compute together: its team's, else those of its present generation."""
+    return tuple(seat for member in team(job) for seat in member.seats) if job.team else job.staying
 
 
 def apart(job: Job, member: Member) -> bool:

@@ -25,6 +25,7 @@ from grus.model.ports import Engine
 from grus.model.resources import GPU
 from grus.model.tags import Tag
 from grus.scheduling.quota import queue_states
+from grus.scheduling.stranded import stranded
 from grus.telemetry.profiler import Known, Profiler
 from grus.telemetry.recorder import POOL, Recorder, of_queue
 from grus.telemetry.samples import Batch, Fault, Lost, Measure, Sample, Source, Subject
@@ -228,6 +229,7 @@ class Watching:
         """What each queue and the pool hold and want now, in GPUs; and how many there are."""
         with self._loop.snapshot() as snapshot:
             states = queue_states(snapshot, now)
+            lost = stranded(snapshot)
         found = {
             of_queue(one.name): {Measure.HELD: one.held / GPU, Measure.DEMAND: one.demand / GPU}
             for one in states
@@ -238,6 +240,7 @@ class Watching:
             Measure.HELD: sum(one.held for one in top) / GPU,
             Measure.DEMAND: sum(one.demand for one in top) / GPU,
             Measure.CAPACITY: float(sum(device.usable for device in devices)),
+            Measure.STRANDED: lost / GPU,
         }
         return found
 
@@ -255,10 +258,12 @@ class Watching:
     def jobs(self, now: float) -> Mapping[JobId, Tag]:
         return _live(self._recognised.jobs, now)
 
-    def newest(self, now: float) -> dict[Subject, Sample]:
+    def newest(
+        self, now: float, *, gpus_only: bool = False, job: JobId | None = None
+    ) -> dict[Subject, Sample]:
         """What each subject shows, as means of a second; nothing that is too old to be called current."""
         with self._lock:
-            return self._newest.at(now)
+            return self._newest.at(now, gpus_only=gpus_only, job=job)
 
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know: what is not measured any more, and what is not recorded."""

@@ -13,25 +13,26 @@ from grus.model.jobs import HOLDING, Desired, Exit, ExitCause, Job, PauseCause, 
 from grus.model.resources import Range
 
 
-def pause(job: Job, who: UserName, now: float) -> Change | None:
+def pause(job: Job, who: str, now: float, cause: PauseCause = PauseCause.PERSON) -> Change | None:
     """Until somebody resumes it. What runs is asked to save and end; what waits stops waiting."""
     _refuse_ended(job, "pause")
     if job.desired is Desired.STOP:
         raise Conflict(f"job {job.id} is being stopped; it cannot be paused any more")
     if job.desired is Desired.PAUSE:
         return None
-    asked = replace(job, desired=Desired.PAUSE, paused_by=PauseCause.PERSON)
+    asked = replace(job, desired=Desired.PAUSE, paused_by=cause)
     if job.phase in HOLDING:
         if job.phase is not Phase.PAUSING:
             asked = replace(asked, phase=Phase.PAUSING)
-        text = f"paused by {who}; it is saving its work"
-        return change(asked, "pausing", now, text, reason=f"paused by {who}")
+        what = "it is saving its work" if job.spec.has_workers else "its trials are saving their work"
+        return change(asked, "pausing", now, f"paused by {who}; {what}", reason=f"paused by {who}")
+    until = "its sweep" if cause in (PauseCause.SWEEP, PauseCause.RUNG) else "somebody"
     return change(
-        replace(asked, phase=Phase.PAUSED), "paused", now, f"paused by {who}, until somebody resumes it"
+        replace(asked, phase=Phase.PAUSED), "paused", now, f"paused by {who}, until {until} resumes it"
     )
 
 
-def resume(job: Job, who: UserName, now: float) -> Change | None:
+def resume(job: Job, who: str, now: float) -> Change | None:
     """Let it run again, at the place that its time of submission gives it."""
     _refuse_ended(job, "resume")
     if job.desired is Desired.STOP:
@@ -39,6 +40,10 @@ def resume(job: Job, who: UserName, now: float) -> Change | None:
     if job.desired is Desired.RUN:
         return None
     wanted = replace(job, desired=Desired.RUN)
+    if not job.spec.has_workers:
+        # One whose trials are still pausing is at work again at once; its trials are resumed one by one.
+        phase = job.phase if job.phase is Phase.PAUSING else Phase.PENDING
+        return change(replace(wanted, phase=phase), "resumed", now, f"resumed by {who}; so are its trials")
     if job.phase is Phase.PAUSING:  # it ends this attempt, and then starts again by itself
         wanted = replace(wanted, paused_by=PauseCause.SCHEDULER)
         return change(
@@ -48,14 +53,15 @@ def resume(job: Job, who: UserName, now: float) -> Change | None:
     return change(wanted, "resumed", now, f"resumed by {who}; it waits for GPUs")
 
 
-def stop(job: Job, who: UserName, now: float) -> Change | None:
+def stop(job: Job, who: str, now: float) -> Change | None:
     """For good. GPUs are free when all its processes are gone."""
     if job.phase is Phase.STOPPED or job.desired is Desired.STOP:
         return None
     _refuse_ended(job, "stop")
     asked = replace(job, desired=Desired.STOP)
     if job.phase in HOLDING:
-        return change(asked, "stopping", now, f"stopped by {who}; its processes are ending")
+        what = "its processes" if job.spec.has_workers else "its trials"
+        return change(asked, "stopping", now, f"stopped by {who}; {what} are ending")
     over = replace(asked, phase=Phase.STOPPED, ended_at=now, exit=Exit(ExitCause.STOPPED))
     return change(
         over, "stopped", now, f"stopped by {who} before it ran" if not job.attempt else f"stopped by {who}"
@@ -65,6 +71,8 @@ def stop(job: Job, who: UserName, now: float) -> Change | None:
 def scale(job: Job, size: Range | None, who: UserName, now: float) -> Change | None:
     """Pin the number of replicas of the elastic role, or narrow its range; None gives the spec's own back."""
     _refuse_ended(job, "scale")
+    if not job.spec.has_workers:
+        raise Conflict(f"job {job.id} is a sweep and has no workers; only its trials can be scaled")
     role = job.spec.request.elastic
     if role is None:
         raise Conflict(

@@ -91,10 +91,15 @@ class Api:
 
     @classmethod
     def connect(
-        cls, kubeconfig: Path | None = None, *, connections: int = 8, patience: float = PATIENCE
+        cls,
+        kubeconfig: Path | None = None,
+        *,
+        context: str | None = None,
+        connections: int = 8,
+        patience: float = PATIENCE,
     ) -> "Api":
         """By this file; without one by KUBECONFIG, ~/.kube/config, or the service account of the pod."""
-        return cls(Transport(access(kubeconfig), connections=connections), patience=patience)
+        return cls(Transport(access(kubeconfig, context), connections=connections), patience=patience)
 
     def patient(self, seconds: float, *, answer: float = ANSWER) -> "Api":
         """The same over the same connections, but with other limits.

@@ -59,9 +59,10 @@ class Bundle:
 # ------------------------------------------------------------------------------------------------- packing
 
 
-def pack(folder: Path) -> Bundle:
-    """The folder as a bundle. Raises BadInput, which names what is too large or leads out of it."""
-    names = list(_names(folder, _patterns(folder)))
+def pack(folder: Path, *, everything: bool = False) -> Bundle:
+    """The folder as a bundle, or `everything` in it. Raises BadInput, which names what is too large or leads
+    out of it."""
+    names = list(_names(folder, () if everything else _patterns(folder)))
     _check(folder, names)
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:

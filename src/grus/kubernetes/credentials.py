@@ -51,10 +51,13 @@ class Access:
     credential: Credential
 
 
-def access(kubeconfig: Path | None = None) -> Access:
-    """By this file; without one by KUBECONFIG, ~/.kube/config or the service account, whichever is there."""
+def access(kubeconfig: Path | None = None, context: str | None = None) -> Access:
+    """By this file; without one by KUBECONFIG, ~/.kube/config or the service account, whichever is there.
+
+    Without a context by the current one.
+    """
     try:
-        config = _config(kubeconfig).get()
+        config = _config(kubeconfig).get(context)
         assert config is not None, "lightkube raises where there is no context"
         return _access(config)
     except (ConfigError, OSError, ValueError, KeyError, msgspec.MsgspecError, yaml.YAMLError) as why:

@@ -11,6 +11,7 @@ from grus.controlplane.loop import ControlLoop
 from grus.controlplane.own_samples import OwnSamples
 from grus.controlplane.profiles import Profiles
 from grus.controlplane.profiling import Profiling
+from grus.controlplane.result_keeping import ResultKeeper
 from grus.controlplane.tag_keeping import TagKeeper
 from grus.controlplane.watching import Watching, holding
 from grus.model.identifiers import JobId, WorkerId
@@ -69,6 +70,7 @@ class Learning:
     ) -> None:
         self.keeper = TagKeeper(store)
         self._samples = OwnSamples(engine, lambda: holding(loop), shortest=EVERY)
+        self._results = ResultKeeper(store, profiles)
         self.profiling = Profiling(
             store,
             profiles,
@@ -76,6 +78,7 @@ class Learning:
             types=lambda: {device.id: device.type for node in loop.picture.nodes for device in node.devices},
             containers=True,
             clock=clock,
+            on_ended=self._results.ended,
         )
         recorder = Recorder(file, clock=clock)
         self.watching = Watching(
@@ -85,6 +88,7 @@ class Learning:
         self.keeper.watch(self.watching, lambda: holding(loop))
 
     def start(self) -> None:
+        self._results.start()
         self.profiling.start()
         self.watching.start()
 
@@ -93,6 +97,7 @@ class Learning:
         self.watching.close()
         self.watching.recorder.close()
         self.profiling.close()
+        self._results.close()
 
     def look(self, now: float) -> None:
         """Take in what was measured and recognised since the last look."""

@@ -9,11 +9,13 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from grus.model.curves import Reported
 from grus.model.errors import BadInput, Mistake
 from grus.model.jobs import Job
 from grus.model.ports import Event, Prediction, Token, User
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
+from grus.model.results import Result
 from grus.model.tags import Tag
 
 T = TypeVar("T")
@@ -57,5 +59,7 @@ USER = Codec(User)
 TOKEN = Codec(Token)
 PREDICTION = Codec(Prediction)
 PROFILE = Codec(JobProfile)
+REPORTED = Codec(Reported)
+RESULT = Codec(Result)
 TAG = Codec(Tag)
 TAGS = Codec(dict[str, Tag])

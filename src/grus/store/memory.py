@@ -11,12 +11,14 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TypeVar
 
+from grus.model.curves import MOST_POINTS, Reported, stride_of
 from grus.model.errors import GrusError, NotFound, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Job, Phase
 from grus.model.ports import MOST_PROFILES, Event, Prediction, Token, User
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
+from grus.model.results import Result
 from grus.model.tags import Tag
 from grus.store import codec, rules
 from grus.store.listeners import Listener, Listeners, Written
@@ -44,7 +46,9 @@ class MemoryStore:
         self._cordoned: set[NodeId] = set()
         self._predictions: dict[JobId, Prediction] = {}
         self._profiles: dict[str, JobProfile] = {}
+        self._reports: dict[JobId, dict[int, Reported]] = {}
         self._tags: dict[str, Tag] = {}
+        self._results: dict[JobId, Result] = {}
 
     # ------------------------------------------------------------------------------------ jobs, written
 
@@ -225,6 +229,27 @@ class MemoryStore:
         with self._lock:
             return [self._profiles[fingerprint] for fingerprint in sorted(self._profiles)]
 
+    def put_reports(self, reports: Sequence[Reported]) -> "Future[None]":
+        def put() -> None:
+            for one in reports:
+                codec.REPORTED.encode(one)
+            for one in reports:
+                if one.job in self._jobs:
+                    self._reports.setdefault(one.job, {}).setdefault(one.number, one)
+            for job in {one.job for one in reports} & self._reports.keys():
+                kept = self._reports[job]
+                if len(kept) > MOST_POINTS:
+                    newest = max(kept)
+                    stay = {newest, *range(0, newest, stride_of(newest))}
+                    self._reports[job] = {number: one for number, one in kept.items() if number in stay}
+
+        return self._write(put)
+
+    def reports(self, job: JobId) -> list[Reported]:
+        with self._lock:
+            kept = self._reports.get(job, {})
+            return [kept[number] for number in sorted(kept)]
+
     def put_tags(self, tags: Mapping[str, Tag | None]) -> "Future[None]":
         def put() -> None:
             for tag in tags.values():
@@ -239,10 +264,56 @@ class MemoryStore:
         with self._lock:
             return dict(self._tags)
 
-    def prune(self, *, events_before: float, jobs_before: float) -> "Future[int]":
-        return self._write(lambda: self._prune(events_before, jobs_before))
+    def put_result(self, result: Result) -> "Future[None]":
+        def put() -> None:
+            codec.RESULT.encode(result)
+            self._results[result.job] = result
 
-    def _prune(self, events_before: float, jobs_before: float) -> int:
+        return self._write(put)
+
+    def result(self, job: JobId) -> Result:
+        with self._lock:
+            if job not in self._results:
+                raise rules.no_result(job)
+            return self._results[job]
+
+    def results(
+        self,
+        *,
+        user: UserName | None = None,
+        queue: QueueName | None = None,
+        name: str | None = None,
+        limit: int | None = None,
+        after: tuple[float, JobId] | None = None,
+    ) -> list[Result]:
+        with self._lock:
+            found = [
+                one
+                for one in self._results.values()
+                if (user is None or one.user == user)
+                and (queue is None or one.queue == queue)
+                and (name is None or one.name == name)
+                and (after is None or (one.ended_at, one.job) < after)
+            ]
+        found.sort(key=lambda one: (one.ended_at, one.job), reverse=True)
+        return found[:limit]
+
+    def result_by_key(self, user: UserName, key: str) -> Result | None:
+        found = [one for one in self.results(user=user) if one.key == key and one.phase is Phase.SUCCEEDED]
+        return found[0] if key and found else None
+
+    def without_result(self, limit: int) -> list[Job]:
+        with self._lock:
+            return [job for job in self._jobs.values() if job.terminal and job.id not in self._results][
+                :limit
+            ]
+
+    def prune(
+        self, *, events_before: float, jobs_before: float, results_before: float = 0.0
+    ) -> "Future[int]":
+        return self._write(lambda: self._prune(events_before, jobs_before, results_before))
+
+    def _prune(self, events_before: float, jobs_before: float, results_before: float) -> int:
         kept = [event for event in self._events if event.at >= events_before]
         gone = {
             job.id
@@ -254,7 +325,10 @@ class MemoryStore:
         self._jobs = {id: job for id, job in self._jobs.items() if id not in gone}
         self._keys = {key: job for key, job in self._keys.items() if job not in gone}
         self._predictions = {job: one for job, one in self._predictions.items() if job not in gone}
-        return dropped
+        self._reports = {job: kept for job, kept in self._reports.items() if job not in gone}
+        old = {id_ for id_, one in self._results.items() if one.ended_at < results_before} - self._jobs.keys()
+        self._results = {job: one for job, one in self._results.items() if job not in old}
+        return dropped + len(old)
 
     def close(self) -> None:
         with self._lock:

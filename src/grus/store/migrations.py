@@ -87,7 +87,35 @@ PROFILES: Step = (
     "CREATE TABLE tags (key TEXT PRIMARY KEY NOT NULL, body TEXT NOT NULL) STRICT",
 )
 
-STEPS: Sequence[Step] = (FIRST, PREDICTIONS, PROFILES)
+REPORTS: Step = (
+    """CREATE TABLE reports (
+        job TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+        number INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (job, number)
+    ) STRICT, WITHOUT ROWID""",
+)
+
+RESULTS: Step = (
+    # No reference to the job: results outlast their jobs.
+    """CREATE TABLE results (
+        job TEXT PRIMARY KEY NOT NULL,
+        user TEXT NOT NULL,
+        queue TEXT NOT NULL,
+        name TEXT NOT NULL,
+        phase TEXT NOT NULL,
+        key TEXT NOT NULL,
+        ended_at REAL NOT NULL,
+        body TEXT NOT NULL
+    ) STRICT""",
+    "CREATE INDEX results_newest ON results (ended_at, job)",
+    "CREATE INDEX results_user ON results (user, ended_at, job)",
+    "CREATE INDEX results_queue ON results (queue, ended_at, job)",
+    "CREATE INDEX results_name ON results (name, ended_at, job)",
+    "CREATE INDEX results_key ON results (user, key, ended_at, job) WHERE key != ''",
+)
+
+STEPS: Sequence[Step] = (FIRST, PREDICTIONS, PROFILES, REPORTS, RESULTS)
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Step] = STEPS) -> None:

@@ -57,3 +57,7 @@ def _submitted(job: Job) -> Spec:
 
 def no_job(job: JobId) -> NotFound:
     return NotFound(f"there is no job {job}")
+
+
+def no_result(job: JobId) -> NotFound:
+    return NotFound(f"there is no run {job}")

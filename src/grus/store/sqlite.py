@@ -14,12 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from grus.model.curves import Reported
 from grus.model.errors import GrusError, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
-from grus.model.jobs import Job, Phase
+from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.ports import Event, Prediction, Token, User
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
+from grus.model.results import Result
 from grus.model.tags import Tag
 from grus.store import codec, rules, works
 from grus.store.batch import Elsewhere, JobWrite
@@ -209,6 +211,14 @@ class SqliteStore:
         found = codec.PROFILE.decode_list(self._readers.text(_as_array("SELECT body FROM profiles")))
         return sorted(found, key=lambda profile: profile.fingerprint)
 
+    def put_reports(self, reports: Sequence[Reported]) -> "Future[None]":
+        return self._put(lambda: works.put_reports(reports))
+
+    def reports(self, job: JobId) -> list[Reported]:
+        rows = "SELECT body FROM reports WHERE job = ? ORDER BY number"
+        found = codec.REPORTED.decode_list(self._readers.text(_as_array(rows), (job,)))
+        return sorted(found, key=lambda one: one.number)
+
     def put_tags(self, tags: Mapping[str, Tag | None]) -> "Future[None]":
         return self._put(lambda: works.put_tags(tags))
 
@@ -216,8 +226,52 @@ class SqliteStore:
         rows = self._readers.text("SELECT CAST(json_group_object(key, json(body)) AS BLOB) FROM tags")
         return codec.TAGS.decode(rows)
 
-    def prune(self, *, events_before: float, jobs_before: float) -> "Future[int]":
-        return self._writer.do(works.prune(events_before, jobs_before))
+    def put_result(self, result: Result) -> "Future[None]":
+        return self._put(lambda: works.put_result(result))
+
+    def result(self, job: JobId) -> Result:
+        body = self._readers.text("SELECT CAST(body AS BLOB) FROM results WHERE job = ?", (job,))
+        if not body:
+            raise rules.no_result(job)
+        return codec.RESULT.decode(body)
+
+    def results(
+        self,
+        *,
+        user: UserName | None = None,
+        queue: QueueName | None = None,
+        name: str | None = None,
+        limit: int | None = None,
+        after: tuple[float, JobId] | None = None,
+    ) -> list[Result]:
+        given = {"user": user, "queue": queue, "name": name}
+        where = ["1", *(f"{column} = ?" for column, value in given.items() if value is not None)]
+        values: list[object] = [value for value in given.values() if value is not None]
+        if after is not None:
+            where.append("(ended_at, job) < (?, ?)")
+            values += after
+        rows = f"""SELECT body FROM results WHERE {" AND ".join(where)}
+            ORDER BY ended_at DESC, job DESC LIMIT ?"""  # noqa: S608 - only fixed text and placeholders
+        values.append(-1 if limit is None else limit)
+        found = codec.RESULT.decode_list(self._readers.text(_as_array(rows), values))
+        return sorted(found, key=lambda one: (one.ended_at, one.job), reverse=True)
+
+    def result_by_key(self, user: UserName, key: str) -> Result | None:
+        # The last condition is the partial index's own: without it SQLite does not use it.
+        sql = """SELECT CAST(body AS BLOB) FROM results WHERE user = ? AND key = ? AND phase = ? AND key != ''
+            ORDER BY ended_at DESC, job DESC LIMIT 1"""
+        body = self._readers.text(sql, (user, key, Phase.SUCCEEDED))
+        return codec.RESULT.decode(body) if body else None
+
+    def without_result(self, limit: int) -> list[Job]:
+        rows = f"""SELECT body FROM jobs WHERE phase IN ({", ".join("?" * len(TERMINAL))})
+            AND NOT EXISTS (SELECT 1 FROM results WHERE job = id) LIMIT ?"""  # noqa: S608 - only placeholders
+        return codec.JOB.decode_list(self._readers.text(_as_array(rows), (*TERMINAL, limit)))
+
+    def prune(
+        self, *, events_before: float, jobs_before: float, results_before: float = 0.0
+    ) -> "Future[int]":
+        return self._writer.do(works.prune(events_before, jobs_before, results_before))
 
     def close(self) -> None:
         self._writer.close()

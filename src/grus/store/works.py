@@ -1,18 +1,21 @@
-"""The small writes: queues, users, tokens, cordoned nodes, predictions, profiles, tags, epochs, pruning.
+"""The small writes: queues, users, tokens, cordoned nodes, predictions, profiles, results, tags, epochs, …
 
 Each function makes a piece of work for the writer's thread, done inside its transaction. Work checks before
 it writes: a GrusError says that nothing was written.
 """
 
+import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 
+from grus.model.curves import MOST_POINTS, Reported, stride_of
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import TERMINAL
 from grus.model.ports import MOST_PROFILES, Prediction, Token, User
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
+from grus.model.results import Result
 from grus.model.tags import Tag
 from grus.store import codec
 from grus.store.writer import Work
@@ -107,6 +110,25 @@ def put_profile(profile: JobProfile) -> Work[None]:
     return work
 
 
+def put_reports(reports: Sequence[Reported]) -> Work[None]:
+    """One statement for all of them: they come with every look at what runs."""
+    sql = """INSERT INTO reports (job, number, body)
+        SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)
+        WHERE EXISTS (SELECT 1 FROM jobs WHERE id = value ->> 0) ON CONFLICT DO NOTHING"""
+    rows = json.dumps([(one.job, one.number, codec.REPORTED.encode(one)) for one in reports])
+    whose = json.dumps(sorted({one.job for one in reports}))
+    many = """SELECT job, max(number) FROM reports WHERE job IN (SELECT value FROM json_each(?))
+        GROUP BY job HAVING count(*) > ?"""
+    drop = "DELETE FROM reports WHERE job = ? AND number < ? AND number % ?"
+
+    def work(connection: sqlite3.Connection) -> None:
+        connection.execute(sql, (rows,))
+        for job, newest in connection.execute(many, (whose, MOST_POINTS)).fetchall():
+            connection.execute(drop, (job, newest, stride_of(newest)))
+
+    return work
+
+
 def put_tags(tags: Mapping[str, Tag | None]) -> Work[None]:
     kept = [(key, codec.TAG.encode(tag)) for key, tag in tags.items() if tag is not None]
     gone = [(key,) for key, tag in tags.items() if tag is None]
@@ -119,8 +141,27 @@ def put_tags(tags: Mapping[str, Tag | None]) -> Work[None]:
     return work
 
 
-def prune(events_before: float, jobs_before: float) -> Work[int]:
-    """Events and jobs that went; keys and predictions go with their jobs and are not counted."""
+def put_result(result: Result) -> Work[None]:
+    sql = """INSERT INTO results (job, user, queue, name, phase, key, ended_at, body)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job) DO UPDATE SET
+        user = excluded.user, queue = excluded.queue, name = excluded.name, phase = excluded.phase,
+        key = excluded.key, ended_at = excluded.ended_at, body = excluded.body"""
+    return _execute(
+        sql,
+        result.job,
+        result.user,
+        result.queue,
+        result.name,
+        result.phase,
+        result.key,
+        result.ended_at,
+        codec.RESULT.encode(result),
+    )
+
+
+def prune(events_before: float, jobs_before: float, results_before: float) -> Work[int]:
+    """What went; keys, predictions and reports go with their jobs and are not counted."""
+    gone = "DELETE FROM results WHERE ended_at < ? AND NOT EXISTS (SELECT 1 FROM jobs WHERE id = job)"
 
     def work(connection: sqlite3.Connection) -> int:
         connection.execute("UPDATE control SET pruning = ?", (events_before,))
@@ -128,12 +169,13 @@ def prune(events_before: float, jobs_before: float) -> Work[int]:
         connection.execute("UPDATE control SET pruning = NULL")
         sql = f"DELETE FROM jobs WHERE {_ENDED}"  # noqa: S608 - only placeholders go in
         jobs = connection.execute(sql, (jobs_before, *TERMINAL)).rowcount
-        return events + jobs
+        results = connection.execute(gone, (results_before,)).rowcount
+        return events + jobs + results
 
     return work
 
 
-def _execute(sql: str, *values: str | int) -> Work[None]:
+def _execute(sql: str, *values: str | float) -> Work[None]:
     def work(connection: sqlite3.Connection) -> None:
         connection.execute(sql, values)
 

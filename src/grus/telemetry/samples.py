@@ -42,6 +42,8 @@ class Measure(StrEnum):
     """GPUs that jobs hold or could use now."""
     CAPACITY = "capacity"
     """GPUs that are there and may be used."""
+    STRANDED = "stranded"
+    """GPUs that are free, and of which no job that waits could use any as they lie."""
 
 
 class Subject(NamedTuple):

@@ -125,6 +125,12 @@ def test_an_end_that_nobody_saw_is_a_loss() -> None:
     assert end_of(a_worker_pod(phase="Failed", state=unseen)).cause is ExitCause.LOST
 
 
+def test_an_end_that_nobody_saw_after_a_request_to_stop_has_no_code() -> None:
+    unseen = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}
+    found = end_of(a_worker_pod(phase="Failed", state=unseen, notes={KILL_AT: "1800000000"}))
+    assert (found.cause, found.code) == (ExitCause.STOPPED, None)
+
+
 def test_the_last_word_is_waited_for_but_not_for_ever() -> None:
     pod = ended("Succeeded")
     first = look(pod)

@@ -226,6 +226,8 @@ def _stopped(end: Mapping[str, Any]) -> Exit:
     """After a request to stop: the code as a shell would show it, 128 + number for a signal."""
     if not end:
         return Exit(ExitCause.STOPPED, None, "stopped before it started")
+    if _unseen(end):
+        return Exit(ExitCause.STOPPED, None, "ended when asked to stop; its node cannot say how")
     code = int(end.get("exitCode") or 0)
     if code == 128 + Signals.SIGKILL:
         return Exit(ExitCause.STOPPED, code, "killed when its grace was over")
@@ -257,9 +259,14 @@ def _failed_before(status: Mapping[str, Any]) -> Exit | None:
     return None
 
 
+def _unseen(end: Mapping[str, Any]) -> bool:
+    """Whether the kubelet lost the container before it read its end; its 137 then says nothing."""
+    return not end.get("finishedAt") or end.get("reason") == "ContainerStatusUnknown"
+
+
 def _by_itself(end: Mapping[str, Any]) -> Exit:
     reason, code = end.get("reason"), int(end.get("exitCode") or 0)
-    if not end.get("finishedAt") or reason == "ContainerStatusUnknown":
+    if _unseen(end):
         return Exit(ExitCause.LOST, None, "nobody saw it end: its node was restarted, or lost it")
     if reason in _CANNOT_START:
         return Exit(ExitCause.START, None, end.get("message") or reason)

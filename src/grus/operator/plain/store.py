@@ -6,11 +6,13 @@ Queues are those that were found good, so that one that makes no sense disturbs 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
+from grus.model.curves import Reported
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Job, Phase
 from grus.model.ports import Event, Prediction, Store, Token, User
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
+from grus.model.results import Result
 from grus.model.tags import Tag
 from grus.operator.plain.pods import PlainPods
 from grus.operator.plain.reading import is_plain_id
@@ -128,14 +130,47 @@ class StoreWithPods:
     def profiles(self) -> list[JobProfile]:
         return self._store.profiles()
 
+    def put_reports(self, reports: Sequence[Reported]) -> "Future[None]":
+        return self._store.put_reports([one for one in reports if not is_plain_id(one.job)])
+
+    def reports(self, job: JobId) -> list[Reported]:
+        return self._store.reports(job)
+
     def put_tags(self, tags: Mapping[str, Tag | None]) -> "Future[None]":
         return self._store.put_tags(tags)
 
     def tags(self) -> dict[str, Tag]:
         return self._store.tags()
 
-    def prune(self, *, events_before: float, jobs_before: float) -> "Future[int]":
-        return self._store.prune(events_before=events_before, jobs_before=jobs_before)
+    def put_result(self, result: Result) -> "Future[None]":
+        return self._store.put_result(result)
+
+    def result(self, job: JobId) -> Result:
+        return self._store.result(job)
+
+    def results(
+        self,
+        *,
+        user: UserName | None = None,
+        queue: QueueName | None = None,
+        name: str | None = None,
+        limit: int | None = None,
+        after: tuple[float, JobId] | None = None,
+    ) -> list[Result]:
+        return self._store.results(user=user, queue=queue, name=name, limit=limit, after=after)
+
+    def result_by_key(self, user: UserName, key: str) -> Result | None:
+        return self._store.result_by_key(user, key)
+
+    def without_result(self, limit: int) -> list[Job]:
+        return self._store.without_result(limit)
+
+    def prune(
+        self, *, events_before: float, jobs_before: float, results_before: float = 0.0
+    ) -> "Future[int]":
+        return self._store.prune(
+            events_before=events_before, jobs_before=jobs_before, results_before=results_before
+        )
 
     def close(self) -> None:
         self._pods.close()

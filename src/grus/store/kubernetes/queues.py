@@ -34,6 +34,7 @@ def form(queue: Queue) -> Object:
         "members": list(queue.members) or None,
         "max_priority": queue.max_priority,
         "max_runtime": queue.max_runtime,
+        "dev_limit": queue.dev_limit,
         "idle": None if queue.idle is None else _idle(queue.idle),
         "oversubscribe": queue.oversubscribe or None,
     }

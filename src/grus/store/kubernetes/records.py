@@ -116,6 +116,37 @@ class _Recent(msgspec.Struct, omit_defaults=True):
     kind: str
     text: str
     attempt: int = 0
+    generation: int = 0
+    held: int | None = None
+    working: int | None = None
+    lost: int | None = None
+
+    @classmethod
+    def of(cls, version: int, event: Event) -> "_Recent":
+        return cls(
+            version,
+            event.at,
+            event.kind,
+            event.text,
+            event.attempt,
+            event.generation,
+            event.held,
+            event.working,
+            event.lost,
+        )
+
+    def event(self, job: JobId) -> Event:
+        return Event(
+            at=self.at,
+            kind=self.kind,
+            text=self.text,
+            job=job,
+            attempt=self.attempt,
+            generation=self.generation,
+            held=self.held,
+            working=self.working,
+            lost=self.lost,
+        )
 
 
 _BRIEF = msgspec.json.Decoder(_Brief)
@@ -132,10 +163,7 @@ def _brief(item: Object) -> _Brief:
 
 
 def _recent(status: Mapping[str, Any], job: JobId) -> list[Dated]:
-    return [
-        (one.version, Event(at=one.at, kind=one.kind, text=one.text, job=job, attempt=one.attempt))
-        for one in _RECENT.decode(status.get("recent") or "[]")
-    ]
+    return [(one.version, one.event(job)) for one in _RECENT.decode(status.get("recent") or "[]")]
 
 
 def _key(item: Object, job: JobId) -> str | None:
@@ -196,7 +224,7 @@ def recorded(
 
 
 def _with_recent(old: Mapping[str, Any], events: Iterable[Dated]) -> str:
-    new = [_Recent(version, one.at, one.kind, one.text, one.attempt) for version, one in events]
+    new = [_Recent.of(version, one) for version, one in events]
     try:
         before = _RECENT.decode(old.get("recent") or "[]")
     except msgspec.MsgspecError:  # somebody has damaged it

@@ -41,6 +41,7 @@ def _rest(spec: Spec) -> Object:
         "max_runtime": spec.max_runtime,
         "retries": spec.retries,
         "after": list(spec.after),
+        "when": "always" if spec.after_failure else None,
         "env": dict(spec.env),
         "workdir": spec.workdir,
         "snapshot": spec.snapshot,

@@ -1,10 +1,10 @@
 """The store of a cluster: jobs are GpuJob objects, queues GpuQueue objects, cordons are on the nodes.
 
 A local SQLite file is a copy of the jobs to read from, the log of events, and the place of what has no object
-(users, tokens, predictions, profiles, tags). A write is judged by the copy, made to last in the cluster,
-written to the copy, told to the listeners, and only then confirmed. What others write is heard through a
-watch and told alike. Where the copy is lost, jobs and their last events come back from the cluster. A job
-whose object is deleted stays in the copy as history until it is pruned; had it not ended, it is stopped.
+(users, tokens, predictions, profiles, results, tags). A write is judged by the copy, made to last in the
+cluster, written to the copy, told to the listeners, and only then confirmed. What others write is heard
+through a watch and told alike. Where the copy is lost, jobs and their last events come back from the cluster.
+A job whose object is deleted stays in the copy as history until it is pruned; had it not ended it is stopped.
 """
 
 import sqlite3
@@ -179,7 +179,9 @@ class KubernetesStore(SqliteStore):
     def set_cordoned(self, node: NodeId, cordoned: bool) -> "Future[None]":
         return self._asked(lambda: self._cordons.set(node, cordoned))
 
-    def prune(self, *, events_before: float, jobs_before: float) -> "Future[int]":
+    def prune(
+        self, *, events_before: float, jobs_before: float, results_before: float = 0.0
+    ) -> "Future[int]":
         """The objects of the jobs go first, then the copy's rows."""
 
         def work(connection: sqlite3.Connection) -> int:
@@ -187,7 +189,7 @@ class KubernetesStore(SqliteStore):
             self._sweeper.remove([home for job in old if (home := self._news.home(job)) is not None])
             for job in old:
                 self._news.let_go(job)
-            return works.prune(events_before, jobs_before)(connection)
+            return works.prune(events_before, jobs_before, results_before)(connection)
 
         return self._writer.do(work)
 

@@ -6,7 +6,7 @@
 
 Subjects are GPUs, workers and machines, and besides them two kinds that nobody measures but that are counted
 once a minute: the pool (`POOL`) and each queue (`of_queue(name)`), both with the measures `held` and `demand`
-in GPUs; the pool with `capacity` too, and with the mean `utilisation` of its GPUs.
+in GPUs; the pool with `capacity` and `stranded` too, and with the mean `utilisation` of its GPUs.
 """
 
 from grus.telemetry.recorder.recorder import Recorder

@@ -206,6 +206,10 @@ class Recorder:
 
     # --------------------------------------------------------------------------------------- reading
 
+    def finest(self, since: float) -> float:
+        """Seconds of the finest step that still reaches back to then."""
+        return tiers.reaching(self._clock() - since, self.keep, self.base).step / 1000
+
     def read(
         self,
         subject: Subject,
@@ -223,7 +227,7 @@ class Recorder:
         """
         finest = self.base.step / 1000
         if step is None:
-            step = tiers.reaching(self._clock() - since, self.keep, self.base).step / 1000
+            step = self.finest(since)
         every = round(max(step, finest) * 1000)
         start = int(since * 1000) // every * every
         count = max(0, math.ceil((until * 1000 - start) / every))
