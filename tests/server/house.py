@@ -32,9 +32,12 @@ from grus.store.memory import MemoryStore
 from grus.telemetry.recorder import Recorder
 from grus.telemetry.virtual import parse_pool
 from tests.fakes.engine import SimulatedEngine
+from tests.store.builders import a_result
 
 T = TypeVar("T")
 Talk = Callable[[httpx2.AsyncClient], Coroutine[Any, Any, T]]
+RUN = JobId("jrun")
+"""A job of `ada` in `vision` that ended long ago."""
 NOW = 1_700_000_000.0
 """In the past, so that a token that is valid for a day is valid."""
 PEOPLE = {
@@ -50,6 +53,13 @@ JOB: dict[str, Any] = {
     "queue": "vision",
     "workdir": "/",
     "resources": {"gpu": "1..2"},
+}
+
+SWEEP: dict[str, Any] = {
+    "metric": "loss",
+    "space": {"lr": {"log": [1e-4, 1e-1]}},
+    "sampler": "random",
+    "budget": {"trials": 4},
 }
 
 
@@ -82,6 +92,7 @@ class House:
         recorder = Recorder(state / "telemetry.db", clock=clock)
         self.watching = Watching(self.engine, self.loop, recorder, [self.own], clock=clock)
         self.store.put_profile(JobProfile(fingerprint="f00d", name="topsecret", user=UserName("ada")))
+        self.store.put_result(a_result(RUN, user="ada", queue="vision", name="topsecret"))
         # As if code were in containers: what is on this machine's disk is no business of these tests.
         self.insight = Insight(
             self.store, Profiles(self.store), TagKeeper(self.store), containers=True, clock=clock

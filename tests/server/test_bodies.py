@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from grus.server.bodies import Bodies
+from grus.server import bodies
+from grus.server.bodies import LARGEST_INPUTS, Bodies
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
@@ -17,7 +19,7 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def post(
-    parts: Iterable[bytes], *, headers: dict[str, str], stall: bool = False
+    parts: Iterable[bytes], *, headers: dict[str, str], stall: bool = False, path: str = "/"
 ) -> tuple[int, bytes, dict[str, str]]:
     """Send a body in parts to an app that takes 10 bytes within 50 ms; status, answer and headers."""
     messages: list[Message] = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
@@ -36,7 +38,7 @@ def post(
     scope: dict[str, Any] = {
         "type": "http",
         "method": "POST",
-        "path": "/",
+        "path": path,
         "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
     }
     asyncio.run(Bodies(echo, largest=10, slowest=0.05)(scope, receive, send))
@@ -44,6 +46,7 @@ def post(
     return sent[0]["status"], sent[1]["body"], answered
 
 
+PREDICT = "/v1/jobs/j1/predict"
 CHUNKED = {"Transfer-Encoding": "chunked"}
 
 
@@ -77,3 +80,16 @@ def test_a_client_that_leaves_in_the_middle_is_forgotten() -> None:
 
     scope = {"type": "http", "headers": [(b"content-length", b"5")]}
     asyncio.run(Bodies(echo)(scope, receive, send))
+
+
+def test_what_is_sent_to_a_model_may_be_larger_if_it_says_how_large() -> None:
+    assert post([b"x" * 11], headers={"Content-Length": "11"}, path=PREDICT)[:2] == (200, b"11")
+    assert post([b"x" * 11], headers=CHUNKED, path=PREDICT)[0] == 413
+    assert post([], headers={"Content-Length": str(LARGEST_INPUTS + 1)}, path=PREDICT, stall=True)[0] == 413
+    assert post([b"x" * 11], headers={"Content-Length": "11"}, path="/v1/jobs")[0] == 413
+
+
+def test_large_bodies_are_in_memory_for_a_few_requests_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "MOST_LARGE", 0)
+    assert post([b"x" * 11], headers={"Content-Length": "11"}, path=PREDICT)[0] == 503
+    assert post([b"x" * 9], headers={"Content-Length": "9"}, path=PREDICT)[0] == 200

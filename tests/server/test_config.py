@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from grus.model.errors import BadInput
+from grus.model.prices import Prices
 from grus.sdk.places import Places, places
 from grus.server.config import load
 from grus.telemetry.recorder import Keep
@@ -28,10 +29,11 @@ def test_without_a_file_the_server_is_for_this_machine_only(at: Places) -> None:
 def test_the_file_is_read_and_the_command_line_goes_before_it(at: Places) -> None:
     at.config_file.write_text(
         '[server]\nport = 1\npool = "virtual 2x4x16GB"\n'
-        '[queues.vision]\nquota = 4\n[retention]\nevents = "2d"\n'
+        '[queues.vision]\nquota = 4\n[retention]\nevents = "2d"\nresults = "3d"\n'
     )
     settings = load(at, port=2, host=None)
     assert (settings.port, settings.pool, settings.events_kept) == (2, "virtual 2x4x16GB", 2 * 86400)
+    assert settings.results_kept == 3 * 86400
     assert [(name, queue.quota) for name, queue in settings.queues] == [("vision", 4)]
 
 
@@ -106,3 +108,16 @@ def test_the_policy_is_one_of_those_that_there_are(at: Places) -> None:
     at.config_file.write_text('[server]\npolicy = "best"\n')
     with pytest.raises(BadInput, match="fifo, fair, srtf, tiresias, optimus, grus"):
         load(at)
+
+
+def test_prices_are_what_the_owner_says_and_nothing_is_guessed(at: Places) -> None:
+    assert load(at).prices == Prices()
+    at.config_file.write_text(
+        '[prices]\ncurrency = "EUR"\ngpu_hour = 1.5\nkwh = 0.3\n[prices.types]\nH100 = 4\n'
+    )
+    found = load(at).prices
+    assert (found.of("H100"), found.of("A100"), found.kwh, found.currency) == (4.0, 1.5, 0.3, "EUR")
+    at.config_file.write_text("[prices]\ngpu_hour = -1\nkwh = inf\n")
+    with pytest.raises(BadInput) as caught:
+        load(at)
+    assert fields(caught) == [f"{at.config_file}: prices.{name}" for name in ("gpu_hour", "kwh")]

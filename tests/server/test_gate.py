@@ -73,6 +73,7 @@ def test_anything_but_a_known_bearer_token_is_refused(given: str) -> None:
 def test_another_host_name_is_refused_even_with_a_token() -> None:
     response = ask("/v1/jobs", Host="evil.example", **TOKEN)
     assert (response.status_code, code(response)) == (421, "wrong_host")
+    assert ask("/v1/jobs", **TOKEN, Host="127.0.0.1:7600@evil.example").status_code == 421
     assert ask("/healthz", Host="evil.example").status_code == 421
 
 

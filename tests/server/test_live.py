@@ -1,15 +1,28 @@
 """Live streams: in order, from where the client stopped, to the end of what they tell of."""
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import httpx2
+import pytest
 
+from grus.model.errors import NotLoggedIn
 from grus.model.identifiers import UserName
+from grus.model.ports import AccessRole, User
+from grus.server.gate import Caller
+from grus.server.live import Pace
+from grus.server.streams import Streams
 from tests.server.house import House, events_of
 
 ONE = {"resources": {"gpu": 1}}
 SSE = {"Accept": "text/event-stream"}
+ADMIN = User(name=UserName("admin"), role=AccessRole.ADMIN)
+
+
+def a_caller(verify: Callable[[], User]) -> Caller:
+    return Caller(user=ADMIN, token="t", verify=verify)
 
 
 def stream(house: House, path: str, who: str = "ada", **headers: str) -> list[tuple[str, Any, str]]:
@@ -128,10 +141,46 @@ def test_a_token_that_was_taken_back_ends_its_streams(house: House) -> None:
     assert events_of(house.run(talk, "ada"))[-1][1]["code"] == "not_logged_in"
 
 
-def test_more_streams_than_allowed_are_refused(house: House) -> None:
-    house.streams._most_each = 0
-    response = house.ask("GET", "/v1/events?seconds=0.01", headers=SSE)
-    assert (response.status_code, response.json()["error"]["code"]) == (429, "too_many_streams")
+def test_a_stream_that_is_never_silent_ends_with_its_token_too() -> None:
+    async def talk() -> None:
+        pace = Pace(Streams(heartbeat=0.0), a_caller(taken_back), 60)
+        with pytest.raises(NotLoggedIn):
+            pace.sent()
+
+    def taken_back() -> User:
+        raise NotLoggedIn("taken back")
+
+    asyncio.run(talk())
+
+
+@pytest.mark.parametrize(("role", "ends"), [(AccessRole.ADMIN, False), (AccessRole.VIEWER, True)])
+def test_whoever_has_another_role_now_is_asked_to_come_back(role: AccessRole, ends: bool) -> None:
+    async def talk() -> bool:
+        pace = Pace(Streams(heartbeat=0.0), a_caller(lambda: replace(ADMIN, role=role)), 60)
+        pace.sent()
+        return pace.over
+
+    assert asyncio.run(talk()) is ends
+
+
+def test_another_token_of_the_same_person_gets_no_more_streams_and_others_get_theirs(house: House) -> None:
+    house.streams._most_each = 1
+    second = house.ask("POST", "/v1/tokens", "ada", json={"user": "ada"}).json()["secret"]
+
+    async def talk(client: httpx2.AsyncClient) -> list[httpx2.Response]:
+        watching = asyncio.create_task(client.get("/v1/events?seconds=60", headers=SSE))
+        while not house.streams.count:
+            await asyncio.sleep(0)
+        found = []
+        for secret in (second, "eve-token"):
+            headers = {**SSE, "Authorization": f"Bearer {secret}"}
+            found.append(await client.get("/v1/events?seconds=0.01", headers=headers))
+        house.streams.close()
+        return [*found, await watching]
+
+    refused, *others = house.run(talk, "ada")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "too_many_streams")
+    assert [answer.status_code for answer in others] == [200, 200]
 
 
 def test_a_stopping_server_tells_its_streams_to_come_back(house: House) -> None:

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import pytest
 from fastapi.routing import APIRoute
 
+from grus.model.identifiers import JobId
 from grus.server.gate import PUBLIC
-from tests.server.house import JOB, House, digest
+from tests.server.house import JOB, RUN, SWEEP, House, digest
 
 
 class Cell(NamedTuple):
@@ -28,18 +29,28 @@ ADMIN = Cell(403, 403, 403, 204)
 
 TABLE: dict[str, Cell] = {
     "POST /v1/jobs": Cell(403, 201, 403, 201, JOB),
+    "POST /v1/graphs": Cell(403, 201, 403, 201, {"jobs": [JOB, {**JOB, "name": "b"}]}),
+    "GET /v1/graphs/{id}": JOB_LOOK,
+    "POST /v1/jobs/{id}/retry": Cell(403, 409, 404, 403),
     "GET /v1/jobs": LOOK,
     "GET /v1/jobs/{id}": JOB_LOOK,
     "POST /v1/jobs/{id}/stop": JOB_ACT,
     "POST /v1/jobs/{id}/pause": JOB_ACT,
     "POST /v1/jobs/{id}/resume": JOB_ACT,
     "POST /v1/jobs/{id}/scale": JOB_ACT._replace(body={"size": 1}),
+    "POST /v1/jobs/{id}/session": Cell(409, 409, 404, 409),
+    "POST /v1/jobs/{id}/predict": Cell(409, 409, 404, 409, {"inputs": [1]}),
     "GET /v1/jobs/{id}/why": JOB_LOOK,
     "GET /v1/jobs/{id}/events": JOB_LOOK,
+    "GET /v1/jobs/{id}/curves": JOB_LOOK,
     "GET /v1/jobs/{id}/workers": JOB_LOOK,
     "GET /v1/jobs/{id}/log": JOB_LOOK,
     "GET /v1/jobs/{id}/log/stream": JOB_LOOK,
     "GET /v1/jobs/{id}/profile": JOB_LOOK,
+    "GET /v1/runs": LOOK,
+    "GET /v1/runs/{id}": JOB_LOOK,
+    "GET /v1/runs/{id}/diff/{other}": JOB_LOOK,
+    "GET /v1/jobs/{id}/artefacts/{name}": Cell(403, 404, 404, 404),  # it has left nothing behind
     "GET /v1/profiles": LOOK,
     "GET /v1/profiles/{fingerprint}": Cell(404, 200, 404, 200),
     "GET /v1/events": LOOK,
@@ -62,6 +73,9 @@ TABLE: dict[str, Cell] = {
     "GET /v1/telemetry": LOOK,
     "GET /v1/telemetry/series": JOB_LOOK,
     "GET /v1/forecast": JOB_LOOK,
+    "GET /v1/report": LOOK,
+    "GET /v1/sweeps/{id}": JOB_LOOK,
+    "GET /v1/sweeps/{id}/best": Cell(409, 409, 404, 409),
     "GET /metrics": LOOK,
     "GET /healthz": LOOK,
 }
@@ -80,11 +94,16 @@ def address(route: str, job: str) -> tuple[str, str]:
     """The route with things of `ada`, `bob` and the pool in its place-holders."""
     method, path = route.split(" ")
     name = "bob" if "/users/" in path else "spare"
-    node = "node-0" if "/nodes/" in path else job
+    node = "node-0" if "/nodes/" in path else RUN if "/runs/" in path else job
     asks = path.endswith(("/series", "/forecast"))
     question = f"?of=job&name={job}&measure=host_memory" if asks else ""
-    filled = path.format(id=node, name=name, digest=digest("bob"), fingerprint="f00d")
+    filled = path.format(id=node, name=name, digest=digest("bob"), fingerprint="f00d", other=RUN)
     return method, filled + question
+
+
+def submitted(house: House, route: str) -> JobId:
+    """What the route is asked about: a job, or a sweep."""
+    return house.submit(sweep=SWEEP) if "/sweeps/" in route else house.submit()
 
 
 def test_the_table_has_every_route_and_no_other(house: House) -> None:
@@ -93,7 +112,7 @@ def test_the_table_has_every_route_and_no_other(house: House) -> None:
 
 @pytest.mark.parametrize("route", TABLE)
 def test_without_a_token_nothing_answers_but_what_is_public(house: House, route: str) -> None:
-    method, path = address(route, house.submit())
+    method, path = address(route, submitted(house, route))
     for who in (None, "nobody"):
         response = house.ask(method, path, who, json=TABLE[route].body)
         assert response.status_code == (200 if path in PUBLIC else 401)
@@ -105,7 +124,7 @@ def test_without_a_token_nothing_answers_but_what_is_public(house: House, route:
 @pytest.mark.parametrize("kind", CALLERS)
 def test_each_caller_gets_exactly_what_the_table_says(tmp_path: Path, route: str, kind: str) -> None:
     house = House(tmp_path)
-    method, path = address(route, house.submit())
+    method, path = address(route, submitted(house, route))
     house.measure()
     house.streams.close()  # live streams then end at once
     response = house.ask(method, path, CALLERS[kind], json=TABLE[route].body)

@@ -102,6 +102,16 @@ def test_a_log_line_cannot_be_forged(tmp_path: Path) -> None:
     assert "INFO grus.test from a\\n2026" in line
 
 
+def test_requests_that_are_handed_on_are_not_logged(tmp_path: Path) -> None:
+    handler = log_to(tmp_path / "log")
+    try:
+        logging.getLogger("httpx2").info("HTTP Request: GET http://127.0.0.1:1/dev/j/lab/tree/private.ipynb")
+    finally:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
+    assert (tmp_path / "log").read_text() == ""
+
+
 def test_a_machine_without_gpus_gets_a_small_virtual_pool_and_a_notice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

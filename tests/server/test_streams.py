@@ -9,9 +9,11 @@ import pytest
 from starlette.types import Message
 
 from grus.model.errors import NotLoggedIn
+from grus.model.identifiers import UserName
 from grus.server.errors import Refusal
 from grus.server.streams import LiveResponse, Streams, frame, waited
 
+ADA, BEN, EVE = UserName("ada"), UserName("ben"), UserName("eve")
 SCOPE: dict[str, Any] = {"type": "http", "asgi": {"spec_version": "2.3"}}
 
 
@@ -25,13 +27,13 @@ def test_a_frame_is_what_browsers_read() -> None:
     assert frame("usage", b"[]") == b"event: usage\ndata: []\n\n"
 
 
-def test_places_are_bounded_in_all_and_for_each_token() -> None:
+def test_places_are_bounded_in_all_and_for_each_person() -> None:
     streams = Streams(most=3, most_each=2)
-    with streams.place("a"), streams.place("a"):
-        with pytest.raises(Refusal), streams.place("a"):
+    with streams.place(ADA), streams.place(ADA):
+        with pytest.raises(Refusal), streams.place(ADA):
             pass
-        with streams.place("b"):
-            with pytest.raises(Refusal), streams.place("c"):
+        with streams.place(BEN):
+            with pytest.raises(Refusal), streams.place(EVE):
                 pass
             assert streams.count == 3
     assert streams.count == 0
@@ -76,7 +78,7 @@ def test_a_client_that_does_not_read_is_cut_and_its_place_is_free() -> None:
             await asyncio.Event().wait()
 
     streams = Streams()
-    asyncio.run(LiveResponse(two_pieces(), streams, "t", slowest=0.01)(SCOPE, never, send))
+    asyncio.run(LiveResponse(two_pieces(), streams, ADA, slowest=0.01)(SCOPE, never, send))
     assert [message.get("body") for message in sent] == [None, b"one"]
     assert streams.count == 0
 
@@ -98,7 +100,7 @@ def test_a_client_that_leaves_ends_its_stream() -> None:
         return
 
     streams = Streams()
-    asyncio.run(LiveResponse(endless(), streams, "t")(SCOPE, leave, send))
+    asyncio.run(LiveResponse(endless(), streams, ADA)(SCOPE, leave, send))
     assert streams.count == 0
 
 
@@ -112,6 +114,6 @@ def test_an_error_on_the_way_is_the_last_thing_told() -> None:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    asyncio.run(LiveResponse(pieces(), Streams(), "t")(SCOPE, never, send))
+    asyncio.run(LiveResponse(pieces(), Streams(), ADA)(SCOPE, never, send))
     assert sent[2]["body"].startswith(b'event: error\ndata: {"code":"not_logged_in"')
     assert sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}

@@ -1,10 +1,13 @@
 """The web app: every route under one gate. It holds no state of its own but the open streams.
 
-Without a token nothing answers but /healthz, the OpenAPI description included.
+Without a token nothing answers but /healthz, the OpenAPI description included. Pages, if there are any, are
+mounted by whoever knows them; then a browser may sign in and come with a session instead.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,16 +20,38 @@ from grus import __version__
 from grus.controlplane.loop import Pulse
 from grus.controlplane.services import Services
 from grus.model.errors import GrusError
-from grus.server import jobs, live, metrics, nodes, profiles, prospects, queues, readings, users
+from grus.server import (
+    artefacts,
+    dev,
+    graphs,
+    jobs,
+    live,
+    metrics,
+    nodes,
+    predictions,
+    profiles,
+    prospects,
+    queues,
+    readings,
+    report,
+    runs,
+    sweeps,
+    users,
+)
 from grus.server.bodies import LARGEST_BODY, SLOWEST_BODY, Bodies
+from grus.server.dev_sessions import Doorway
 from grus.server.errors import Refusal, on_grus_error, on_http, on_refusal, on_validation
 from grus.server.figures import Figures
+from grus.server.forwarding import Forwarder
 from grus.server.gate import PUBLIC, Gate
 from grus.server.health import Health
 from grus.server.rate import RateLimit
+from grus.server.sessions import KEY_BYTES, Sessions
 from grus.server.streams import Streams
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+Mount = Callable[[FastAPI], None]
+"""Adds pages to the app."""
 
 
 def create_app(
@@ -40,8 +65,16 @@ def create_app(
     slowest_body: float = SLOWEST_BODY,
     streams: Streams | None = None,
     figures: Figures | None = None,
+    mount: Mount | None = None,
+    session_key: bytes | None = None,
+    doorway: Doorway | None = None,
+    clock: Callable[[], float] = time.time,
 ) -> FastAPI:
-    """The app around these services. Whoever mounts more into it gets the same gate in front."""
+    """The app around these services. What is mounted into it gets the same gate in front.
+
+    Without a `session_key` browsers sign in again after a restart; without a `doorway` nobody opens a
+    development session.
+    """
     app = FastAPI(
         title="Grus",
         version=__version__,
@@ -56,13 +89,24 @@ def create_app(
     app.state.streams = streams or Streams()
     app.state.figures = figures or Figures()
     app.state.health = Health(pulse)
+    app.state.doorway = doorway
     _add_routes(app)
     _add_error_forms(app)
+    app.state.sessions = None
+    if mount is not None:
+        key = session_key or secrets.token_bytes(KEY_BYTES)
+        app.state.sessions = Sessions(key, services.holder, clock)
+        mount(app)
     # The one added last stands outermost.
     app.add_middleware(Bodies, largest=largest_body, slowest=slowest_body)
     limit = RateLimit(requests_per_second, burst=2 * requests_per_second)
     app.add_middleware(
-        Gate, whoami=services.whoami, hosts=allowed_hosts, origins=allowed_origins, limit=limit
+        Gate,
+        whoami=services.whoami,
+        hosts=allowed_hosts,
+        origins=allowed_origins,
+        limit=limit,
+        sessions=app.state.sessions,
     )
     return app
 
@@ -74,9 +118,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     streams.attach()
     leave = app.state.services.subscribe(lambda _: streams.poke())
     watching = asyncio.create_task(app.state.health.watch())
+    app.state.forwarder = Forwarder()
     try:
         yield
     finally:
+        await app.state.forwarder.close()
         watching.cancel()
         leave()
         streams.close()
@@ -84,7 +130,25 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 def _add_routes(app: FastAPI) -> None:
     # Side by side, not nested: routers inside routers are walked again at every request. Submits come first.
-    for part in (jobs, live, queues, nodes, users, readings, prospects, profiles, metrics):
+    parts = (
+        jobs,
+        predictions,
+        graphs,
+        dev,
+        artefacts,
+        live,
+        queues,
+        nodes,
+        users,
+        readings,
+        prospects,
+        profiles,
+        runs,
+        sweeps,
+        report,
+        metrics,
+    )
+    for part in parts:
         app.router.routes.extend(part.router.routes)
 
     @app.get("/v1/openapi.json", include_in_schema=False)

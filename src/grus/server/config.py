@@ -3,9 +3,14 @@
     [server]                     [queues.vision]      [retention]          [client]
     host = "127.0.0.1"           quota = 4            events = "90d"       server = "https://…"
     port = 7600                  reserved = 1         jobs = "365d"        token = "…"
+    dev_port = 7601
     pool = "virtual 2x4x16GB"    weight = 2
     policy = "grus"
     record = "decisions.jsonl"
+
+    [artefacts]                  # what jobs leave behind: how long after its last use, and bytes of the cache
+    kept = "30d"
+    cache = "50GB"
 
     [telemetry]                  # also `seconds`, `minutes` and `ten_minutes`, as `fine`
     hz = 1
@@ -30,6 +35,7 @@ from grus.api.rules import Strict, read
 from grus.api.units import parse_bytes, parse_seconds
 from grus.api.wire import QueueIn
 from grus.model.errors import BadInput, Mistake
+from grus.model.prices import NO_PRICES, Prices
 from grus.scheduling.policies import GRUS, POLICIES
 from grus.sdk.places import Places
 from grus.telemetry.recorder import Keep
@@ -82,6 +88,8 @@ class ServerIn(Strict):
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = DEFAULT_PORT
+    dev_port: Annotated[int | None, Field(ge=0, le=65535)] = None
+    dev_host: str = ""
     pool: str = AUTO_POOL
     policy: PolicyName = GRUS.name
     certificate: str = ""
@@ -98,6 +106,14 @@ class RetentionIn(Strict):
 
     events: Span = 90 * 86400.0
     jobs: Span = 365 * 86400.0
+    results: Span = 5 * 365 * 86400.0
+
+
+class ArtefactsIn(Strict):
+    """`[artefacts]`"""
+
+    kept: Span = 30 * 86400.0
+    cache: Size = 50 << 30
 
 
 class TelemetryIn(Strict):
@@ -115,6 +131,18 @@ class TelemetryIn(Strict):
     node_label: str = ""
 
 
+Price = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+
+
+class PricesIn(Strict):
+    """`[prices]`"""
+
+    currency: Annotated[str, Field(max_length=16)] = ""
+    gpu_hour: Price | None = None
+    types: dict[str, Price] = Field(default_factory=dict)
+    kwh: Price | None = None
+
+
 class ConfigIn(Strict):
     """The whole file."""
 
@@ -122,6 +150,8 @@ class ConfigIn(Strict):
     telemetry: TelemetryIn = TelemetryIn()
     queues: dict[str, QueueIn] = Field(default_factory=dict)
     retention: RetentionIn = RetentionIn()
+    artefacts: ArtefactsIn = ArtefactsIn()
+    prices: PricesIn = PricesIn()
     client: dict[str, str] = Field(default_factory=dict)
 
 
@@ -132,6 +162,11 @@ class ServerSettings:
     places: Places
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
+    dev_port: int | None = None
+    """Where development sessions are reached; None for the next one that is free, 0 for any."""
+    dev_host: str = ""
+    """The name under which they are: one of their own keeps their cookies apart; `*.` in front, each its own.
+    Empty for names under `localhost` on this machine alone, and for the server's own name elsewhere."""
     pool: str = AUTO_POOL
     policy: str = GRUS.name
     """Who is next in a queue and who grows: a name of `grus.scheduling.policies`."""
@@ -146,6 +181,12 @@ class ServerSettings:
     """Seconds."""
     jobs_kept: float = 365 * 86400.0
     """Seconds after a job's end."""
+    results_kept: float = 5 * 365 * 86400.0
+    """Likewise; what is kept of a job never goes before the job."""
+    artefacts_kept: float = 30 * 86400.0
+    """Seconds after the last use of what an ended job left behind."""
+    artefact_cache: int = 50 << 30
+    """Bytes of artefacts as files for jobs to read, on each node and for each user."""
     hz: float = 1.0
     """Samples a second of what workers and GPUs do."""
     keep: Keep = field(default_factory=Keep)
@@ -156,6 +197,8 @@ class ServerSettings:
     """Address of one that scrapes such exporters."""
     prometheus_select: str = ""
     node_label: str = ""
+    prices: Prices = NO_PRICES
+    """What GPU-hours and energy cost, for reports."""
     record: Path | None = None
     """Where what the scheduler is told and what it decides is written down; for `grus simulate --replay`."""
 
@@ -168,6 +211,15 @@ class ServerSettings:
         """Names under which the server may be asked."""
         own = {"127.0.0.1", "localhost", "[::1]"} if is_loopback(self.host) else {_as_host(self.host)}
         return frozenset({*own, *self.allowed_hosts})
+
+    @property
+    def session_host(self) -> str:
+        """The name for development sessions; see `dev_host`."""
+        if self.dev_host:
+            return self.dev_host
+        if is_loopback(self.host) and not self.tls:
+            return "*.localhost"
+        return self.allowed_hosts[0] if is_wildcard(self.host) else _as_host(self.host)
 
 
 def load(at: Places, **given: Any) -> ServerSettings:
@@ -209,6 +261,10 @@ def _settings(at: Places, config: ConfigIn, given: Mapping[str, Any]) -> ServerS
         "queues": tuple(config.queues.items()),
         "events_kept": config.retention.events,
         "jobs_kept": config.retention.jobs,
+        "results_kept": config.retention.results,
+        "artefacts_kept": config.artefacts.kept,
+        "artefact_cache": config.artefacts.cache,
+        "prices": _prices(config.prices),
         "hz": config.telemetry.hz,
         "keep": _keep(config.telemetry),
         "dcgm": _exporters(config.telemetry.dcgm),
@@ -218,6 +274,11 @@ def _settings(at: Places, config: ConfigIn, given: Mapping[str, Any]) -> ServerS
     }
     found.update({name: value for name, value in given.items() if value is not None})
     return ServerSettings(places=at, **found)
+
+
+def _prices(told: PricesIn) -> Prices:
+    types = tuple(sorted(told.types.items()))
+    return Prices(currency=told.currency, gpu_hour=told.gpu_hour, types=types, kwh=told.kwh)
 
 
 def _keep(told: TelemetryIn) -> Keep:

@@ -77,8 +77,8 @@ def answer(value: BaseModel, status: int = 200) -> Response:
     return Response(encoded(value), status, media_type="application/json")
 
 
-def answers(kind: type[BaseModel], values: list[Any]) -> Response:
-    return Response(encoded_list(kind, values), media_type="application/json")
+def answers(kind: type[BaseModel], values: list[Any], status: int = 200) -> Response:
+    return Response(encoded_list(kind, values), status, media_type="application/json")
 
 
 @cache

@@ -22,9 +22,12 @@ from grus.model.errors import BadInput, GrusError, Mistake
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Refusal(Exception):
-    """The request is refused for what it is as HTTP (too large, too many, from the wrong place)."""
+    """The request is refused for what it is as HTTP (too large, too many, from the wrong place).
+
+    Not frozen: Python and the frameworks write the traceback of an exception on its way.
+    """
 
     status: int
     code: str

@@ -1,35 +1,46 @@
 """The only door: nothing reaches a route, a mounted page or a 404 without passing here.
 
 In order: the Host must be ours (DNS rebinding), the Origin, if any, must be ours (requests forged by web
-pages), the caller must have a token, and must not ask too often. Paths without a token are the few in PUBLIC.
-What is found out of the caller is left in `request.state.caller`. Pure ASGI: it runs on every request.
+pages), the caller must have a token or the session of a browser, and must not ask too often. Paths without
+are the few in PUBLIC and, where there are pages, the way to sign in. What is found out of the caller is left
+in `request.state.caller`. Pure ASGI: it runs on every request.
 """
 
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from starlette.datastructures import Headers
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from grus.model.errors import GrusError, NotLoggedIn
 from grus.model.ports import User
 from grus.server.errors import Refusal, of_grus_error, of_surprise
 from grus.server.rate import RateLimit
+from grus.server.sessions import COOKIE, FORM, Session, Sessions, same
 
 PUBLIC = frozenset({"/healthz"})
 """Readable by anybody who reaches the port. It tells nothing but whether the server works."""
+SIGN_IN = "/sign-in"
+SIGN_OUT = "/sign-out"
+STATIC = "/static/"
+"""Styles and scripts of the pages: the same for everybody, and nothing of anybody in them."""
+LONGEST_FORM = 4096
+"""Bytes that somebody without a token may send."""
+SAFE = frozenset({"GET", "HEAD"})
 
 SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
 )
 UNLESS_SET = (
     (b"cache-control", b"no-store"),
+    (b"referrer-policy", b"no-referrer"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
 
@@ -42,6 +53,8 @@ class Caller:
     token: str
     """A digest that tells tokens apart; never the secret."""
     verify: Callable[[], User]
+    form: str = ""
+    """Of a browser's session: what proves that a form is ours."""
 
 
 class Gate:
@@ -55,12 +68,15 @@ class Gate:
         hosts: Iterable[str],
         origins: Iterable[str] = (),
         limit: RateLimit,
+        sessions: Sessions | None = None,
     ) -> None:
+        """With `sessions` there are pages, and people may come with a browser."""
         self._app = app
         self._whoami = whoami
         self._hosts = frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
         self._limit = limit
+        self._sessions = sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -86,15 +102,42 @@ class Gate:
         headers = Headers(scope=scope)
         try:
             self._check_place(scope, headers)
-            if scope["path"] not in PUBLIC:
-                caller = self._caller(headers)
+            if self._is_public(scope["path"]):
+                self._check_stranger(scope, headers)
+            else:
+                caller = self._caller(scope, headers)
                 self._limit.check(caller.token)
                 scope.setdefault("state", {})["caller"] = caller
         except Refusal as refusal:
             return refusal.response()
+        except NotLoggedIn as error:
+            return self._to_sign_in(scope, headers) or of_grus_error(error)
         except GrusError as error:
             return of_grus_error(error)
         return None
+
+    def _is_public(self, path: str) -> bool:
+        return path in PUBLIC or (self._sessions is not None and (path == SIGN_IN or path.startswith(STATIC)))
+
+    def _check_stranger(self, scope: Scope, headers: Headers) -> None:
+        """Who has no token may send little, and only from the page that asks for one."""
+        if scope["method"] in SAFE:
+            return
+        if "origin" not in headers:
+            raise Refusal(403, "wrong_origin", "Only the page that asks for the token may sign in.")
+        length = headers.get("content-length", "")
+        if not length.isdecimal() or int(length) > LONGEST_FORM:
+            raise Refusal(413, "too_large", f"A body here says its length, {LONGEST_FORM} bytes at most.")
+
+    def _to_sign_in(self, scope: Scope, headers: Headers) -> Response | None:
+        """People are shown where to sign in; programs are told that they may not."""
+        browses = scope["method"] == "GET" and "text/html" in headers.get("accept", "")
+        if self._sessions is None or not browses or "authorization" in headers:
+            return None
+        query = scope["query_string"].decode("latin-1")
+        wanted = scope["path"] + (f"?{query}" if query else "")
+        back = "" if wanted == "/" else f"?next={quote(wanted, safe='')}"
+        return RedirectResponse(f"{SIGN_IN}{back}", 303)
 
     def _check_place(self, scope: Scope, headers: Headers) -> None:
         host = headers.get("host", "")
@@ -106,8 +149,10 @@ class Gate:
         if origin.lower() not in self._origins:
             raise Refusal(403, "wrong_origin", "Requests made by pages of other sites are refused.")
 
-    def _caller(self, headers: Headers) -> Caller:
+    def _caller(self, scope: Scope, headers: Headers) -> Caller:
         given = headers.getlist("authorization")
+        if not given and (cookie := cookie_in(headers)) and self._sessions is not None:
+            return self._signed_in(scope, headers, cookie, self._sessions)
         scheme, _, secret = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         if scheme.lower() != "bearer" or not secret.strip():
             raise NotLoggedIn("A token is needed: send `Authorization: Bearer TOKEN`.")
@@ -115,6 +160,39 @@ class Gate:
         user = self._whoami(secret)
         digest = hashlib.sha256(secret.encode()).hexdigest()
         return Caller(user=user, token=digest, verify=lambda: self._whoami(secret))
+
+    def _signed_in(self, scope: Scope, headers: Headers, cookie: str, sessions: Sessions) -> Caller:
+        """A browser brings the cookie along whoever made the request, so a change needs a proof as well."""
+        _check_maker(headers)
+        session = sessions.read(cookie)
+        if scope["method"] not in SAFE:
+            _check_form(scope, headers, session)
+        verify = lambda: sessions.read(cookie).user  # noqa: E731 - read at each call
+        return Caller(user=session.user, token=session.token, verify=verify, form=session.form)
+
+
+def _check_maker(headers: Headers) -> None:
+    """Browsers say whether a page of ours made the request (Sec-Fetch-Site). Cookies know no ports: pages of
+    other ports of this host, such as notebooks, count as the same site, and bring the cookie along."""
+    ours = headers.get("sec-fetch-site", "none") in ("same-origin", "none")
+    if not ours and headers.get("sec-fetch-mode") != "navigate":
+        raise Refusal(403, "wrong_origin", "Requests made by pages of other origins are refused.")
+
+
+def _check_form(scope: Scope, headers: Headers, session: Session) -> None:
+    """Signing out works without a script: its page checks a field instead of the header."""
+    proved = scope["path"] == SIGN_OUT or same(headers.get(FORM, ""), session.form)
+    if "origin" not in headers or not proved:
+        message = f"A change by a browser needs the header {FORM} and an Origin. Load the page again."
+        raise Refusal(403, "wrong_form", message)
+
+
+def cookie_in(headers: Headers) -> str:
+    """The session that a browser sent; "" if none, or if there are two: one of them was then put there by
+    another port of this host, whose cookies come here too, and nobody knows which."""
+    sent = [one.strip().partition("=") for one in "; ".join(headers.getlist("cookie")).split(";")]
+    found = {value.strip() for name, _, value in sent if name.strip() == COOKIE}
+    return found.pop() if len(found) == 1 else ""
 
 
 class _Hardened:
@@ -137,8 +215,12 @@ class _Hardened:
 
 
 def hostname(host: str) -> str:
-    """The name in a Host header, without its port, in lower case; IPv6 addresses keep their brackets."""
+    """The name in a Host header, without its port, in lower case; IPv6 addresses keep their brackets.
+
+    Of what is no name with a port all of it: it is nobody's name.
+    """
     host = host.lower()
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.rpartition(":")[0] if ":" in host else host
+    name, colon, port = host.rpartition(":")
+    if not colon or host.endswith("]"):
+        return host
+    return name if not port or port.isdecimal() else host

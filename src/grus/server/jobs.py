@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
+from grus.api.curves_wire import CurvesOut, curves_out
 from grus.api.job_in import JobIn
 from grus.api.job_spec import to_spec
 from grus.api.wire import (
@@ -34,6 +35,7 @@ from grus.api.wire import (
 from grus.controlplane.forecasting import Expectation
 from grus.controlplane.launching import members
 from grus.controlplane.planning import Plan
+from grus.controlplane.services import Services
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import Job, Phase
@@ -69,7 +71,7 @@ async def submit(request: Request) -> Response:
     job = _job_in(await request.body())
     spec, given = to_spec(job), job.launch_given
     if request.scope["query_string"] and _wants_plan(request.query_params):
-        return answer(_plan_out(await off_loop(does.plan, user, spec, launch_given=given)))
+        return answer(planned(await off_loop(does.plan, user, spec, launch_given=given)))
     # On the event loop: it only checks and queues; the store then writes many of them at once.
     stored = await wrap_future(does.submit(user, spec, key=_key(request), launch_given=given))
     request.app.state.figures.submits.inc()
@@ -95,8 +97,7 @@ async def list_jobs(
 
 @router.get("/jobs/{id}", response_model=JobOut)
 async def one_job(id: JobPath, user: Who, does: Does) -> Response:
-    job = await off_loop(does.job, user, JobId(id))
-    return answer(job_out(job, _eta_out(does.foreseen(job)), _tag_out(does.tags(), job)))
+    return answer(seen(await off_loop(does.job, user, JobId(id)), does))
 
 
 @router.post("/jobs/{id}/stop", response_model=JobOut)
@@ -148,6 +149,12 @@ async def events(
     return answers(EventOut, [event_out(event) for event in found])
 
 
+@router.get("/jobs/{id}/curves", response_model=CurvesOut)
+async def curves(id: JobPath, user: Who, does: Does) -> Response:
+    """What it has reported over time: each figure, and its throughput."""
+    return answer(curves_out(JobId(id), await off_loop(does.curves, user, JobId(id))))
+
+
 @router.get("/jobs/{id}/workers", response_model=list[WorkerOut])
 async def workers(id: JobPath, user: Who, does: Does) -> Response:
     found = await off_loop(does.workers, user, JobId(id))
@@ -196,7 +203,13 @@ def _wants_plan(query: QueryParams) -> bool:
     return plan == "true"
 
 
-def _plan_out(plan: Plan) -> PlanOut:
+def seen(job: Job, does: Services) -> JobOut:
+    """A job as it is sent, with what is foreseen and recognised of it."""
+    return job_out(job, _eta_out(does.foreseen(job)), _tag_out(does.tags(), job))
+
+
+def planned(plan: Plan) -> PlanOut:
+    """A plan as it is sent."""
     return plan_out(
         fits=plan.fits,
         starts=plan.starts,

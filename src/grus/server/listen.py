@@ -1,28 +1,38 @@
 """The listening socket and the HTTP server on it. Knows nothing of jobs."""
 
 import errno
+import logging
 import signal
 import socket
+import threading
+from contextlib import suppress
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from grus.model.errors import Conflict
 from grus.server.config import ServerSettings
+from grus.server.dev_sockets import LARGEST_MESSAGE
 from grus.server.protocol import PatientProtocol
 from grus.server.streams import Streams
+
+log = logging.getLogger(__name__)
 
 GRACE = 5
 """Seconds that requests under way get when the server stops."""
 UNREAD = 30_000
 """Milliseconds that sent bytes may stay unread before the kernel drops the connection."""
 MOST_CONNECTIONS = 2000
+SOCKETS: dict[str, Any] = {"ws": "websockets-sansio", "ws_max_size": LARGEST_MESSAGE}
+"""For an app with web sockets."""
 BACKLOG = 1024
 """Connections that may wait to be taken."""
 
 
-def bind(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int, option: str = "--port") -> socket.socket:
     """A socket on that address; port 0 takes a free one. Raises Conflict if the port is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
@@ -35,7 +45,7 @@ def bind(host: str, port: int) -> socket.socket:
         sock.close()
         if error.errno == errno.EADDRINUSE:
             raise Conflict(
-                f"Port {port} of {host} is taken by another program. Choose one with --port; 0 takes any."
+                f"Port {port} of {host} is taken by another program. Choose one with {option}; 0 takes any."
             ) from None
         raise Conflict(f"The address {host}:{port} cannot be used: {error.strerror}.") from None
     return sock
@@ -47,6 +57,39 @@ def address(sock: socket.socket, settings: ServerSettings) -> str:
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - read, not bound
     scheme = "https" if settings.tls else "http"
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def bind_beside(host: str, main: int, wanted: int | None) -> socket.socket:
+    """A socket for a second app: on the port that is wanted, else on the one after the main one if it is
+    free, else on any."""
+    if wanted is not None:
+        return bind(host, wanted, "--dev-port")
+    with suppress(Conflict, OverflowError):
+        return bind(host, main + 1)
+    return bind(host, 0)
+
+
+class Beside:
+    """A second app on a socket and a thread of its own, for as long as the first is served."""
+
+    def __init__(self, app: ASGIApp, sock: socket.socket, settings: ServerSettings, **options: Any) -> None:
+        self._server = uvicorn.Server(_config(app, settings, **options))
+        self._sock = sock
+        self._thread = threading.Thread(target=self._run, name="beside", daemon=True)
+
+    def start(self) -> None:
+        self._sock.listen(BACKLOG)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._server.run(sockets=[self._sock])
+        except Exception:  # the edge of a thread
+            log.exception("the way into development sessions has broken; the rest goes on")
 
 
 class Brake:
@@ -96,11 +139,11 @@ def run(app: FastAPI, sock: socket.socket, settings: ServerSettings, brake: Brak
             signal.signal(number, handler)
 
 
-def _config(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:
+def _config(app: ASGIApp, settings: ServerSettings, ws: str = "none", **options: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=PatientProtocol,
-        ws="none",
+        ws=ws,
         log_config=None,
         access_log=False,
         proxy_headers=False,  # nobody in front is trusted to say who asks
@@ -111,4 +154,5 @@ def _config(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:
         backlog=BACKLOG,
         ssl_certfile=settings.certificate,
         ssl_keyfile=settings.key,
+        **options,
     )

@@ -1,6 +1,6 @@
 """Server-sent events: what happens, logs as they are written, use as it is measured.
 
-Each stream reads with its caller's rights and checks at every heartbeat that the token still holds. How
+Each stream reads with its caller's rights and checks as often as a heartbeat that they still hold. How
 streams wake and are bounded is in `streams`.
 """
 
@@ -62,7 +62,7 @@ async def events(
     begin = _number(last) if last is not None else after
     if begin is None:
         begin = await off_loop(does.last_event)
-    return LiveResponse(_events(does, caller, streams, begin, name, seconds), streams, caller.token)
+    return LiveResponse(_events(does, caller, streams, begin, name, seconds), streams, caller.user.name)
 
 
 @router.get("/jobs/{id}/log/stream", status_code=200, response_class=LiveResponse)
@@ -78,17 +78,17 @@ async def follow_log(
     """The log of a worker as it grows, until the job has ended. An event's id is the offset after it."""
     await off_loop(does.job, caller.user, JobId(id))
     begin = _mark(last) if last is not None else _Mark(None, offset)
-    return LiveResponse(_log(does, caller, streams, JobId(id), worker, begin), streams, caller.token)
+    return LiveResponse(_log(does, caller, streams, JobId(id), worker, begin), streams, caller.user.name)
 
 
 @router.get("/usage/stream", status_code=200, response_class=LiveResponse)
 async def follow_usage(caller: WhoExactly, does: Does, streams: Live) -> Response:
     """What the running workers use, once a second."""
     await off_loop(does.usage, caller.user)
-    return LiveResponse(_usage(does, caller, streams), streams, caller.token)
+    return LiveResponse(_usage(does, caller, streams), streams, caller.user.name)
 
 
-class _Pace:
+class Pace:
     """When a stream must end, say that it lives, or look again."""
 
     def __init__(self, streams: Streams, caller: Caller, seconds: float) -> None:
@@ -96,14 +96,20 @@ class _Pace:
         self._caller = caller
         self._clock = asyncio.get_running_loop().time
         self._end = self._clock() + seconds
-        self._beat = self._clock() + streams.heartbeat
+        self._beat = self._check = self._clock() + streams.heartbeat
 
     @property
     def over(self) -> bool:
         return self._streams.closing or self._clock() >= self._end
 
     def sent(self) -> None:
-        self._beat = self._clock() + self._streams.heartbeat
+        """Something was: no heartbeat is needed for a while. Raises when the token was taken back."""
+        now = self._clock()
+        self._beat = now + self._streams.heartbeat
+        if now >= self._check:  # not only in silence: a stream may always have something to say
+            self._check = now + self._streams.heartbeat
+            if self._caller.verify() != self._caller.user:
+                self._end = now  # whoever may see more or less than before comes back for it
 
     async def silence(self, ticket: asyncio.Event, most: float = LONGEST) -> bool:
         """Wait for a change, `most` seconds at most; whether it is time for a heartbeat."""
@@ -112,14 +118,13 @@ class _Pace:
         if self._clock() < self._beat:
             return False
         self.sent()
-        self._caller.verify()  # raises when the token was taken back
         return True
 
 
 async def _events(
     does: Services, caller: Caller, streams: Streams, after: int, job: JobId | None, seconds: float
 ) -> AsyncGenerator[bytes, None]:
-    pace = _Pace(streams, caller, seconds)
+    pace = Pace(streams, caller, seconds)
     yield HELLO
     while not pace.over:
         ticket = streams.ticket()
@@ -141,7 +146,7 @@ async def _events(
 async def _log(
     does: Services, caller: Caller, streams: Streams, job: JobId, worker: int | None, at: "_Mark"
 ) -> AsyncGenerator[bytes, None]:
-    pace = _Pace(streams, caller, LONGEST)
+    pace = Pace(streams, caller, LONGEST)
     text = codecs.getincrementaldecoder("utf-8")("replace")
     yield HELLO
     while not pace.over:
@@ -167,7 +172,7 @@ async def _log(
 
 
 async def _usage(does: Services, caller: Caller, streams: Streams) -> AsyncGenerator[bytes, None]:
-    pace = _Pace(streams, caller, LONGEST)
+    pace = Pace(streams, caller, LONGEST)
     yield HELLO
     while not pace.over:
         found = await off_loop(does.usage, caller.user)

@@ -8,6 +8,9 @@ from pathlib import Path
 LARGEST, KEPT = 10 * 1024 * 1024, 5
 """Bytes of one file; how many old ones stay."""
 
+CLIENTS = ("httpx2", "httpcore2")
+"""They tell every request that is handed on: what people open in their sessions is not for the log."""
+
 
 class _Line(logging.Formatter):
     """One line a record (a traceback adds its own), UTC, to the millisecond."""
@@ -29,4 +32,6 @@ def log_to(path: Path) -> logging.Handler:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.INFO)
+    for name in CLIENTS:
+        logging.getLogger(name).setLevel(logging.WARNING)
     return handler

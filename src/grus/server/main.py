@@ -7,6 +7,7 @@ told last, when everything answers; on the way out everything is let go in the r
 import json
 import logging
 import os
+import socket
 import stat
 import sys
 import time
@@ -15,15 +16,20 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from grus.api.wire import to_queue
+from grus.controlplane.collecting import Collector
 from grus.controlplane.forecasting import Forecaster
 from grus.controlplane.insight import Insight
 from grus.controlplane.loop import ControlLoop
 from grus.controlplane.profiles import Profiles
 from grus.controlplane.profiling import Profiling
+from grus.controlplane.result_keeping import ResultKeeper
 from grus.controlplane.retention import Retention
 from grus.controlplane.services import Services
 from grus.controlplane.settings import Settings
+from grus.controlplane.skipping import Skipping
+from grus.controlplane.sweeping import Sweeper
 from grus.controlplane.tag_keeping import TagKeeper
+from grus.controlplane.trials import Trials
 from grus.controlplane.watching import holding
 from grus.engines.local.engine import LocalEngine
 from grus.model.errors import BadInput, Mistake
@@ -34,12 +40,15 @@ from grus.scheduling.cycle import decide
 from grus.scheduling.policies import policy_named
 from grus.scheduling.snapshot import Snapshot
 from grus.server import listen, pools
-from grus.server.app import create_app
+from grus.server.app import Mount, create_app
 from grus.server.config import ServerSettings, in_file, is_loopback
+from grus.server.dev import dev_app
+from grus.server.dev_sessions import Doorway, Origins
 from grus.server.figures import Figures
 from grus.server.first_start import ensure_admin
 from grus.server.lock import StateLock
 from grus.server.logs import log_to
+from grus.server.sessions import key_in
 from grus.server.telemetry import watch
 from grus.simulation.recording import MOST_BYTES, Recording
 from grus.store.sqlite import SqliteStore
@@ -51,13 +60,18 @@ INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ")
 """What jobs see of the server's own environment, unless they say otherwise."""
 
 
-def serve(settings: ServerSettings) -> int:
-    """Run a server until it is asked to stop; the exit code. Raises GrusError if it cannot start."""
+def serve(settings: ServerSettings, mount: Mount | None = None) -> int:
+    """Run a server until it is asked to stop; the exit code. Raises GrusError if it cannot start.
+
+    `mount` adds pages for people; without it there is the API alone.
+    """
     os.umask(0o077)
     with ExitStack() as stack:
         _take_state(settings, stack)
         sock = listen.bind(settings.host, settings.port)
         stack.callback(sock.close)
+        dev_sock = listen.bind_beside(settings.host, sock.getsockname()[1], settings.dev_port)
+        stack.callback(dev_sock.close)
         pool = pools.choose(settings.pool)
         store = SqliteStore(settings.places.state / "grus.db")
         stack.callback(store.close)
@@ -65,6 +79,8 @@ def serve(settings: ServerSettings) -> int:
         _put_queues(store, settings, pool.source)
         brake, figures = listen.Brake(), Figures()
         loop, services = _start_loop(settings, store, pool.source, figures, brake, stack)
+        key = key_in(settings.places.state / "session.key")
+        doorway = _doorway(settings, dev_sock)
         app = create_app(
             services,
             allowed_hosts=settings.hosts,
@@ -72,7 +88,13 @@ def serve(settings: ServerSettings) -> int:
             requests_per_second=settings.requests_per_second,
             pulse=loop.pulse,
             figures=figures,
+            mount=mount,
+            session_key=key,
+            doorway=doorway,
         )
+        sessions = listen.Beside(dev_app(services, doorway, key), dev_sock, settings, **listen.SOCKETS)
+        stack.callback(sessions.close)
+        sessions.start()
         address = listen.address(sock, settings)
         sock.listen(listen.BACKLOG)  # from here on nobody who reads the address is refused
         stack.enter_context(_announced(settings, address))
@@ -82,6 +104,11 @@ def serve(settings: ServerSettings) -> int:
     if brake.why:
         _tell(f"The server has stopped: {brake.why}")
     return 1 if brake.why else 0
+
+
+def _doorway(settings: ServerSettings, sock: socket.socket) -> Doorway:
+    scheme = "https" if settings.tls else "http"
+    return Doorway(Origins(scheme, settings.session_host, sock.getsockname()[1]), time.monotonic)
 
 
 def _take_state(settings: ServerSettings, stack: ExitStack) -> None:
@@ -127,6 +154,10 @@ def _start_loop(
         environment=tuple((name, os.environ[name]) for name in INHERITED if name in os.environ),
         event_retention=settings.events_kept,
         job_retention=settings.jobs_kept,
+        result_retention=settings.results_kept,
+        artefact_retention=settings.artefacts_kept,
+        cache_bytes=settings.artefact_cache,
+        prices=settings.prices,
     )
     engine = LocalEngine(settings.places.state / "engine", source)
     stack.callback(engine.close)
@@ -144,7 +175,17 @@ def _start_loop(
         on_stopped=brake.pull,
     )
     stack.callback(loop.close)
+    vaults = loop.picture.vaults
+    skipping = Skipping(
+        store,
+        holds=vaults.holds,
+        near=lambda job: vaults.nearest(job, [node.id for node in loop.picture.nodes]),
+        epoch=lambda: loop.pulse.epoch,
+    )
+    stack.callback(skipping.close)
+    loop.picture.after.use_comparison(skipping.ask)  # before the loop meets a stage
     loop.start()
+    skipping.start()
     profiling = _profiling(store, profiles, loop, stack)
     keeper = TagKeeper(store)
     watching = watch(settings, engine, loop, source, stack, facts=profiling.facts)
@@ -156,23 +197,39 @@ def _start_loop(
     stack.callback(forecaster.close)
     forecaster.start()
     insight = Insight(store, profiles, keeper, containers=False, clock=time.time)
+    trials = Trials(store)
     services = Services(
-        store, engine, loop, settings=control, forecaster=forecaster, watching=watching, insight=insight
+        store,
+        engine,
+        loop,
+        settings=control,
+        forecaster=forecaster,
+        watching=watching,
+        insight=insight,
+        trials=trials,
     )
     stack.callback(services.close)
-    retention = Retention(store, engine, control, time.time)
+    sweeper = Sweeper(store, loop, trials)
+    stack.callback(sweeper.close)
+    sweeper.start()
+    collector = Collector(store, control, loop.picture.vaults)
+    retention = Retention(store, engine, control, time.time, collector)
     stack.callback(retention.close)
     retention.start()
     return loop, services
 
 
 def _profiling(store: Store, profiles: Profiles, loop: ControlLoop, stack: ExitStack) -> Profiling:
-    """What jobs show is kept under their fingerprints."""
+    """What jobs show is kept under their fingerprints; what became of each is kept for good."""
+    results = ResultKeeper(store, profiles)
+    stack.callback(results.close)
+    results.start()
     profiling = Profiling(
         store,
         profiles,
         jobs=lambda: holding(loop),
         types=lambda: {device.id: device.type for node in loop.picture.nodes for device in node.devices},
+        on_ended=results.ended,
     )
     stack.callback(profiling.close)
     profiling.start()

@@ -23,7 +23,7 @@ from grus.operator.leading import Brake, lead, on_signals
 from grus.operator.options import SYSTEM, Options
 from grus.sdk.places import places
 from grus.server import listen
-from grus.server.app import create_app
+from grus.server.app import Mount, create_app
 from grus.server.config import ServerSettings
 from grus.server.figures import Figures
 from grus.server.first_start import ensure_admin
@@ -76,7 +76,9 @@ class Probes:
         self._thread.join()
 
 
-def main(kubeconfig: Path | None = None, env: Mapping[str, str] = os.environ) -> int:
+def main(
+    kubeconfig: Path | None = None, env: Mapping[str, str] = os.environ, mount: Mount | None = None
+) -> int:
     """As the Deployment runs it: told by its environment."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     at = places(env)
@@ -106,6 +108,7 @@ def main(kubeconfig: Path | None = None, env: Mapping[str, str] = os.environ) ->
         settings,
         token_file=at.token_file,
         mark=_marker(api, env.get("GRUS_POD", ""), namespace),
+        mount=mount,
     )
 
 
@@ -130,6 +133,7 @@ def serve_kubernetes(
     token_file: Path,
     probes: Address = ("", PROBES),
     mark: Callable[[bool], None] = lambda _: None,
+    mount: Mount | None = None,
 ) -> int:
     """Until it is asked to stop or has lost the leadership; the exit code. Raises GrusError if it cannot.
 
@@ -153,6 +157,7 @@ def serve_kubernetes(
                 requests_per_second=settings.requests_per_second,
                 pulse=controller.loop.pulse,
                 figures=Figures(),
+                mount=mount,
             )
             http = listen.Brake()
             brake.on_pull = lambda: http.pull(brake.why or "asked to stop")

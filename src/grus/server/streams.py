@@ -16,6 +16,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from grus.model.errors import GrusError
+from grus.model.identifiers import UserName
 from grus.server.errors import Refusal
 
 log = logging.getLogger(__name__)
@@ -41,15 +42,18 @@ def frame(kind: str, data: bytes, id: int | str = "") -> bytes:
 
 
 class Streams:
-    """All live streams of a server. Used from the event loop, but for `poke`."""
+    """All live streams of a server. Used from the event loop, but for `poke`.
 
-    def __init__(self, *, most: int = 256, most_each: int = 32, heartbeat: float = HEARTBEAT) -> None:
+    Each person may have some: many tokens of one would else leave nothing for the others.
+    """
+
+    def __init__(self, *, most: int = 256, most_each: int = 64, heartbeat: float = HEARTBEAT) -> None:
         self.heartbeat = heartbeat
         self.closed = asyncio.Event()
         """Set when the server stops."""
         self._most = most
         self._most_each = most_each
-        self._open: Counter[str] = Counter()
+        self._open: Counter[UserName] = Counter()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._poked = False
         self._changed = asyncio.Event()
@@ -82,18 +86,18 @@ class Streams:
         self._wake()
 
     @contextmanager
-    def place(self, token: str) -> Iterator[None]:
-        """A place for one more stream, for as long as it lives."""
-        if self.count >= self._most or self._open[token] >= self._most_each:
-            message = f"There are too many live streams (of this token: {self._open[token]}). Close some."
+    def place(self, person: UserName) -> Iterator[None]:
+        """A place for one more stream of theirs, for as long as it lives."""
+        if self.count >= self._most or self._open[person] >= self._most_each:
+            message = f"There are too many live streams ({self._open[person]} of yours). Close some."
             raise Refusal(429, "too_many_streams", message)
-        self._open[token] += 1
+        self._open[person] += 1
         try:
             yield
         finally:
-            self._open[token] -= 1
-            if not self._open[token]:
-                del self._open[token]
+            self._open[person] -= 1
+            if not self._open[person]:
+                del self._open[person]
 
     def _wake(self) -> None:
         self._poked = False
@@ -120,17 +124,17 @@ class LiveResponse(StreamingResponse):
         self,
         pieces: AsyncGenerator[bytes, None],
         streams: Streams,
-        token: str,
+        person: UserName,
         slowest: float = SLOWEST_SEND,
     ) -> None:
         super().__init__(pieces, headers={"X-Accel-Buffering": "no"})
         self._pieces = pieces
         self._streams = streams
-        self._token = token
+        self._person = person
         self._slowest = slowest
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._streams.place(self._token):
+        with self._streams.place(self._person):
             await super().__call__(scope, receive, send)
 
     async def stream_response(self, send: Send) -> None:

@@ -1,0 +1,255 @@
+"""All jobs at a glance, in memory: an index that answers filters and sorting without asking the store.
+
+Fed by the store's commits; made full once, when the server starts. It holds what a line of a list needs and
+nothing more. Everybody's jobs are in it: who sees which is settled at each look. For any thread.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from heapq import nsmallest
+from typing import Any
+
+from grus.api.job_out import request_text, status_word
+from grus.model.identifiers import JobId, QueueName, UserName
+from grus.model.jobs import Job, Phase
+from grus.model.ports import Event
+from grus.model.resources import GPU, Request
+
+MOST = 50_000
+"""Jobs that it holds; beyond that the ones that ended first go. `grus ps` still finds them."""
+FULL = 1.1
+"""Above so many times the most it lets go: rarely, many at once."""
+
+
+class State(StrEnum):
+    """Where a job is, in the few words that people sort jobs by."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    PAUSED = "paused"
+    FAILED = "failed"
+    SUCCEEDED = "succeeded"
+    STOPPED = "stopped"
+
+
+STATES = {
+    Phase.PENDING: State.WAITING,
+    Phase.STARTING: State.RUNNING,
+    Phase.RUNNING: State.RUNNING,
+    Phase.PAUSING: State.PAUSED,
+    Phase.PAUSED: State.PAUSED,
+    Phase.SUCCEEDED: State.SUCCEEDED,
+    Phase.FAILED: State.FAILED,
+    Phase.STOPPED: State.STOPPED,
+}
+ORDER = {state: number for number, state in enumerate(State)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """One line of the list."""
+
+    id: JobId
+    version: int
+    name: str
+    user: UserName
+    queue: QueueName
+    state: State
+    status: str
+    """The phase as people say it, with what was asked for but is not done yet."""
+    type: str
+    priority: int
+    held: int
+    """Micro-GPUs."""
+    asked: str
+    """What it asks for, as it could be written."""
+    least: int
+    """Micro-GPUs of the smallest size that it asks for."""
+    submitted: float
+    started: float | None
+    ended: float | None
+    why: str
+    words: str
+    """What the free text of a filter is looked for in, in lower case."""
+
+
+def brief_of(job: Job) -> Brief:
+    spec, status = job.spec, status_word(job)
+    return Brief(
+        id=job.id,
+        version=job.version,
+        name=spec.name,
+        user=job.user,
+        queue=spec.queue,
+        state=STATES[job.phase],
+        status=status,
+        type=spec.type.value,
+        priority=spec.priority,
+        held=job.held,
+        asked=request_text(job.asked) if job.size is None else str(job.size),
+        least=_least(spec.request),
+        submitted=job.submitted_at,
+        started=job.first_started_at,
+        ended=job.ended_at,
+        why=job.reason,
+        words=f"{job.id} {spec.name} {job.user} {spec.queue} {status} {spec.type.value}".lower(),
+    )
+
+
+def _least(request: Request) -> int:
+    return sum(role.replicas.low * (role.replica.gpus * GPU + role.replica.share) for role in request.roles)
+
+
+# ------------------------------------------------------------------------------------------------ looking
+
+SORTS: dict[str, Callable[[Brief], Any]] = {
+    "submitted": lambda brief: brief.submitted,
+    "name": lambda brief: brief.name.lower(),
+    "state": lambda brief: ORDER[brief.state],
+    "queue": lambda brief: brief.queue,
+    "user": lambda brief: brief.user,
+    "gpus": lambda brief: (brief.held, brief.least),
+    "priority": lambda brief: brief.priority,
+    "started": lambda brief: brief.started or 0.0,
+}
+"""By name: what a list can be sorted by; jobs that are equal in it come newest first."""
+DOWN_AT_FIRST = frozenset({"submitted", "gpus", "priority", "started"})
+"""Sorts that begin with the largest."""
+
+Sees = Callable[[UserName, QueueName], bool]
+"""Whether jobs of this user in this queue may be seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which jobs, in which order, and which part of them. Empty fields mean all."""
+
+    text: str = ""
+    """Words that must all occur."""
+    states: frozenset[str] = frozenset()
+    queue: str = ""
+    user: str = ""
+    type: str = ""
+    sort: str = "submitted"
+    down: bool = True
+    offset: int = 0
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighted:
+    """What one look found."""
+
+    rows: tuple[Brief, ...]
+    total: int
+    """Jobs that match."""
+    everything: int
+    """Jobs that the user sees at all."""
+    counts: dict[str, int]
+    """By state, the jobs that match all but the wanted states."""
+    queues: tuple[str, ...]
+    users: tuple[str, ...]
+    types: tuple[str, ...]
+    """What there is to choose from."""
+
+
+class Board:
+    """See the module."""
+
+    def __init__(self, *, most: int = MOST) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._briefs: dict[JobId, Brief] = {}
+        self._revision = 0
+        self._full = False
+
+    @property
+    def revision(self) -> int:
+        """Another one after every change."""
+        return self._revision
+
+    @property
+    def full(self) -> bool:
+        """Whether the jobs from before the start are in it."""
+        return self._full
+
+    def take(self, written: Sequence[tuple[Job, Event | None]]) -> None:
+        """What was committed; of each job the newest version stays."""
+        self._add(brief_of(job) for job, _ in written)
+
+    def fill(self, jobs: Iterable[Job]) -> None:
+        """All jobs on record. Whoever listens first and then fills misses nothing."""
+        self._add(brief_of(job) for job in jobs)
+        with self._lock:
+            self._full = True
+            self._revision += 1
+
+    def _add(self, briefs: Iterable[Brief]) -> None:
+        made = list(briefs)
+        with self._lock:
+            for brief in made:
+                known = self._briefs.get(brief.id)
+                if known is None or known.version < brief.version:
+                    self._briefs[brief.id] = brief
+            if len(self._briefs) > FULL * self._most:
+                self._let_go()
+            self._revision += 1
+
+    def _let_go(self) -> None:
+        """Jobs that have not ended always stay."""
+        ended = [brief for brief in self._briefs.values() if brief.ended is not None]
+        for brief in nsmallest(len(self._briefs) - self._most, ended, key=lambda brief: brief.ended or 0.0):
+            del self._briefs[brief.id]
+
+    def look(self, wanted: Wanted, sees: Sees, *, since: float = 0.0) -> Sighted:
+        """What is wanted, of what may be seen; jobs that ended before `since` are no longer on record."""
+        with self._lock:
+            briefs = list(self._briefs.values())
+        seen = [brief for brief in _visible(briefs, sees) if brief.ended is None or brief.ended >= since]
+        words = wanted.text.lower().split()
+        matching = [brief for brief in seen if _matches(brief, wanted, words)]
+        counts = Counter(brief.state.value for brief in matching)
+        if wanted.states:
+            matching = [brief for brief in matching if brief.state in wanted.states]
+        return Sighted(
+            rows=tuple(_part(matching, wanted)),
+            total=len(matching),
+            everything=len(seen),
+            counts={state.value: counts[state.value] for state in State},
+            queues=tuple(sorted({brief.queue for brief in seen})),
+            users=tuple(sorted({brief.user for brief in seen})),
+            types=tuple(sorted({brief.type for brief in seen})),
+        )
+
+
+def _visible(briefs: Iterable[Brief], sees: Sees) -> Iterator[Brief]:
+    """There are far fewer owners than jobs: each is judged once."""
+    judged: dict[tuple[UserName, QueueName], bool] = {}
+    for brief in briefs:
+        owner = (brief.user, brief.queue)
+        if owner not in judged:
+            judged[owner] = sees(*owner)
+        if judged[owner]:
+            yield brief
+
+
+def _matches(brief: Brief, wanted: Wanted, words: Sequence[str]) -> bool:
+    return (
+        (not wanted.queue or brief.queue == wanted.queue)
+        and (not wanted.user or brief.user == wanted.user)
+        and (not wanted.type or brief.type == wanted.type)
+        and all(word in brief.words for word in words)
+    )
+
+
+def _part(matching: list[Brief], wanted: Wanted) -> list[Brief]:
+    """The wanted stretch of the sorted list. Sorting is stable, so the second key goes first."""
+    matching.sort(key=lambda brief: (brief.submitted, brief.id), reverse=True)
+    if wanted.sort != "submitted":
+        matching.sort(key=SORTS[wanted.sort], reverse=wanted.down)
+    elif not wanted.down:
+        matching.reverse()
+    return matching[wanted.offset : wanted.offset + wanted.limit]

@@ -1,0 +1,67 @@
+"""What pages share for as long as the server runs: the board of all jobs, and the simulation under way."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from itertools import takewhile
+
+from fastapi import FastAPI
+
+from grus.controlplane.services import Services
+from grus.dashboard.board import Board
+from grus.dashboard.plays import Plays
+from grus.model.errors import GrusError
+from grus.model.jobs import Job
+from grus.model.ports import Event
+from grus.server.streams import Streams
+
+log = logging.getLogger(__name__)
+
+
+def keep(app: FastAPI) -> None:
+    """Begin with the app and end before it does."""
+    outer = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(running: FastAPI) -> AsyncIterator[None]:
+        async with outer(running), _kept(running):
+            yield
+
+    app.router.lifespan_context = lifespan
+
+
+@asynccontextmanager
+async def _kept(app: FastAPI) -> AsyncIterator[None]:
+    services: Services = app.state.services
+    streams: Streams = app.state.streams
+    app.state.board = board = Board()
+    app.state.plays = plays = Plays(clock=time.time, on_change=streams.poke)
+
+    def heard(written: Sequence[tuple[Job, Event | None]]) -> None:
+        board.take(written)
+        streams.poke()  # again: who was woken by the commit itself may have looked too early
+
+    leave = services.subscribe(heard)
+    closing = threading.Event()
+    told = (board, services, streams, closing)
+    filling = threading.Thread(target=_fill, args=told, name="board", daemon=True)
+    filling.start()
+    try:
+        yield
+    finally:
+        closing.set()
+        leave()
+        await asyncio.to_thread(plays.close)
+        await asyncio.to_thread(filling.join)
+
+
+def _fill(board: Board, services: Services, streams: Streams, closing: threading.Event) -> None:
+    """Given up when the server stops: nobody looks any more."""
+    try:
+        board.fill(takewhile(lambda _: not closing.is_set(), services.every_job()))
+    except GrusError as error:
+        log.error("the list of jobs lacks those from before the start: %s", error)
+    streams.poke()

@@ -1,0 +1,207 @@
+"""What holds for every page: text of people stays text, it fits a phone, keys work, and all is labelled."""
+
+import re
+import shlex
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from grus.dashboard.mounting import PAGES
+from grus.dashboard.pages import MENU
+from tests.browser import hostile
+from tests.browser.visiting import SignIn, Site, Watch, served
+
+THERE = {getattr(route, "path", "") for part in PAGES for route in part.router.routes}
+PATHS = [entry.path for entry in MENU if entry.path in THERE] + [
+    path
+    for kind, path in (
+        ("/jobs/{id}", f"/jobs/{hostile.ENDED}"),
+        ("/jobs/{id}", f"/jobs/{hostile.PAUSED}"),
+        ("/jobs/{id}", f"/jobs/{hostile.WAITS}"),
+        ("/sweeps/{id}", f"/sweeps/{hostile.SWEEP}"),
+        ("/runs/{id}", f"/runs/{hostile.ENDED}"),
+        ("/graphs/{id}", f"/graphs/{hostile.WAITS}"),
+    )
+    if kind in THERE
+]
+SHOWS = {
+    "/queues": ["queue"],
+    "/jobs": ["name", "user", "queue"],
+    f"/jobs/{hostile.ENDED}": ["name", "user", "queue", "exit", "event"],
+    f"/jobs/{hostile.PAUSED}": ["name", "user", "queue", "reason"],
+    f"/sweeps/{hostile.SWEEP}": ["name", "user", "queue", "axis", "choice", "metric", "by"],
+    "/runs": ["name", "user", "queue", "axis", "choice", "metric"],
+    f"/runs/{hostile.ENDED}": ["name", "reason", "command", "axis", "choice", "metric", "output", "digest"],
+    f"/graphs/{hostile.WAITS}": ["name", "reason"],
+    "/admin": ["user", "queue", "label"],
+}
+"""Fields that a page must show, as the very text that was given."""
+PHONE = {"width": 360, "height": 740}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A server whose store was filled by malicious people, and a job of theirs that runs and writes a log."""
+    home = tmp_path_factory.mktemp("hostile")
+    hostile.put_into(home)
+    for site in served(home, "1x4x16GB"):
+        job = {"name": "speaker", "run": f"echo {shlex.quote(hostile.evil('log'))}; exec sleep 600"}
+        site.ask("POST", "/v1/jobs", {**job, "workdir": "/", "resources": {"gpu": 1}})
+        yield site
+
+
+def settle(page: Page) -> None:
+    """Until all is there that loads after the page; streams never end, so there is no waiting for silence."""
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_what_malicious_people_wrote_is_shown_as_text(page: Page, sign_in: SignIn, path: str) -> None:
+    sign_in(at=path)
+    settle(page)
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("img[src=x]").count() == 0
+    assert page.locator("main blink").count() == 0
+    shown = page.locator("main").inner_text()
+    for field in SHOWS.get(path, []):
+        assert hostile.evil(field)[1:] in shown, field  # a sentence begins with a capital
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_page_is_wider_than_a_phone(page: Page, sign_in: SignIn, path: str) -> None:
+    page.set_viewport_size(PHONE)  # type: ignore[arg-type]  # a mapping of two numbers
+    sign_in(at=path)
+    settle(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    wide = """() => [...document.querySelectorAll("main *")].filter(e => {
+        const r = e.getBoundingClientRect();
+        if (!r.width || r.right <= innerWidth + 1) return false;
+        for (let p = e.parentElement; p; p = p.parentElement)
+            if (getComputedStyle(p).overflowX !== "visible") return false;
+        return true; }).map(e => e.outerHTML.slice(0, 120))"""
+    assert page.evaluate(wide) == []
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_everything_that_can_be_used_has_a_name_and_the_page_one_heading(
+    page: Page, sign_in: SignIn, path: str
+) -> None:
+    sign_in(at=path)
+    settle(page)
+    nameless = """() => [...document.querySelectorAll("button, a[href], input, select, textarea")]
+        .filter(e => e.checkVisibility() && !(e.ariaLabel || e.textContent.trim() || e.labels?.length
+            || e.title || e.getAttribute("aria-labelledby")))
+        .map(e => e.outerHTML.slice(0, 120))"""
+    assert page.evaluate(nameless) == []
+    assert page.locator("h1").count() == 1
+    assert page.evaluate("[...document.querySelectorAll('img:not([alt])')].length") == 0
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert sorted(ids) == sorted(set(ids))
+    assert page.title().endswith("· Grus")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_page_is_there_in_the_dark(page: Page, sign_in: SignIn, path: str) -> None:
+    page.emulate_media(color_scheme="dark")
+    sign_in(at=path)
+    settle(page)
+    red, green, blue = map(
+        int, re.findall(r"\d+", page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    )
+    assert max(red, green, blue) < 60
+
+
+def test_a_hostile_name_in_an_address_is_text_too(page: Page, sign_in: SignIn, watch: Watch) -> None:
+    watch.allow("404")
+    sign_in(at="/admin")
+    page.goto(f"/jobs/{hostile.evil('id')[:40].replace('/', '')}".replace("?", ""))
+    expect(page.get_by_role("alert")).to_be_visible()
+    assert page.evaluate("window.hacked") is None
+    page.goto("/sign-in?fresh=1&next=/%22%3E%3Cscript%3Ewindow.hacked=1%3C/script%3E")
+    assert page.evaluate("window.hacked") is None
+
+
+# --------------------------------------------------------------------------------------------------- keys
+
+
+def test_keys_open_pages_focus_the_filter_and_show_themselves(
+    page: Page, sign_in: SignIn, site: Site
+) -> None:
+    sign_in(at="/admin")
+    for entry in MENU:
+        if entry.path in THERE:
+            page.keyboard.press("g")
+            page.keyboard.press(entry.key)
+            page.wait_for_url(re.compile(rf"^{re.escape(site.address + entry.path)}(\?|$)"))
+    page.goto("/admin")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
+    page.goto("/jobs")
+    page.keyboard.press("/")
+    page.keyboard.type("gp?")
+    expect(page.get_by_role("searchbox").first).to_have_value("gp?")
+    assert page.url.startswith(f"{site.address}/jobs")
+
+
+def test_who_uses_the_keyboard_can_skip_the_menu(page: Page, sign_in: SignIn) -> None:
+    sign_in(at="/admin")
+    page.goto("/admin")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_the_chosen_theme_is_remembered(page: Page, sign_in: SignIn) -> None:
+    sign_in(at="/admin")
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(background)
+    page.get_by_role("button", name="Light or dark").click()
+    dark = page.evaluate(background)
+    assert dark != light
+    page.reload()
+    assert page.evaluate(background) == dark
+    page.keyboard.press("t")
+    assert page.evaluate(background) == light
+
+
+# ------------------------------------------------------------------------------------------------ viewers
+
+
+def test_a_viewer_may_look_at_a_job_and_not_stop_it(
+    page: Page, site: Site, sign_in: SignIn, watch: Watch
+) -> None:
+    """The buttons say so; and one who goes around them is refused by the server."""
+    (job,) = [job for job in site.ask("GET", "/v1/jobs") if job["name"] == "speaker"]
+    sign_in(site.person("vic", "viewer"), at=f"/jobs/{job['id']}")
+    for name in ("Stop", "Pause"):
+        button = page.get_by_role("button", name=re.compile(f"^{name}"))
+        expect(button).to_be_disabled()
+        assert "viewer" in (button.get_attribute("title") or "")
+    expect(page.get_by_role("link", name="Submit a job")).to_have_count(0)
+    watch.allow("403")
+    told = page.evaluate(
+        """async (id) => {
+            const proof = document.querySelector("meta[name=csrf]").content;
+            const headers = {"Grus-Form": proof};
+            const answer = await fetch(`/v1/jobs/${id}/stop`, {method: "POST", headers});
+            return [answer.status, (await answer.json()).error.message];
+        }""",
+        job["id"],
+    )
+    assert told[0] == 403
+    assert "viewer may not stop" in told[1]
+    assert site.ask("GET", f"/v1/jobs/{job['id']}")["phase"] in ("starting", "running")
+
+
+def test_markup_in_a_log_and_in_a_command_is_shown_as_text(page: Page, site: Site, sign_in: SignIn) -> None:
+    (job,) = [job for job in site.ask("GET", "/v1/jobs") if job["name"] == "speaker"]
+    sign_in(at=f"/jobs/{job['id']}")
+    expect(page.get_by_role("log")).to_contain_text(hostile.evil("log"))
+    expect(page.locator("main")).to_contain_text("echo 'log\"")
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("img[src=x]").count() == 0
