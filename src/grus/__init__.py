@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from grus.sdk.client import Handle as Handle
     from grus.sdk.jobs import Job as Job
     from grus.sdk.worker import checkpoint_path as checkpoint_path
+    from grus.sdk.worker import input as input
+    from grus.sdk.worker import output as output
     from grus.sdk.worker import params as params
     from grus.sdk.worker import report as report
     from grus.sdk.worker import resuming as resuming
@@ -27,6 +29,8 @@ _HOMES = {
     "Job": "grus.sdk.jobs",
     "Run": "grus.elastic.run",
     "checkpoint_path": "grus.sdk.worker",
+    "input": "grus.sdk.worker",
+    "output": "grus.sdk.worker",
     "params": "grus.sdk.worker",
     "report": "grus.sdk.worker",
     "resuming": "grus.sdk.worker",
@@ -41,6 +45,8 @@ __all__ = [
     "Job",
     "Run",
     "checkpoint_path",
+    "input",
+    "output",
     "params",
     "report",
     "resuming",

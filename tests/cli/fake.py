@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grus.api.forecast_wire import ForecastOut
+from grus.api.graph_wire import GraphOut
+from grus.api.report_wire import ReportOut
 from grus.api.telemetry_wire import TelemetryOut
 from grus.api.wire import (
     EventOut,
@@ -84,12 +86,18 @@ class FakeClient:
     )
     measured: TelemetryOut | None = None
     """The newest telemetry; None for a server that records none."""
+    reported: ReportOut | None = None
+    happened: list[EventOut] | None = None
+    """None for one event of any job."""
     foretold: ForecastOut = field(
         default_factory=lambda: ForecastOut(of="pool", measure="demand", reach="hour", missing="too little")
     )
     known_profile: ProfileOut | None = None
     expected: ExpectedOut | None = None
     gpu_tag: TagOut | None = None
+    graphs: dict[str, GraphOut] = field(default_factory=dict)
+    fresh: bool = False
+    """Whether the last stages were to be run whatever has been run before."""
     address: str = "http://127.0.0.1:7600"
 
     def close(self) -> None: ...
@@ -112,8 +120,19 @@ class FakeClient:
         self.known.insert(0, made)
         return Handle(made)
 
-    def submit_stages(self, jobs: list[JobIn], *, key: str | None = None) -> list[Handle]:
+    def submit_stages(
+        self, jobs: list[JobIn], *, key: str | None = None, fresh: bool = False
+    ) -> list[Handle]:
+        self.fresh = fresh
         return [self.submit(job, key=key) for job in jobs]
+
+    def graph(self, job: str) -> GraphOut:
+        self._ask("graph", job)
+        return self.graphs[next(one.graph for one in self.known if one.id == job)]
+
+    def retry(self, job: str) -> list[Handle]:
+        self._ask("retry", job)
+        return [Handle(a_job("j0000000009", name="again", phase="pending"))]
 
     def plan(self, job: JobIn) -> PlanOut:
         self._ask("plan")
@@ -150,8 +169,16 @@ class FakeClient:
         raise NotFound(f"There is no job {id}.")
 
     def jobs(
-        self, *, phases: Sequence[str] = (), queue: str | None = None, mine: bool = False, limit: int = 100
+        self,
+        *,
+        phases: Sequence[str] = (),
+        queue: str | None = None,
+        mine: bool = False,
+        limit: int = 100,
+        after: str | None = None,
     ) -> list[JobOut]:
+        if after is not None:
+            return []
         self._ask("jobs", ",".join(phases), queue or "", str(mine))
         found = [
             job for job in self.known if (not phases or job.phase in phases) and queue in (None, job.queue)
@@ -219,6 +246,8 @@ class FakeClient:
             self.known = [ended if job.id == id else job for job in self.known]
 
     def events(self, *, after: int = 0, job: str | None = None, limit: int = 1000) -> list[EventOut]:
+        if self.happened is not None:
+            return [event for event in self.happened if event.seq > after and job in (None, event.job)]
         return [EventOut(seq=1, at=SUBMITTED, kind="submitted", text="ada submitted it", job=job)]
 
     def watch(self, *, after: int | None = None, job: str | None = None) -> Iterator[EventOut]:
@@ -244,6 +273,18 @@ class FakeClient:
             GpuOut(id=f"GPU-{n}", type="virtual", memory=16_000_000_000, tag=self.gpu_tag) for n in range(4)
         )
         return [NodeOut(id="node-0", gpus=gpus)]
+
+    def report(
+        self,
+        *,
+        last: str | None = None,
+        job: str | None = None,
+        queue: str | None = None,
+        target: str | None = None,
+    ) -> ReportOut:
+        self._ask("report", last or "", job or "", queue or "", target or "")
+        assert self.reported is not None
+        return self.reported
 
     def forecast(
         self, of: str = "pool", name: str = "", *, day: bool = False, measure: str | None = None

@@ -38,7 +38,7 @@ def many():
 
 def endless():
     while True:
-        time.sleep(1)
+        time.sleep(1)  # it is to be ended by its limit
 
 def huge():
     def model():

@@ -86,7 +86,7 @@ def _play_in(folder: Path, output: Format) -> "list[Verdict]":
     from grus.cli.demo_training import NAME, Course, followed_by_training, judge_training
     from grus.cli.demo_view import narrator
 
-    with _own_server(folder) as client:
+    with own_server(folder) as client:
         on, course = Stage(client, folder), Course()
         with narrator(
             on, live=for_people() and output is Format.TABLE, silent=output is Format.JSON
@@ -117,7 +117,7 @@ def _play(on: "Stage", scenes: "list[Scene]", teller: "Narrator") -> None:
 
 
 @contextmanager
-def _own_server(folder: Path) -> "Iterator[Client]":
+def own_server(folder: Path) -> "Iterator[Client]":
     """A server of our own in the folder; afterwards its jobs and itself are gone."""
     from grus.cli import background
     from grus.cli.access import connect

@@ -76,6 +76,13 @@ def _show_job(job: "JobOut", known: "LearnedOut | None") -> None:
             ("after", ", ".join(job.after)),
             ("workdir", job.workdir),
             ("data", ", ".join(job.data)),
+            (
+                "sweep",
+                "" if job.sweep is None else f"trial {job.trial} of {job.sweep}: {job.verdict or job.status}",
+            ),
+            ("params", ", ".join(f"{name} = {value}" for name, value in job.params.items())),
+            ("takes", ", ".join(f"{name} ({whose})" for name, whose in job.inputs.items())),
+            ("leaves", _left_words(job)),
             ("fingerprint", "" if known is None else known.fingerprint),
             ("expected", "" if known is None else learned.expected_words(known.expected)),
             ("recognised", learned.tag_sentence(job.tag)),
@@ -93,6 +100,12 @@ def _show_job(job: "JobOut", known: "LearnedOut | None") -> None:
             ("exit", _exit_words(job)),
         )
     )
+
+
+def _left_words(job: "JobOut") -> str:
+    """Its outputs, with what they are once they are kept."""
+    kept = {one.name: f"{one.name} ({size(one.size)}, {one.digest[:12]})" for one in job.artefacts}
+    return ", ".join(kept.get(name, name) for name in job.outputs)
 
 
 def _asked_words(job: "JobOut") -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from grus.cli.output import Format, Output, emit, examples
-from grus.cli.working import told
+from grus.cli.working import limit_of, told
 
 if TYPE_CHECKING:
     from grus.cli.worlds import Gathering
@@ -89,7 +89,7 @@ def estimate(
     gathering = Gathering()
     asked = _asked(gathering, target)
     kinds = _kinds(gathering, gpu or (COMMON[:1] if compare else COMMON))
-    seconds = _seconds(gathering, limit)
+    seconds = limit_of(gathering, limit)
     _strategies(gathering, strategy, workers, compare)
     if batch is not None and batch > MOST_SAMPLES:
         gathering.note("batch", f"is more than {MOST_SAMPLES:,} samples; is it a typing error?", str(batch))
@@ -148,19 +148,6 @@ def _kinds(gathering: "Gathering", names: "list[str] | tuple[str, ...]") -> "lis
         with gathering.part():
             found.append(find(name))
     return found
-
-
-def _seconds(gathering: "Gathering", text: str) -> float:
-    from grus.api.units import parse_seconds
-
-    try:
-        seconds = parse_seconds(text)
-    except ValueError as error:
-        gathering.note("limit", str(error), text)
-        return 0.0
-    if seconds <= 0:
-        gathering.note("limit", "must be above 0", text)
-    return seconds
 
 
 def _strategies(gathering: "Gathering", words: str, workers: int, compare: bool) -> None:

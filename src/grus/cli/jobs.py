@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grus.cli import following, foreseen, learned
+from grus.cli import following, foreseen, learned, stages
 from grus.cli.access import JobArgument, JobsArgument, complete_queue, connected, find_job
 from grus.cli.autosizing import with_ways
 from grus.cli.output import (
@@ -28,6 +28,9 @@ from grus.model.errors import BadInput, Mistake, NotFound
 from grus.model.jobs import TERMINAL, Phase
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from grus.api.graph_wire import GraphOut
     from grus.api.wire import JobIn, JobOut
     from grus.sdk.client import Client
 
@@ -55,7 +58,9 @@ def add_to(app: typer.Typer) -> None:
 EXAMPLES = {
     "submit": examples("grus submit job.yaml", "grus submit job.yaml --plan", "cat job.yaml | grus submit -"),
     "run": examples("grus run -- python train.py", "grus run --gpu 2..8 -q vision -- python train.py"),
-    "ps": examples("grus ps", "grus ps -a --mine", "grus ps --phase pending -q vision -o json"),
+    "ps": examples(
+        "grus ps", "grus ps --tree", "grus ps -a --mine", "grus ps --phase pending -q vision -o json"
+    ),
     "describe": examples("grus describe resnet", "grus describe j4k -o json"),
     "why": examples("grus why resnet"),
     "logs": examples(
@@ -82,6 +87,9 @@ def submit(
     key: Annotated[
         str, typer.Option(help="Name of this submission: the same one again submits nothing new.")
     ] = "",
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Run all stages, also those of which nothing has changed.")
+    ] = False,
     code: Annotated[
         bool, typer.Option("--code/--no-code", help="With --kubernetes: send the workdir; else the image's.")
     ] = True,
@@ -103,7 +111,7 @@ def submit(
         if plan:
             _show_plans(client, documents, output)
             return
-        jobs = [handle.job for handle in client.submit_stages(documents, key=key or None)]
+        jobs = [handle.job for handle in client.submit_stages(documents, key=key or None, fresh=fresh)]
         emit(jobs if len(jobs) > 1 else jobs[0], output, lambda: _tell_submitted(client, jobs))
         if watch:
             raise typer.Exit(following.to_the_end(client, jobs[-1], quiet=output is Format.JSON))
@@ -130,12 +138,11 @@ def _tell_submitted(client: "Client", jobs: "list[JobOut]") -> None:
 
 
 def _show_plans(client: "Client", documents: "list[JobIn]", output: Format) -> None:
-    stages = {document.name for document in documents}
-    alone = [
-        document.model_copy(update={"after": [name for name in document.after if name not in stages]})
-        for document in documents
-    ]  # the stages before it are not there yet: a plan says what it needs by itself
-    plans = [client.plan(document) for document in alone]
+    from grus.api.stage_graph import alone
+
+    names = {document.name or "" for document in documents}
+    # The stages before it are not there yet: a plan says what it needs by itself.
+    plans = [client.plan(alone(document, names)) for document in documents]
     if output is Format.JSON:
         emit_json(plans if len(plans) > 1 else plans[0])
         return
@@ -201,7 +208,7 @@ def run(
         "retries": retries,
         "checkpoint": {key: value for key, value in (("path", checkpoint), ("grace", grace)) if value},
         "max_runtime": max_runtime,
-        "env": _pairs(env or []),
+        "env": pairs(env or []),
         "workdir": os.getcwd(),
         "data": data,
     }
@@ -224,7 +231,7 @@ def run(
         raise typer.Exit(code)
 
 
-def _pairs(texts: list[str]) -> dict[str, str]:
+def pairs(texts: list[str]) -> dict[str, str]:
     wrong = [text for text in texts if "=" not in text]
     if wrong:
         raise BadInput([Mistake("env", "is written NAME=VALUE", text) for text in wrong])
@@ -241,6 +248,9 @@ def ps(
     mine: Annotated[bool, typer.Option("--mine", help="Only my own.")] = False,
     phase: Annotated[list[Phase] | None, typer.Option(help="Only these; may be repeated.")] = None,
     limit: Annotated[int, typer.Option(help="At most so many, newest first.")] = 100,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="Stages below those that they come after, ended ones too.")
+    ] = False,
     output: Output = Format.TABLE,
 ) -> None:
     """List jobs: the live ones, newest first."""
@@ -249,13 +259,23 @@ def ps(
         found = client.jobs(phases=wanted, queue=queue or None, mine=mine, limit=limit)
         if queue and not found and queue not in (known := [one.name for one in client.queues()]):
             raise NotFound(f"There is no queue {queue!r}; there are {', '.join(known)}.")
-    jobs = [job for job in found if not user or job.user == user]
-    emit(jobs, output, lambda: _list_jobs(jobs, everything))
+        jobs = [job for job in found if not user or job.user == user]
+        graphs = stages.graphs_of(client, jobs) if tree else []
+    if tree:
+        emit(graphs, output, lambda: _list_rows(list(_tree_rows(graphs)), everything))
+    else:
+        emit(jobs, output, lambda: _list_rows([_row(job) for job in jobs], everything))
 
 
-def _list_jobs(jobs: "list[JobOut]", everything: bool) -> None:
+def _tree_rows(graphs: "list[GraphOut]") -> "Iterator[tuple[object, ...]]":
+    for graph in graphs:
+        for lines, stage in stages.branches(graph):
+            id_, name, *rest = _row(stage.job)
+            yield (id_, f"{lines}{name}{stages.also(graph, stage)}", *rest)
+
+
+def _list_rows(rows: "list[tuple[object, ...]]", everything: bool) -> None:
     empty = "No jobs." if everything else "No live jobs. `grus ps -a` lists ended ones too."
-    rows = [_row(job) for job in jobs]
     told = [
         heading not in SHOWN_IF_TOLD or any(row[at] for row in rows) for at, heading in enumerate(COLUMNS)
     ]

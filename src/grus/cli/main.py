@@ -12,7 +12,27 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from grus.cli import demo, estimating, forecast, jobs, learned, people, pool, serving, simulate, splitting
+from grus.cli import (
+    artefacts,
+    comparing,
+    dashboard,
+    demo,
+    dev,
+    estimating,
+    forecast,
+    jobs,
+    learned,
+    people,
+    pool,
+    predicting,
+    reporting,
+    runs,
+    serving,
+    simulate,
+    splitting,
+    stages,
+    sweeping,
+)
 from grus.cli.kubernetes import verbs as kubernetes
 from grus.cli.output import FORMAT, Format, hint, say, show_error
 from grus.model.errors import GrusError
@@ -91,14 +111,23 @@ def _root(
 
 
 serving.add_to(app)
+dashboard.add_to(app)
 jobs.add_to(app)
+sweeping.add_to(app)
+stages.add_to(app)
+dev.add_to(app)
 learned.add_to(app)
+predicting.add_to(app)
+runs.add_to(app)
+artefacts.add_to(app)
 pool.add_to(app)
 forecast.add_to(app)
 estimating.add_to(app)
 people.add_to(app)
 kubernetes.add_to(app)
 simulate.add_to(app)
+reporting.add_to(app)
+comparing.add_to(app)
 splitting.add_to(app)
 demo.add_to(app)
 

@@ -7,13 +7,17 @@ local here; in JSON they are what the API sent (RFC 3339, UTC).
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from grus.api.words import number as number
+from grus.api.words import progress as progress
+from grus.api.words import size as size
+from grus.api.words import span as span
 from grus.model.errors import BadInput, GrusError
 
 if TYPE_CHECKING:
@@ -147,8 +151,8 @@ def rich_table(
     from rich.text import Text
 
     made = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
-    for number, heading in enumerate(headings):
-        made.add_column(heading, no_wrap=number == 0, overflow="fold")
+    for place, heading in enumerate(headings):
+        made.add_column(heading, no_wrap=place == 0, overflow="fold")
     for row in rows:
         made.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
     return made
@@ -192,54 +196,12 @@ def local(text: str | None) -> str:
     return here.strftime("%H:%M:%S" if here.date() == today else "%Y-%m-%d %H:%M:%S")
 
 
-def span(seconds: float) -> str:
-    """A length of time in its two largest units: 45s, 3m 10s, 2h 5m, 1d 4h."""
-    left = max(0, round(seconds))
-    for size, name, below, under in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
-        if left >= size:
-            rest = left % size // below
-            return f"{left // size}{name} {rest}{under}" if rest else f"{left // size}{name}"
-    return f"{left}s"
-
-
 def between(start: str | None, end: str | None) -> str:
     """From one time to the other, or to now."""
     begin = moment(start)
     if begin is None:
         return ""
     return span(((moment(end) or datetime.now(UTC)) - begin).total_seconds())
-
-
-def number(value: float | None) -> str:
-    """A number as people write it: 2, 0.5; a dash for none."""
-    return "–" if value is None else f"{value:.6f}".rstrip("0").rstrip(".")
-
-
-def progress(figures: Mapping[str, float]) -> list[str]:
-    """What a job reported, in words: `step 120/5000 (2%)`, `loss 0.31`; how far it is comes first."""
-    left = dict(figures)
-    total = left.pop("total", 0.0)
-    words = []
-    for name in ("step", "epoch"):
-        if (value := left.pop(name, None)) is not None:
-            share = f"/{_figure(total)} ({value / total:.0%})" if total > 0 else ""
-            words.append(f"{name} {_figure(value)}{share}")
-            total = 0.0  # of what is named first
-    return words + [f"{name} {_figure(value)}" for name, value in left.items()]
-
-
-def _figure(value: float) -> str:
-    return f"{value:.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.4g}"
-
-
-def size(amount: float | None) -> str:
-    """Bytes as people write them, in powers of 1000: 16GB, 512MB."""
-    left = float(amount or 0)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if left < 1000 or unit == "TB":
-            return f"{left:.1f}".rstrip("0").rstrip(".") + unit
-        left /= 1000
-    raise AssertionError("unreachable")
 
 
 # ------------------------------------------------------------------------------------------------- errors

@@ -44,6 +44,7 @@ RULES = (
     "members",
     "max_priority",
     "max_runtime",
+    "dev_limit",
     "idle",
     "oversubscribe",
 )
@@ -103,6 +104,9 @@ def set_queue(
     max_runtime: Annotated[
         str | None, typer.Option(help="Longest run of a job, such as 3d; none removes it.")
     ] = None,
+    dev_limit: Annotated[
+        str | None, typer.Option(help="Longest development session, such as 8h; none removes it.")
+    ] = None,
     idle: Annotated[
         str | None,
         typer.Option(
@@ -124,6 +128,7 @@ def set_queue(
         "members": member,
         "max_priority": max_priority,
         "max_runtime": max_runtime,
+        "dev_limit": dev_limit,
         "idle": None if idle is None else _pairs("idle", idle),
         "oversubscribe": oversubscribe,
     }

@@ -53,6 +53,10 @@ def up(
     port: Annotated[
         int | None, typer.Option(help="7600 by default; 0 takes a free one.", min=0, max=65535)
     ] = None,
+    dev_port: Annotated[
+        int | None,
+        typer.Option(help="Of development sessions; the next free one by default.", min=0, max=65535),
+    ] = None,
     certificate: Annotated[Path | None, typer.Option("--tls-cert", help="Certificate (PEM).")] = None,
     key: Annotated[Path | None, typer.Option("--tls-key", help="Its key (PEM).")] = None,
     insecure_http: Annotated[
@@ -73,16 +77,18 @@ def up(
         pool=f"virtual {virtual}" if virtual else None,
         host=host,
         port=port,
+        dev_port=dev_port,
         certificate=_absolute(certificate),
         key=_absolute(key),
         insecure_http=insecure_http or None,
     )
     if foreground:
+        from grus.dashboard.mounting import mount
         from grus.server.main import serve
 
-        raise typer.Exit(serve(settings))
+        raise typer.Exit(serve(settings, mount))
     first = not at.token_file.exists()
-    started = _start_with_progress(_arguments(virtual, host, port, certificate, key, insecure_http))
+    started = _start_with_progress(_arguments(virtual, host, port, dev_port, certificate, key, insecure_http))
     _tell_started(started, output, first)
 
 
@@ -96,6 +102,7 @@ def _arguments(
     virtual: str,
     host: str | None,
     port: int | None,
+    dev_port: int | None,
     certificate: Path | None,
     key: Path | None,
     insecure: bool,
@@ -105,6 +112,7 @@ def _arguments(
         "--virtual": virtual or None,
         "--host": host,
         "--port": port,
+        "--dev-port": dev_port,
         "--tls-cert": _absolute(certificate),
         "--tls-key": _absolute(key),
     }
@@ -139,6 +147,7 @@ def _tell_started(server: "Running", output: Format, first: bool) -> None:
         fields(
             (
                 ("server", f"{server.address} (pid {server.pid})"),
+                ("dashboard", f"{server.address}/ (`grus dashboard` opens it signed in)"),
                 ("pool", _pool_words(client)),
                 ("queues", _queue_words(client)),
                 ("token", f"{at.token_file}" + (" (new, of the user admin)" if first else "")),
@@ -146,7 +155,7 @@ def _tell_started(server: "Running", output: Format, first: bool) -> None:
                 ("log", str(at.log_file)),
             )
         )
-    hint("next: grus run --gpu 1 -- python train.py · grus submit job.yaml · grus top · grus down")
+    hint("next: grus run --gpu 1 -- python train.py · grus submit job.yaml · grus dashboard · grus down")
 
 
 def _pool_words(client: "Client") -> str:

@@ -3,18 +3,18 @@
 Needs no server but for `--history`. Several simulations run on several cores; the figures are the same.
 """
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grus.cli.output import Format, Output, emit, examples, hint, say, table
+from grus.cli import html_file
+from grus.cli.output import Format, Output, emit, examples, say, table
 from grus.model.errors import BadInput, Mistake
 
 if TYPE_CHECKING:
-    from grus.cli.worlds import Gathering, Source
+    from grus.cli.worlds import Source
     from grus.simulation.what_if import Comparison
 
 PANEL = "Looking ahead"
@@ -123,7 +123,8 @@ def simulate(
     gathering = worlds.Gathering()
     change = worlds.change(gathering, add_nodes, remove or [], quota or [], load, policy)
     chaos = worlds.chaos(gathering, faults)
-    page = _page_file(gathering, html)
+    if wrong := html_file.problem(html):
+        gathering.note(wrong.field, wrong.rule, wrong.value)
     source = worlds.Source(
         trace=trace,
         synthetic=synthetic,
@@ -143,11 +144,13 @@ def simulate(
         seeds=seeds,
         static=static,
         chaos=chaos,
-        draw=page is not None,
+        draw=bool(html),
         runner=lambda scenarios: run_all(scenarios, cores),
     )
-    if page is not None:
-        _write_page(page, comparison, _title(source))
+    if html:
+        from grus.simulation.page import page
+
+        html_file.write(html, lambda script: page(comparison, script, _title(source)))
     _show(comparison, output)
 
 
@@ -193,37 +196,8 @@ def _show(comparison: "Comparison", output: Format) -> None:
     emit(answers.as_json(comparison), output, tables)
 
 
-def _page_file(gathering: "Gathering", html: str) -> Path | None:
-    """Where the page goes. That it can be written is seen to before anything is simulated."""
-    if not html:
-        return None
-    page = Path(html)
-    if page.is_dir() or not page.absolute().parent.is_dir():
-        gathering.note("html", "must be a file in a folder that is there", html)
-    elif not os.access(page if page.exists() else page.absolute().parent, os.W_OK):
-        gathering.note("html", "cannot be written there", html)
-    return page
-
-
 def _title(source: "Source") -> str:
     jobs = (
         Path(source.trace).name if source.trace else "made-up jobs" if not source.history else "the history"
     )
     return f"Simulation: {jobs} on {source.nodes or 'this pool'}"
-
-
-def _write_page(path: Path, comparison: "Comparison", title: str) -> None:
-    """The whole page or none."""
-    from importlib.resources import files
-
-    from grus.simulation.page import page
-
-    script = files("plotly").joinpath("package_data", "plotly.min.js").read_text(encoding="utf-8")
-    fresh = path.with_name(path.name + ".new")
-    try:
-        fresh.write_text(page(comparison, script, title), encoding="utf-8")
-        fresh.replace(path)
-    except OSError as error:
-        fresh.unlink(missing_ok=True)
-        raise BadInput([Mistake("html", f"cannot be written: {error.strerror}", str(path))]) from None
-    hint(f"page: {path}")

@@ -11,11 +11,10 @@ import typer
 
 from grus.cli.output import Format, Output, emit, examples, number, say, size, table
 from grus.cli.split_files import Files, cannot_run
-from grus.cli.working import told
+from grus.cli.working import above_zero, limit_of, told
 from grus.model.errors import BadInput, DoesNotFit
 
 if TYPE_CHECKING:
-    from grus.cli.worlds import Gathering
     from grus.partition.plan_file import Split
 
 PANEL = "Looking ahead"
@@ -99,6 +98,7 @@ def split(
     output: Output = Format.TABLE,
 ) -> None:
     """Split a training that is too large for one GPU over several: what goes where, and what that gives."""
+    from grus.api.units import parse_bytes
     from grus.cli.worlds import Gathering
     from grus.estimation.child import Limits, run
     from grus.partition import described
@@ -110,8 +110,8 @@ def split(
         return
     with gathering.part():
         described.gpus(gpus)
-    seconds = _parsed(gathering, "limit", limit)
-    bandwidth = _parsed(gathering, "link", link) if link else 0.0
+    seconds = limit_of(gathering, limit)
+    bandwidth = above_zero(gathering, "link", link, parse_bytes) if link else 0.0
     files = Files.checked(gathering, svg=svg, plan=plan, job=job)
     gathering.refuse()
     arguments = {"target": target, "gpus": gpus, "batch": batch, "bandwidth": bandwidth, "micro": micro}
@@ -138,7 +138,7 @@ def _or_wait(
     from grus.estimation.child import Limits
 
     gathering = Gathering()
-    limits = Limits(seconds=_parsed(gathering, "limit", limit))
+    limits = Limits(seconds=limit_of(gathering, limit))
     seconds = 0.0
     with gathering.part():
         seconds = or_wait.asked_seconds(hours)
@@ -150,20 +150,6 @@ def _or_wait(
         return
     with connected() as client:
         or_wait.on_server(client, target, batch, seconds, limits, output)
-
-
-def _parsed(gathering: "Gathering", option: str, text: str) -> float:
-    """Seconds of a limit, bytes a second of a link; both above 0."""
-    from grus.api.units import parse_bytes, parse_seconds
-
-    try:
-        found = float(parse_seconds(text) if option == "limit" else parse_bytes(text))
-    except ValueError as error:
-        gathering.note(option, str(error), text)
-        return 0.0
-    if found <= 0:
-        gathering.note(option, "must be above 0", text)
-    return found
 
 
 # ------------------------------------------------------------------------------------------------- output

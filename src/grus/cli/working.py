@@ -1,10 +1,14 @@
-"""What long work says of itself: one line that changes on a terminal, a line each elsewhere; on stderr."""
+"""Long work: what it says of itself on stderr, one line that changes on a terminal; how long it may take."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from grus.cli.output import hint
+
+if TYPE_CHECKING:
+    from grus.cli.worlds import Gathering
 
 
 @contextmanager
@@ -17,3 +21,22 @@ def told() -> Iterator[Callable[[str], None]]:
 
     with Console(stderr=True).status("starting") as status:
         yield lambda words: status.update(f"{words} …")
+
+
+def limit_of(gathering: "Gathering", text: str) -> float:
+    """Seconds of `--limit`; what is wrong with it is noted."""
+    from grus.api.units import parse_seconds
+
+    return above_zero(gathering, "limit", text, parse_seconds)
+
+
+def above_zero(gathering: "Gathering", option: str, text: str, parse: Callable[[str], float]) -> float:
+    """What an option says, which must be above 0; what is wrong with it is noted."""
+    try:
+        found = float(parse(text))
+    except ValueError as error:
+        gathering.note(option, str(error), text)
+        return 0.0
+    if found <= 0:
+        gathering.note(option, "must be above 0", text)
+    return found

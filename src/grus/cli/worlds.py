@@ -15,8 +15,10 @@ from grus.cli.output import hint
 from grus.model.errors import BadInput, Mistake
 
 if TYPE_CHECKING:
+    from grus.api.wire import EventOut, JobOut
     from grus.model.cluster import Node
     from grus.model.queues import Queue
+    from grus.sdk.client import Client
     from grus.simulation.applications import Application
     from grus.simulation.pollux import Curves
     from grus.simulation.what_if import Change, Chaos, Scenario
@@ -306,17 +308,23 @@ def server_pool() -> "tuple[tuple[Node, ...], tuple[Queue, ...]]":
 
 def _server_jobs() -> "list[Work]":
     from grus.cli.access import connected
-    from grus.model.jobs import TERMINAL
     from grus.simulation.history import from_shown
 
     with connected() as client:
-        jobs = client.jobs(phases=[*TERMINAL], limit=PAGE)
-        while len(page := client.jobs(phases=[*TERMINAL], limit=PAGE, after=jobs[-1].id) if jobs else []):
-            jobs += page
-        events = client.events(limit=PAGE)
-        while len(more := client.events(after=events[-1].seq, limit=PAGE) if events else []):
-            events += more
-    works = from_shown(jobs, events)
+        works = from_shown(*server_history(client))
     if not works:
         raise BadInput([Mistake("history", "has no ended job yet; give a CSV file or --synthetic")])
     return works
+
+
+def server_history(client: "Client") -> "tuple[list[JobOut], list[EventOut]]":
+    """All jobs of the server that have ended, and all that happened."""
+    from grus.model.jobs import TERMINAL
+
+    jobs = client.jobs(phases=[*TERMINAL], limit=PAGE)
+    while len(page := client.jobs(phases=[*TERMINAL], limit=PAGE, after=jobs[-1].id) if jobs else []):
+        jobs += page
+    events = client.events(limit=PAGE)
+    while len(more := client.events(after=events[-1].seq, limit=PAGE) if events else []):
+        events += more
+    return jobs, events

@@ -79,7 +79,7 @@ def _explained() -> Iterator[None]:
         yield
     except BadInput:
         raise
-    except Exception as error:
+    except Exception as error:  # the edge to the user's code and torch's exporter: both may raise anything
         raise CannotCapture(_reason(error)) from error
 
 

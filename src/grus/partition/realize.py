@@ -164,8 +164,11 @@ class _Making:
     def _rewrite(self, node: fx.Node, home: int) -> None:
         """What the code makes anew, it makes on the operator's device."""
         device = self._devices[home]
-        change = lambda one: device if isinstance(one, torch.device) else one  # noqa: E731
-        node.args, node.kwargs = tree_map(change, node.args), tree_map(change, node.kwargs)
+
+        def there(value: object) -> object:
+            return device if isinstance(value, torch.device) else value
+
+        node.args, node.kwargs = tree_map(there, node.args), tree_map(there, node.kwargs)
 
 
 def _moved(

@@ -12,7 +12,10 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from grus.api import stage_graph
 from grus.api.forecast_wire import ForecastOut
+from grus.api.report_wire import ReportOut
+from grus.api.runs_wire import ResultOut
 from grus.api.telemetry_wire import TelemetryOut
 from grus.api.wire import (
     EventOut,
@@ -90,6 +93,28 @@ class KubernetesClient(Client):
             self._keep(given, made["metadata"], reference)
         return Handle(self, shown(self._admitted(made)))
 
+    def submit_stages(
+        self, jobs: Sequence[Submission], *, key: str | None = None, fresh: bool = False
+    ) -> list[Handle]:
+        """One object after the other, in their order; each names those before it by their ids."""
+        del fresh  # stages here hand nothing on, and so none is ever skipped
+        ids: dict[str, str] = {}
+        handles = []
+        for index, job in enumerate(map(job_in, jobs)):
+            own = None if key is None else f"{key}-{index}"
+            handle = self.submit(stage_graph.with_ids(job, ids), key=own)
+            ids[handle.job.name] = handle.id
+            handles.append(handle)
+        return handles
+
+    def graph(self, job: str) -> NoReturn:
+        del job
+        _not_here("the graph of stages")
+
+    def retry(self, job: str, *, key: str | None = None) -> NoReturn:
+        del job, key
+        _not_here("retry")
+
     def _keep(self, given: JobIn, metadata: Object, reference: str) -> None:
         """Have the code stay as long as the job."""
         owner = {
@@ -153,6 +178,20 @@ class KubernetesClient(Client):
 
     def profile(self, fingerprint: str) -> ProfileOut:  # noqa: ARG002 - as the server's client
         _not_here("profile")
+
+    def runs(
+        self,
+        *,
+        queue: str | None = None,  # noqa: ARG002 - as the server's client
+        name: str | None = None,  # noqa: ARG002 - likewise
+        mine: bool = False,  # noqa: ARG002 - likewise
+        limit: int | None = None,  # noqa: ARG002 - likewise
+        after: str | None = None,  # noqa: ARG002 - likewise
+    ) -> list[ResultOut]:
+        _not_here("runs")
+
+    def result(self, job: str) -> ResultOut:  # noqa: ARG002 - as the server's client
+        _not_here("runs")
 
     def job(self, job: str) -> JobOut:
         try:
@@ -276,6 +315,9 @@ class KubernetesClient(Client):
 
     def telemetry(self) -> TelemetryOut:
         raise NotFound("figures are told by the controller; ask it with --server, or see the pods' own tools")
+
+    def report(self, **asked: object) -> ReportOut:  # noqa: ARG002 - as the server's client
+        raise NotFound("reports are made by the controller from what it records; ask it with --server")
 
     def forecast(
         self,

@@ -5,10 +5,10 @@ has refused, is shown by what it asks for.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from grus.api.wire import EventOut, ExitOut, JobOut, WorkerOut, job_out, rfc3339
+from grus.api.wire import EventOut, ExitOut, JobOut, WorkerOut, event_out, job_out
 from grus.kubernetes.api import Api
 from grus.kubernetes.kinds import PODS, Object
 from grus.kubernetes.names import ENDED, JOB, WAS, WORKER
@@ -61,17 +61,7 @@ def events_of(item: Object) -> list[EventOut]:
     known = found(item)
     if known is None:
         return []
-    return [
-        EventOut(
-            seq=version,
-            at=rfc3339(event.at),
-            kind=event.kind,
-            text=event.text,
-            job=known.job.id,
-            attempt=event.attempt,
-        )
-        for version, event in known.events
-    ]
+    return [event_out(replace(event, seq=version, job=known.job.id)) for version, event in known.events]
 
 
 # ------------------------------------------------------------------------------------------------- workers

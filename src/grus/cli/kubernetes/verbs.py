@@ -277,9 +277,10 @@ def as_yaml(objects: "list[dict[str, object]]") -> str:
 def controller(kubeconfig: Kubeconfig = None, output: Output = Format.TABLE) -> None:  # noqa: ARG001 - as every verb
     """Run the controller: schedules, and serves the API and the dashboard. The Deployment runs this."""
     _need("lightkube")
+    from grus.dashboard.mounting import mount
     from grus.server.on_kubernetes import main
 
-    raise typer.Exit(main(kubeconfig))
+    raise typer.Exit(main(kubeconfig, mount=mount))
 
 
 @kubernetes.command(epilog=examples("grus kubernetes agent"))

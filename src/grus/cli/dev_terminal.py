@@ -1,0 +1,195 @@
+"""This terminal as that of a shell session: keys there, output here, until either ends.
+
+The way is the same as a browser's: a code that opens once, a cookie, a web socket. Ctrl-] leaves the shell
+running; who comes back finds it as it was.
+"""
+
+import http.client
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import ssl
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from grus.cli.output import hint
+from grus.model.errors import NotLoggedIn, Unreachable
+
+if TYPE_CHECKING:
+    from websockets.sync.client import ClientConnection
+
+    from grus.api.dev_wire import SessionOut
+    from grus.sdk.client import Client
+
+log = logging.getLogger(__name__)
+
+NOTICES = frozenset({"idle", "busy", "limit"})
+"""Kinds of events that somebody at work should see."""
+LEAVE = b"\x1d"
+"""Ctrl-]"""
+PIECE = 4096
+PATIENCE = 10.0
+
+
+def attached(client: "Client", job: str, way: "SessionOut") -> int:
+    """Until the shell ends or is left; the exit code."""
+    from websockets.sync.client import connect
+    from websockets.typing import Origin
+
+    place = urlsplit(way.origin)
+    # The name of a session may be one that only browsers know: its server is where the API is.
+    target = (urlsplit(client.address).hostname or "127.0.0.1", place.port or (443 if _tls(way) else 80))
+    cookie = _entered(way, target)
+    scheme = "wss" if _tls(way) else "ws"
+    with connect(
+        f"{scheme}://{place.netloc}/dev/{job}/shell",
+        sock=socket.create_connection(target, PATIENCE),
+        ssl=_trust() if _tls(way) else None,
+        origin=Origin(way.origin),
+        additional_headers={"Cookie": cookie},
+        compression=None,
+        proxy=None,
+        max_size=None,
+    ) as connection:
+        return _talk(connection, job)
+
+
+def _entered(way: "SessionOut", target: tuple[str, int]) -> str:
+    """The cookie for the code in the address."""
+    parts = urlsplit(way.url)
+    made = (
+        http.client.HTTPSConnection(*target, timeout=PATIENCE, context=_trust())
+        if _tls(way)
+        else http.client.HTTPConnection(*target, timeout=PATIENCE)
+    )
+    with _closing(made):
+        headers = {"Host": parts.netloc, "Origin": way.origin, "Content-Type": "text/plain"}
+        try:
+            made.request("POST", parts.path, parts.fragment.removeprefix("code="), headers)
+            answer = made.getresponse()
+            said = answer.read()
+        except OSError as error:
+            address = f"{target[0]}:{target[1]}"
+            raise Unreachable(
+                f"Sessions are reached at {address}, which does not answer ({error})."
+            ) from error
+        if answer.status != http.client.OK:
+            raise NotLoggedIn(json.loads(said)["error"]["message"])
+        return (answer.getheader("Set-Cookie") or "").partition(";")[0]
+
+
+def _talk(connection: "ClientConnection", job: str) -> int:
+    """Keys in one thread, output in another."""
+    left = threading.Event()
+    threading.Thread(target=_tell, args=(job,), daemon=True).start()
+    with _raw_terminal(connection):
+        reader, writer = os.pipe()
+        keys = threading.Thread(target=_keys, args=(connection, left, reader), daemon=True)
+        keys.start()
+        _show(connection)
+        os.write(writer, b"!")
+        keys.join()
+        os.close(reader)
+        os.close(writer)
+    if left.is_set():
+        hint(f"\nThe shell goes on; `grus dev {job}` comes back to it, `grus stop {job}` ends it.")
+    else:
+        hint(f"[grus] session {job} is over for this terminal; `grus describe {job}` says how it is.")
+    return 0
+
+
+def _tell(job: str) -> None:
+    """What Grus has to say to the session, between the lines of the shell; ends with this process."""
+    from grus.cli.access import connected
+
+    try:
+        with connected() as client:
+            known = max((event.seq for event in client.events(job=job)), default=0)
+            for event in client.watch(job=job, after=known):
+                if event.kind in NOTICES:
+                    sys.stderr.write(f"\r\n[grus] {event.text}\r\n")
+                    sys.stderr.flush()
+    except Exception:
+        log.debug("what Grus says to %s can no longer be told", job, exc_info=True)
+
+
+def _show(connection: "ClientConnection") -> None:
+    from websockets.exceptions import ConnectionClosed
+
+    with suppress(ConnectionClosed):
+        for message in connection:
+            data = message.encode() if isinstance(message, str) else message
+            while data:
+                data = data[os.write(sys.stdout.fileno(), data) :]
+
+
+def _keys(connection: "ClientConnection", left: threading.Event, stop: int) -> None:
+    """What is typed; at the end of a file that is no terminal the shell is told that nothing more comes."""
+    from websockets.exceptions import ConnectionClosed
+
+    with suppress(ConnectionClosed, OSError):
+        while True:
+            ready, _, _ = select.select([sys.stdin.fileno(), stop], [], [])
+            if stop in ready:
+                return
+            typed = os.read(sys.stdin.fileno(), PIECE)
+            if not typed:
+                connection.send(b"\x04")
+                return
+            if LEAVE in typed and sys.stdin.isatty():
+                left.set()
+                connection.close()
+                return
+            connection.send(typed)
+
+
+@contextmanager
+def _raw_terminal(connection: "ClientConnection") -> Iterator[None]:
+    """Every key goes to the shell, and the shell knows how large the window is."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    import termios
+    import tty
+
+    hint("[grus] Ctrl-] leaves the shell running.")
+    before = termios.tcgetattr(sys.stdin)
+    told = signal.signal(signal.SIGWINCH, lambda *_: _tell_size(connection))
+    tty.setraw(sys.stdin)
+    try:
+        _tell_size(connection)
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+        signal.signal(signal.SIGWINCH, told)
+
+
+def _tell_size(connection: "ClientConnection") -> None:
+    from websockets.exceptions import ConnectionClosed
+
+    with suppress(ConnectionClosed, OSError):
+        size = os.get_terminal_size(sys.stdin.fileno())
+        connection.send(json.dumps({"rows": size.lines, "cols": size.columns}))
+
+
+def _tls(way: "SessionOut") -> bool:
+    return way.origin.startswith("https:")
+
+
+def _trust() -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=os.environ.get("GRUS_CA") or None)
+
+
+@contextmanager
+def _closing(made: Any) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        made.close()

@@ -1,0 +1,66 @@
+"""`grus predict`: ask a served model."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from grus.cli.access import JobArgument, connected, find_job
+from grus.cli.output import Format, Output, emit_json, examples, say
+from grus.model.errors import BadInput, Mistake
+
+PANEL = "Jobs"
+EXAMPLES = examples(
+    "grus predict digits '{\"inputs\": [[0.1, 0.2]]}'",
+    "grus predict digits '[[0.1, 0.2], [0.3, 0.4]]' -o json",
+    "grus predict digits @samples.json",
+    "cat samples.json | grus predict digits -",
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(rich_help_panel=PANEL, epilog=EXAMPLES)(predict)
+
+
+def predict(
+    job: JobArgument,
+    inputs: Annotated[
+        str, typer.Argument(help="A list of samples in JSON, alone or under inputs; @FILE, or - for stdin.")
+    ],
+    dtype: Annotated[str, typer.Option(help="Of the samples, if not the model's own: int64.")] = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Ask a served model (a job of type serve): what it says of each sample, a line each."""
+    samples, said = _read(inputs)
+    with connected() as client:
+        found = client.predict(find_job(client, job).id, samples, dtype=dtype or said)
+    if output is Format.JSON:
+        emit_json({"outputs": found})
+        return
+    for one in found if isinstance(found, list) else [found]:
+        say(json.dumps(one))
+
+
+def _read(given: str) -> tuple[Any, str | None]:
+    """The samples, and the dtype that stands beside them, if any. Raises BadInput."""
+    try:
+        if given == "-":
+            text = sys.stdin.read()
+        else:
+            text = Path(given[1:]).read_text() if given.startswith("@") else given
+    except (OSError, ValueError) as error:
+        raise BadInput([Mistake("inputs", f"cannot be read: {error}", given[:80])]) from None
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        rule = f"must be JSON, such as '[[0.1, 0.2]]', or @FILE: {error}"
+        raise BadInput([Mistake("inputs", rule, text[:80])]) from None
+    if not isinstance(said, dict):
+        return said, None
+    strange = [key for key in said if key not in ("inputs", "dtype")]
+    if strange or "inputs" not in said:
+        rule = 'must be a list of samples, or {"inputs": [sample, …]}'
+        raise BadInput([Mistake("inputs", rule, text[:80])])
+    return said["inputs"], said.get("dtype")
