@@ -14,12 +14,9 @@ one, `use_one` and `use_two` how busy their GPUs were. `recognised` is the share
 
 import argparse
 import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import venv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +25,7 @@ import numpy as np
 
 import grus
 from benchmarks import profiling_jobs
+from benchmarks.environments import python_with
 from benchmarks.grus_server import GrusServer
 from benchmarks.machine import facts, wait_for, wait_until_quiet
 
@@ -98,19 +96,11 @@ def torch_program(folder: Path) -> Program:
 
 def tensorflow_program(folder: Path) -> Program | None:
     """None, with a word about it, where TensorFlow cannot be installed."""
-    home = Path(
-        os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "grus", TENSORFLOW.replace("==", "-")
-    )
-    python = home / "bin" / "python"
-    if not (home / "installed").exists():
-        print(f"installing {TENSORFLOW} into {home}", flush=True)
-        venv.create(home, with_pip=True, clear=True)
-        command = [str(python), "-m", "pip", "install", "-q", TENSORFLOW]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            print(f"TensorFlow is left out: {done.stderr.strip()[-300:]}", flush=True)
-            return None
-        (home / "installed").touch()
+    try:
+        python = python_with(TENSORFLOW)
+    except RuntimeError as error:
+        print(f"TensorFlow is left out: {error}", flush=True)
+        return None
     script = Path(profiling_jobs.__file__).parent / "tensorflow_job.py"
     return Program("tensorflow", script, str(python), folder / "tensorflow")
 

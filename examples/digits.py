@@ -1,4 +1,7 @@
-"""A small network and its pictures, as functions that a job file names: see digits.yaml. No loop, no Grus."""
+"""A small network and its pictures, as functions that job files name. No loop, no Grus.
+
+digits.yaml trains it, digits-serve.yaml serves what was trained.
+"""
 
 import torch
 from torch import nn
@@ -21,7 +24,16 @@ def network() -> nn.Module:
 
 def pictures() -> TensorDataset:
     """Each class is a pattern of its own under noise: (picture, class) pairs."""
-    chance = torch.Generator().manual_seed(0)
-    patterns = torch.randn(CLASSES, 1, SIDE, SIDE, generator=chance)
-    labels = torch.randint(CLASSES, (4096,), generator=chance)
-    return TensorDataset(patterns[labels] + torch.randn(4096, 1, SIDE, SIDE, generator=chance), labels)
+    return noisy(4096, seed=0)
+
+
+def unseen() -> TensorDataset:
+    """Others of the same kind, which nothing is learned from."""
+    return noisy(512, seed=1)
+
+
+def noisy(count: int, seed: int) -> TensorDataset:
+    patterns = torch.randn(CLASSES, 1, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
+    chance = torch.Generator().manual_seed(seed)
+    labels = torch.randint(CLASSES, (count,), generator=chance)
+    return TensorDataset(patterns[labels] + torch.randn(count, 1, SIDE, SIDE, generator=chance), labels)

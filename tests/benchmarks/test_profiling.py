@@ -20,7 +20,7 @@ def server() -> Iterator[GrusServer]:
 @pytest.fixture(scope="module")
 def found(server: GrusServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Profiled]:
     program, cases = torch_program(tmp_path_factory.mktemp("profiling")), (SMALL, TWO, LARGER)
-    return profile(server, program, cases, epochs=6, small=1280, larger=12_800)
+    return profile(server, program, cases, epochs=40, small=1280, larger=12_800)
 
 
 def profiles(server: GrusServer) -> bytes:
