@@ -38,9 +38,10 @@ types:
 # Tests marked `serial` measure time or load, so they run alone; 5 is pytest's "nothing to run".
 tests:
 	@echo '== tests'
-	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not serial'
+	@rm -f .pytest_cache/v/cache/lastfailed
+	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not serial' || $(PYTHON) -m tools.second_look
 	@echo '== tests that need the machine for themselves'
-	@$(PYTHON) -m pytest -m serial || [ $$? -eq 5 ]
+	@$(PYTHON) -m pytest -m serial || [ $$? -eq 5 ] || $(PYTHON) -m tools.second_look
 
 proof: setup ## the long proofs in full size; writes their figures into docs/benchmarks.md
 	@$(PYTHON) tools/record.py stops -- $(PYTHON) -m tests.chaos.stops $${GRUS_PROOF_STOPS:-300}
@@ -54,11 +55,15 @@ bench: setup ## the benchmarks; writes their figures into docs/benchmarks.md
 	@$(PYTHON) tools/record.py sharing -- $(PYTHON) -m benchmarks.sharing
 	@$(PYTHON) tools/record.py epochs -- $(PYTHON) -m benchmarks.epochs
 	@$(PYTHON) tools/record.py periods -- $(PYTHON) -m benchmarks.periods
+	@$(PYTHON) tools/record.py sweep -- $(PYTHON) -m benchmarks.sweep
+	@$(PYTHON) tools/record.py sweep_live -- $(PYTHON) -m benchmarks.sweep_live
 	@if [ -n "$$GRUS_DATA" ]; then $(MAKE) bench-data; else echo 'not run without GRUS_DATA: pollux, policies, philly, eta, forecast, placement, memory'; fi
 	@$(PYTHON) tools/record.py recorder -- $(PYTHON) -m benchmarks.recorder
 	@$(PYTHON) tools/record.py pairs -- $(PYTHON) -m benchmarks.pairs
 	@$(PYTHON) tools/record.py measuring -- $(PYTHON) -m benchmarks.measuring
 	@$(PYTHON) tools/record.py profiling -- $(PYTHON) -m benchmarks.profiling
+	@$(PYTHON) tools/record.py dashboard -- $(PYTHON) -m benchmarks.dashboard
+	@$(PYTHON) tools/record.py stages -- $(PYTHON) -m benchmarks.stages
 	@$(PYTHON) tools/record.py resize -- $(PYTHON) -m benchmarks.resize
 	@$(PYTHON) tools/record.py slurm -- $(PYTHON) -m benchmarks.slurm
 	@$(PYTHON) tools/record.py kubernetes -- $(PYTHON) -m benchmarks.kubernetes

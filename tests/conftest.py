@@ -5,9 +5,15 @@ one such test fails the whole run: a proof that did not happen is not a proof.
 """
 
 import os
+import signal
+import sys
 from pathlib import Path
 
 import pytest
+
+# What every store and engine promises is no test file itself, yet its asserts shall tell what they saw.
+for _name in ("engine_contract", "source_contract", "store_contract", "store_log_contract"):
+    pytest.register_assert_rewrite(f"tests.contracts.{_name}")
 
 LONG = ("live", "chaos", "kubernetes", "elastic")
 """Folders whose tests wait for real processes. They begin first, so that the short ones fill what is left at
@@ -16,6 +22,10 @@ the end."""
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "serial: needs the machine for itself (measures time or load)")
+    # A suite begun in the background of a shell ignores Ctrl-C, and so would every program that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Jobs find `python` by the PATH of who submits them: the tests submit as from an activated environment.
+    os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

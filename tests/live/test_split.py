@@ -27,7 +27,7 @@ checkpoint: {path: out, grace: 60s}
 
 
 def test_a_model_too_big_for_any_gpu_trains_split_over_two(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="needs torch: a real training is split")
     shutil.copy(large_training.__file__, tmp_path)
     (tmp_path / "large.yaml").write_text(JOB)
     with LivePool(tmp_path, "1x2x1500MB") as pool:

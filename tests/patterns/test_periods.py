@@ -167,3 +167,9 @@ def test_what_has_no_rhythm_is_given_none(sort: str) -> None:
 def test_drift_of_any_memory_is_given_none(memory: float) -> None:
     found = [rhythm(drifting(1500, memory, np.random.default_rng([TUNED + 3, n])), 1.0) for n in range(40)]
     assert sum(each is not None for each in found) <= 1
+
+
+@pytest.mark.parametrize("count", range(40))
+def test_of_the_shortest_series_something_is_told_or_nothing_but_never_an_error(count: int) -> None:
+    found = rhythm(np.random.default_rng(TUNED).random(count), 1.0)
+    assert found is None or 4 * 0.95 <= found.period <= count / 3
