@@ -1,11 +1,11 @@
 # Everyday commands. `make run` and `make test` are all that a newcomer needs; both set up what they need first.
 PYTHON := .venv/bin/python
 
-.PHONY: help setup run test lint imports types tests system-packages kubernetes proof bench bench-data clean
+.PHONY: help setup run test lint imports types tests system-packages kubernetes trust simulate proof bench bench-data clean
 .NOTPARALLEL:
 
 help: ## list these commands
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-14s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-16s %s\n' "$$name" "$$text"; done
 
 setup: ## make .venv and install everything into it (at once when nothing changed)
 	@tools/bootstrap
@@ -42,6 +42,12 @@ tests:
 	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not serial' || $(PYTHON) -m tools.second_look
 	@echo '== tests that need the machine for themselves'
 	@$(PYTHON) -m pytest -m serial || [ $$? -eq 5 ] || $(PYTHON) -m tools.second_look
+
+trust: setup system-packages ## every proof of reliability and its table, ten minutes; SIZE=long adds a long run to those before
+	@$(PYTHON) -m tests.trust.table $(if $(filter long,$(SIZE)),--long)
+
+simulate: setup ## simulated histories of the whole control plane under faults: SEEDS=1000, FROM=0
+	@$(PYTHON) -m tests.trust.simulate --seeds $(or $(SEEDS),200) --from $(or $(FROM),0)
 
 proof: setup ## the long proofs in full size; writes their figures into docs/benchmarks.md
 	@$(PYTHON) tools/record.py stops -- $(PYTHON) -m tests.chaos.stops $${GRUS_PROOF_STOPS:-300}

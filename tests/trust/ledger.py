@@ -1,0 +1,66 @@
+"""What long proofs have shown so far: the figures of several runs of the same code, added up in a file.
+
+Runs of other code say nothing about this one, so the ledger of each state of the sources is its own.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.trust.parts import Figures, Part
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "out" / "trust"
+MEASURES = ("_s", "_ms", "_mb", "_per_min")
+"""How names of times, sizes and slopes end."""
+
+
+def digest_of_sources(root: Path = ROOT) -> str:
+    """Of everything that a proof runs: the program and the tests."""
+    found = hashlib.sha256()
+    for path in sorted([*(root / "src").rglob("*.py"), *(root / "tests").rglob("*.[pc]*")]):
+        if path.suffix in (".py", ".c"):
+            found.update(str(path.relative_to(root)).encode())
+            found.update(path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def added(part: Part, before: Figures, now: Figures) -> dict[str, object]:
+    """The figures of all runs before and of this one: counts added, times and sizes by the largest."""
+    sum_: dict[str, object] = {**before, **now}
+    for name in before.keys() & now.keys():
+        old, new = before[name], now[name]
+        if isinstance(old, bool) or isinstance(new, bool):
+            continue
+        if isinstance(old, int | float) and isinstance(new, int | float):
+            sum_[name] = max(old, new) if largest_counts(part, name) else old + new
+    return sum_
+
+
+def largest_counts(part: Part, name: str) -> bool:
+    """Whether of several runs the largest figure is told, not their sum."""
+    return name in part.most or name.endswith(MEASURES)
+
+
+class Ledger:
+    """Figures by part. Written whole after each run, so that a proof that is broken off loses one run."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._figures: dict[str, dict[str, object]] = json.loads(path.read_text()) if path.exists() else {}
+
+    def figures(self, part: str) -> Mapping[str, object]:
+        return self._figures.get(part, {})
+
+    def add(self, part: Part, figures: Figures) -> None:
+        self._figures[part.name] = added(part, self.figures(part.name), figures)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        draft = self._path.with_suffix(".new")
+        draft.write_text(json.dumps(self._figures, indent=1, sort_keys=True))
+        draft.replace(self._path)
+
+    def next(self, part: Part) -> int:
+        """Where the next run of a part begins that goes through numbers."""
+        end = self.figures(part.name).get("to", 0)
+        return int(end) if isinstance(end, int | float) else 0

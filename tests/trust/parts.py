@@ -1,0 +1,108 @@
+"""The proofs behind the table of trust: how each is run, short and long, and what it has to show.
+
+A part is a program that prints one JSON object of figures as its last line. A promise is a line of the
+table: a figure of a part, and the rule that it has to keep. Sizes of long parts are those of one run; what
+several runs have shown adds up (`ledger`).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+Figures = Mapping[str, object]
+Rule = Callable[[float, Figures], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One program."""
+
+    name: str
+    short: str
+    """The command after `python -m`."""
+    long: str
+    """Of one run. `{next}` is where the runs before have ended."""
+    size: str
+    """The figure that says how much was tried."""
+    full: float
+    """Its value in a long proof that is whole."""
+    alone: bool = False
+    """It measures time, so nothing runs beside it."""
+    most: frozenset[str] = frozenset()
+    """Figures of which the largest counts, as of times and sizes; other numbers of several runs are added."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """One line of the table."""
+
+    claim: str
+    part: str
+    figure: str
+    aim: str
+    kept: Rule
+
+
+def none(value: float, _: Figures) -> bool:
+    return value == 0
+
+
+def at_most(limit: float) -> Rule:
+    return lambda value, _: value <= limit
+
+
+def all_of(other: str, part: float = 1.0) -> Rule:
+    """As many as another figure of the same part says."""
+
+    def rule(value: float, figures: Figures) -> bool:
+        whole = figures.get(other)
+        return isinstance(whole, int | float) and whole > 0 and value >= part * whole
+
+    return rule
+
+
+SIMULATE, CRASHES = "tests.trust.simulate", "tests.trust.crash_points"
+
+PARTS = (
+    Part("load", "tests.trust.load", "tests.trust.load --minutes 10", "minutes", 10, alone=True,
+         most=frozenset({"rate", "history_jobs", "events"})),
+    Part("detection", "tests.trust.detection", "tests.trust.detection", "rounds", 1, alone=True),
+    Part("kills", "tests.chaos.server_kills 50", "tests.chaos.server_kills 250", "kills", 1000, alone=True),
+    Part("simulate", f"{SIMULATE} --seconds 240 --jobs 1", f"{SIMULATE} --seconds 3000 --from {{next}}",
+         "events", 1e8, most=frozenset({"from", "to"})),
+    Part("planted", "tests.trust.planted", "tests.trust.planted", "planted", 30),
+    Part("crashes", f"{CRASHES} --scenarios 5", f"{CRASHES} --scenarios 20", "scenarios", 20),
+    Part("power", "tests.trust.power_loss --cuts 50", "tests.trust.power_loss --cuts 250 --from {next}",
+         "cuts", 500, most=frozenset({"from", "to"})),
+    Part("orphans", "tests.chaos.stops 100", "tests.chaos.stops 500", "stops", 1000),
+    Part("resumes", "tests.elastic.checkpoint_kills 50", "tests.elastic.checkpoint_kills 500", "kills", 1000),
+    Part("chaos", "tests.trust.chaos --minutes 1", "tests.trust.chaos --minutes 15", "minutes", 15),
+    Part("attack", "tests.trust.attack --cases 1000", "tests.trust.attack --cases 5000", "cases", 10_000,
+         most=frozenset({"routes", "routes_tested"})),
+    Part("upgrades", "tests.trust.upgrades", "tests.trust.upgrades", "schemas", 1),
+    Part("audit", "tests.trust.audit", "tests.trust.audit", "packages", 1),
+)  # fmt: skip
+
+PROMISES = (
+    Promise("violations in simulated histories", "simulate", "violations", "0", none),
+    Promise("planted bugs caught", "planted", "caught", "95 %", all_of("planted", 0.95)),
+    Promise("crash points survived", "crashes", "survived", "100 %", all_of("points")),
+    Promise("jobs lost by kill -9 of the server", "kills", "lost", "0", none),
+    Promise("jobs run twice after kill -9", "kills", "twice", "0", none),
+    Promise("seconds until all jobs are known again, p99", "kills", "reattach_p99_s", "≤ 10", at_most(10)),
+    Promise("acknowledged writes lost by power cuts", "power", "lost", "0", none),
+    Promise("files damaged by power cuts", "power", "corrupt", "0", none),
+    Promise("processes left after a stop", "orphans", "processes_left", "0", none),
+    Promise("corrupt resumes", "resumes", "corrupt", "0", none),
+    Promise("seconds until a lost GPU is noticed", "detection", "lost_gpu_noticed_s", "≤ 10", at_most(10)),
+    Promise("seconds until a hang is noticed", "detection", "hang_noticed_s", "≤ 120", at_most(120)),
+    Promise("contradictions in what clients saw under chaos", "chaos", "contradictions", "0", none),
+    Promise("jobs lost under chaos", "chaos", "lost", "0", none),
+    Promise("milliseconds of a submit under load, p99", "load", "submit_p99_ms", "≤ 100", at_most(100)),
+    Promise("errors under load", "load", "errors", "0", none),
+    Promise("server errors under fuzz", "attack", "server_errors", "0", none),
+    Promise("leaks", "attack", "leaks", "0", none),
+    Promise("routes with authorisation tests", "attack", "routes_tested", "100 %", all_of("routes")),
+    Promise("schemas that open", "upgrades", "opened", "100 %", all_of("schemas")),
+    Promise("damages that fsck finds", "upgrades", "fsck_found", "100 %", all_of("fsck_damages")),
+    Promise("findings in dependencies", "audit", "findings", "0", none),
+)  # fmt: skip
