@@ -25,7 +25,9 @@ class Session:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("GRUS_")}
         own = {"GRUS_JOB": JOB, "GRUS_REPORT": str(self.report), "SHELL": "/bin/sh", "PS1": "$ "}
         command = [sys.executable, "-m", "grus.interactive.session", "shell"]
-        self.process = subprocess.Popen(command, env={**kept, **own}, cwd=folder)
+        # As below a server that was started with nohup.
+        deaf = ["/bin/sh", "-c", "trap '' HUP; exec \"$@\"", "sh", *command]
+        self.process = subprocess.Popen(deaf, env={**kept, **own}, cwd=folder)
         eventually(lambda: "endpoint" in self.said, "it says where it is")
 
     @property

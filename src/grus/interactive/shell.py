@@ -133,6 +133,7 @@ def _login_shell() -> str | None:
 
 def _become_shell(environment: dict[str, str]) -> NoReturn:
     """In the child: nothing of this program goes on but the process."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, and the shell would not hang up
     environment.setdefault("TERM", "xterm-256color")
     for name in (environment.get("SHELL"), _login_shell(), "/bin/sh"):
         with suppress(OSError):
