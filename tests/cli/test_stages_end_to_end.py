@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.real import RealGrus
+from tests.server.process import eventually
 
 FILE = """
 resources: {gpu: 0}
@@ -90,6 +91,8 @@ def test_changed_code_and_data_run_again_and_a_stage_that_does_not_see_the_chang
     run(grus)
     (grus.work / "add.py").write_text(ADD + "# another one\n")
     assert run(grus) == {"prepare": "skipped", "add": "succeeded", "show": "succeeded"}
+    # Its code was written just before it was submitted: what it really ran must be on record to stand for it.
+    eventually(lambda: grus.json("runs", "show", "add")["code"], "what it ran is on record")
     (grus.work / "prepare.py").write_text(PREPARE + "# another one, which leaves the same\n")
     assert run(grus) == {"prepare": "succeeded", "add": "skipped", "show": "succeeded"}
     (grus.work / "raw.txt").write_text("3 1 2 4")  # read without being named: whatever lies there counts
@@ -121,10 +124,11 @@ def test_an_output_that_is_not_there_and_an_artefact_that_is_gone_are_said(grus:
     assert run(grus, "--fresh", code=127)["add"] == "failed"
     assert "output total is missing" in grus.json("describe", "add")["job"]["reason"]
     (grus.work / "add.py").write_text(ADD)
-    grus("pause", grus.json("retry", "add")[0]["id"], code=None)
+    (node,) = [one["id"] for one in grus.json("nodes")]
+    grus("cordon", node)  # nothing starts before the artefacts are gone
+    (job, *_) = [one for one in grus.json("retry", "add") if one["name"] == "add"]
     forget_artefacts(grus.home)
-    (job, *_) = [one for one in grus.json("ps", "-a", "--mine") if one["name"] == "add"]
-    grus("resume", job["id"])
+    grus("uncordon", node)
     grus("attach", job["id"], code=None)
     assert "input numbers" in grus.json("describe", job["id"])["job"]["reason"]
     # What is no longer there is made again.
