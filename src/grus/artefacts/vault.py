@@ -43,6 +43,7 @@ class Vault:
         """Make what is missing of its folders; the vault's own folder is there already."""
         for name in FOLDERS:
             (self.root / name).mkdir(mode=0o700, exist_ok=True)
+        _sync(self.root)
 
     # ---------------------------------------------------------------------------------- bringing in
 

@@ -25,6 +25,7 @@ from grus.model.artefacts import Artefact
 from grus.model.identifiers import NodeId, UserName
 from grus.model.jobs import Job, Spec
 from grus.model.ports import Store
+from grus.store.on_disk import make_folder, sync_folder
 
 
 class Vaults:
@@ -58,9 +59,9 @@ class Vaults:
             if place in self._made:
                 return place
             passage = 0o711 if self._settings.as_submitters else 0o700
-            self._settings.artefacts.mkdir(parents=True, exist_ok=True)
+            make_folder(place)
+            sync_folder(place.parent)  # whoever made it
             self._settings.artefacts.chmod(passage)
-            place.mkdir(mode=0o700, exist_ok=True)
             place.chmod(0o700)
             whom = self._unix_user(user) if self._settings.as_submitters else ""
             if whom:

@@ -4,7 +4,6 @@ The secret is 256 bits of chance, printed once and kept in a file of mode 0600; 
 """
 
 import hashlib
-import os
 import re
 import secrets
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import UserName
 from grus.model.ports import AccessRole, Store, Token, User
+from grus.store.on_disk import write_secret
 
 ADMIN = UserName("admin")
 PREFIX = "grus_"
@@ -44,10 +44,5 @@ def _kept(path: Path) -> str:
 
 def _made(path: Path) -> str:
     secret = PREFIX + secrets.token_urlsafe(32)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(path, flags, 0o600), "w") as file:
-        file.write(secret + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    write_secret(path, f"{secret}\n".encode())
     return secret

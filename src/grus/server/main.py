@@ -51,6 +51,7 @@ from grus.server.logs import log_to
 from grus.server.sessions import key_in
 from grus.server.telemetry import watch
 from grus.simulation.recording import MOST_BYTES, Recording
+from grus.store.on_disk import make_folder, sync_folder
 from grus.store.sqlite import SqliteStore
 from grus.telemetry.source import DeviceSource
 
@@ -114,7 +115,8 @@ def _doorway(settings: ServerSettings, sock: socket.socket) -> Doorway:
 def _take_state(settings: ServerSettings, stack: ExitStack) -> None:
     state = settings.places.state
     new = [folder for folder in state.parents if not folder.exists()]
-    state.mkdir(parents=True, exist_ok=True)
+    make_folder(state)
+    sync_folder(state.parent)  # whoever made it
     # Jobs that run as another Unix user must reach their control files: passage for them, nothing more.
     for folder in (state, *new):
         folder.chmod(0o711 if os.geteuid() == 0 else 0o700)

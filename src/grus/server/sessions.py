@@ -8,7 +8,6 @@ changes something must send it back. Pure but for the key's file, which is read 
 
 import hashlib
 import hmac
-import os
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from grus.model.errors import NotLoggedIn
 from grus.model.ports import User
+from grus.store.on_disk import write_secret
 
 COOKIE = "grus_session"
 FORM = "Grus-Form"
@@ -82,11 +82,6 @@ def key_in(file: Path) -> bytes:
         kept = b""
     if len(kept) == KEY_BYTES:
         return kept
-    fresh = file.with_suffix(".new")
-    fresh.unlink(missing_ok=True)
     made = secrets.token_bytes(KEY_BYTES)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(fresh, flags, 0o600), "wb") as opened:
-        opened.write(made)
-    fresh.replace(file)
+    write_secret(file, made)  # were only its length on the disk, anybody could seal
     return made

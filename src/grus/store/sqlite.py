@@ -27,6 +27,7 @@ from grus.store import codec, rules, works
 from grus.store.batch import Elsewhere, JobWrite
 from grus.store.listeners import Listener, Listeners
 from grus.store.migrations import migrate
+from grus.store.on_disk import make_folder, sync_folder
 from grus.store.readers import BUSY, Readers
 from grus.store.writer import Work, Writer
 
@@ -307,7 +308,7 @@ def _open(path: Path, lasting: bool) -> sqlite3.Connection:
     try:
         _configure(connection, lasting)
         migrate(connection)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)  # SQLite does this for its log alone
     except (OSError, sqlite3.Error) as error:
         connection.close()
         raise StoreFailed(f"could not open {path}: {error}") from error
@@ -319,24 +320,12 @@ def _open(path: Path, lasting: bool) -> sqlite3.Connection:
 
 def _make_private(path: Path) -> None:
     """0700 for folders made here, 0600 for the file; SQLite gives its log the same mode as the file."""
-    for folder in reversed([path.parent, *path.parent.parents]):
-        if not folder.exists():
-            folder.mkdir(mode=0o700, exist_ok=True)
-            _sync_folder(folder.parent)
+    make_folder(path.parent)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
         # Not opened here: closing any descriptor of the file drops the locks that this process has on it.
         path.chmod(0o600)
-
-
-def _sync_folder(folder: Path) -> None:
-    """A new file survives power loss only if its folder's entry does; SQLite does this for its log alone."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _configure(connection: sqlite3.Connection, lasting: bool) -> None:

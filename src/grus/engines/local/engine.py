@@ -88,6 +88,8 @@ class LocalEngine:
             passage = folder in (self._state, self._state / layout.WORKERS)
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o711 if passage else 0o700)  # whatever the umask is
+        for folder in (self._state, self._state.parent):
+            layout.sync_folder(str(folder))  # a start that lasts must not hang on a name that does not
 
     def _watcher(self) -> Watcher:
         if self._running is None:

@@ -99,7 +99,8 @@ class Supervisor:
         spec = os.open(os.path.join(self._folder, layout.SPEC), os.O_RDONLY)
         os.fsync(spec)
         os.close(spec)
-        layout.sync_folder(os.path.dirname(self._folder))
+        for folder in (self._folder, os.path.dirname(self._folder)):
+            layout.sync_folder(folder)
         me = processes.read(os.getpid())
         assert me is not None
         claim = {"pid": me.pid, "start": me.start, "boot": processes.boot_id(), "at": time.time()}

@@ -1,0 +1,55 @@
+"""What must survive a loss of power is synced, and in the right order: content, name, folder."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from grus.store import on_disk
+
+
+@pytest.fixture
+def done(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """What was synced and renamed, by name, in order."""
+    seen: list[tuple[str, str]] = []
+    sync, replace = os.fsync, os.replace
+
+    def fsync(file: int) -> None:
+        seen.append(("sync", Path(os.readlink(f"/proc/self/fd/{file}")).name))
+        sync(file)
+
+    def renamed(old: Path, new: Path) -> None:
+        seen.append(("name", new.name))
+        replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", renamed)
+    return seen
+
+
+def test_a_secret_is_on_the_disk_before_it_has_its_name_and_its_name_before_the_call_returns(
+    tmp_path: Path, done: list[tuple[str, str]]
+) -> None:
+    folder = tmp_path / "state"
+    on_disk.write_secret(folder / "key", b"secret")
+    assert done == [("sync", tmp_path.name), ("sync", ".key.new"), ("name", "key"), ("sync", "state")]
+    assert (folder / "key").read_bytes() == b"secret"
+    assert stat.S_IMODE((folder / "key").stat().st_mode) == 0o600
+    assert [path.name for path in folder.iterdir()] == ["key"]
+
+
+def test_what_a_dead_process_left_of_a_secret_is_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / ".key.new").write_bytes(b"ha")
+    (tmp_path / "key").write_bytes(b"old")
+    on_disk.write_secret(tmp_path / "key", b"new")
+    assert (tmp_path / "key").read_bytes() == b"new"
+
+
+def test_each_new_folder_on_the_way_lasts_in_the_one_above_it(
+    tmp_path: Path, done: list[tuple[str, str]]
+) -> None:
+    on_disk.make_folder(tmp_path / "a" / "b")
+    assert done == [("sync", tmp_path.name), ("sync", "a")]
+    on_disk.make_folder(tmp_path / "a" / "b")
+    assert len(done) == 2
