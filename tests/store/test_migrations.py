@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from grus.model.errors import StoreFailed
+from grus.model.errors import Fenced, StoreFailed
+from grus.model.identifiers import JobId
 from grus.model.jobs import Phase
+from grus.model.resources import GPU
 from grus.store import batch, codec
 from grus.store.migrations import STEPS, Step, migrate
 from grus.store.sqlite import SqliteStore
-from tests.store.builders import a_job, a_result, done, stored
+from tests.store import released
+from tests.store.builders import a_job, a_result, an_event, done, stored
 
 LATER: Sequence[Step] = (
     *STEPS,
@@ -97,15 +100,72 @@ def test_a_file_of_a_newer_grus_is_refused_and_left_alone(tmp_path: Path) -> Non
     store.close()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {len(STEPS) + 1}")
+        connection.execute("PRAGMA journal_mode = DELETE")
+    before = path.read_bytes()
     with pytest.raises(StoreFailed, match="newer Grus"):
         SqliteStore(path)
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT count(*) FROM jobs").fetchone() == (1,)
+    assert path.read_bytes() == before
 
 
 def test_a_file_of_another_program_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "grus.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE bookmarks (url TEXT)")
+    before = path.read_bytes()
     with pytest.raises(StoreFailed, match="another program"):
         SqliteStore(path)
+    assert path.read_bytes() == before
+
+
+def test_there_is_a_file_of_the_latest_shape_among_the_released_ones() -> None:
+    """Whoever adds a step adds a file of it, written by the code that made it."""
+    assert released.VERSIONS[-1] == len(STEPS)
+
+
+@pytest.mark.parametrize("before", released.VERSIONS)
+def test_a_file_of_each_release_opens_with_all_that_it_holds(tmp_path: Path, before: int) -> None:
+    path = tmp_path / "grus.db"
+    released.make(before, path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert version(connection) == before
+    store = SqliteStore(path)
+    try:
+        assert {job.id: job.phase for job in store.jobs()} == released.FATES
+        assert [event.seq for event in store.events()] == list(range(1, released.EVENTS + 1))
+        assert store.job(JobId("j0000000002")).held == 2 * GPU
+        assert [user.name for user in store.users()] == ["ada", "bob"]
+        assert [token.user for token in store.tokens()] == ["ada"]
+        assert [(queue.name, queue.reserved) for queue in store.queues()] == [("vision", GPU)]
+        assert store.cordoned() == {"node-1"}
+        assert [one.job for one in store.predictions(9)] == (["j0000000001"] if before >= 2 else [])
+        assert [one.fingerprint for one in store.profiles()] == (["f1"] if before >= 3 else [])
+        assert list(store.tags()) == (["job/j0000000002"] if before >= 3 else [])
+        assert len(store.reports(JobId("j0000000002"))) == (3 if before >= 5 else 0)
+        assert [one.job for one in store.results()] == (["j0000000003"] if before >= 5 else [])
+    finally:
+        store.close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert version(connection) == len(STEPS)
+
+
+@pytest.mark.parametrize("before", released.VERSIONS)
+def test_a_file_of_each_release_can_be_written_to_under_the_rules_of_today(
+    tmp_path: Path, before: int
+) -> None:
+    path = tmp_path / "grus.db"
+    released.make(before, path)
+    store = SqliteStore(path)
+    try:
+        assert store.take_over() == released.EPOCH + 1
+        first = store.job(JobId("j0000000001"))
+        again = replace(first, id=JobId("j0000000009"), version=0)
+        assert done(store.create(again, an_event(again), "nightly")) == first
+        running = store.job(JobId("j0000000002"))
+        with pytest.raises(Fenced):
+            done(store.replace(running, None, released.EPOCH))
+        paused = replace(running, phase=Phase.PAUSING)
+        written = done(store.replace(paused, an_event(paused, "pausing"), released.EPOCH + 1))
+        assert written.version == running.version + 1
+        assert store.events()[-1].seq == released.EVENTS + 1
+    finally:
+        store.close()

@@ -122,7 +122,7 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Step] = STEPS) -> No
     """Bring the file to the latest shape. Raises StoreFailed for a newer Grus's file, or somebody else's."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        done = _version(connection, len(steps))
+        done = version_of(connection, len(steps))
         for step in steps[done:]:
             for statement in step:
                 connection.execute(statement)
@@ -135,7 +135,8 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Step] = STEPS) -> No
         raise
 
 
-def _version(connection: sqlite3.Connection, known: int) -> int:
+def version_of(connection: sqlite3.Connection, known: int = len(STEPS)) -> int:
+    """How many steps lie behind the file. Raises StoreFailed for a newer Grus's file, or somebody else's."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version > known:
         raise StoreFailed(

@@ -14,6 +14,14 @@ from grus.model.errors import StoreFailed
 
 IDLE = 8
 """Connections kept open while nobody reads."""
+BUSY = 10.0
+"""Seconds to wait for another process's lock before giving up."""
+
+
+def read_only(path: Path) -> sqlite3.Connection:
+    """It can neither write nor checkpoint, so it may look at a file that another process writes."""
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    return sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY)
 
 
 class Readers:
@@ -49,7 +57,7 @@ class Readers:
                 raise StoreFailed("the store is closed")
             connection = self._idle.pop() if self._idle else None
         try:
-            connection = connection or self._open()
+            connection = connection or read_only(self._path)
             yield connection
         except sqlite3.Error as error:
             if connection is not None:
@@ -63,11 +71,3 @@ class Readers:
                 self._idle.append(connection)
                 return
         connection.close()
-
-    def _open(self) -> sqlite3.Connection:
-        address = f"{self._path.absolute().as_uri()}?mode=ro"
-        return sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY)
-
-
-BUSY = 10.0
-"""Seconds to wait for another process's lock before giving up."""

@@ -10,6 +10,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,9 @@ from grus.model.tags import Tag
 from grus.store import codec, rules, works
 from grus.store.batch import Elsewhere, JobWrite
 from grus.store.listeners import Listener, Listeners
-from grus.store.migrations import migrate
+from grus.store.migrations import migrate, version_of
 from grus.store.on_disk import make_folder, sync_folder
-from grus.store.readers import BUSY, Readers
+from grus.store.readers import BUSY, Readers, read_only
 from grus.store.writer import Work, Writer
 
 PAGE = 10_000
@@ -302,6 +303,8 @@ def _open(path: Path, lasting: bool) -> sqlite3.Connection:
     """The writing connection to a file that only its owner can read, in the latest shape."""
     try:
         _make_private(path)
+        with closing(read_only(path)) as looking:
+            version_of(looking)  # before anything, the mode of its log included, is changed
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=BUSY)
     except (OSError, sqlite3.Error) as error:
         raise StoreFailed(f"could not open {path}: {error}") from error
