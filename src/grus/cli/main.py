@@ -32,6 +32,7 @@ from grus.cli import (
     splitting,
     stages,
     sweeping,
+    upkeep,
 )
 from grus.cli.kubernetes import verbs as kubernetes
 from grus.cli.output import FORMAT, Format, hint, say, show_error
@@ -111,6 +112,7 @@ def _root(
 
 
 serving.add_to(app)
+upkeep.add_to(app)
 dashboard.add_to(app)
 jobs.add_to(app)
 sweeping.add_to(app)

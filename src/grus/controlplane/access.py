@@ -32,6 +32,14 @@ def is_admin(user: User) -> bool:
     return user.role is AccessRole.ADMIN
 
 
+def unix_user(name: UserName, user: User | None, as_submitters: bool) -> str:
+    """Whom jobs of this name run as; empty for the server's own user."""
+    if user is not None and (user.unix_user or is_admin(user)):
+        return user.unix_user
+    # Nobody is root by being forgotten: this is no Unix user's name, and the start fails saying so.
+    return f"of {name}" if as_submitters else ""
+
+
 def members_of(queue: QueueName, queues: Queues) -> tuple[UserName, ...]:
     """Whose queue it is; empty if it is open."""
     found = queues.get(queue)

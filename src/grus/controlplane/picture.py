@@ -276,11 +276,7 @@ class Picture:
 
     def _unix_user(self, name: UserName) -> str:
         """Whom a job of this user runs as; empty for the server's own user."""
-        user = self._users.get(name)
-        if user is not None and (user.unix_user or access.is_admin(user)):
-            return user.unix_user
-        # Nobody is root by being forgotten: this is no Unix user's name, and the start fails saying so.
-        return f"of {name}" if self._settings.as_submitters else ""
+        return access.unix_user(name, self._users.get(name), self._settings.as_submitters)
 
     def deadline(self, job: Job, now: float) -> float | None:
         """When time alone may change something about this job."""

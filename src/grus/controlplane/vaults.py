@@ -28,6 +28,12 @@ from grus.model.ports import Store
 from grus.store.on_disk import make_folder, sync_folder
 
 
+def place_of(settings: Settings, user: UserName, unix_user: str) -> Path:
+    """The folder of this user's vault: opaque, and another one if their jobs run as somebody else."""
+    whom = unix_user if settings.as_submitters else ""
+    return settings.artefacts / hashlib.sha256(f"{user}\0{whom}".encode()).hexdigest()[:32]
+
+
 class Vaults:
     """For any thread. Makes a vault when a job of its user first needs one."""
 
@@ -41,8 +47,7 @@ class Vaults:
 
     def place(self, user: UserName) -> Path:
         """Opaque, and another one if the user's jobs run as somebody else from now on."""
-        whom = self._unix_user(user) if self._settings.as_submitters else ""
-        return self._settings.artefacts / hashlib.sha256(f"{user}\0{whom}".encode()).hexdigest()[:32]
+        return place_of(self._settings, user, self._unix_user(user))
 
     def stage(self, job: Job) -> Stage | None:
         """What is told to the program around the job's own, if there is one. Raises OSError, KeyError."""

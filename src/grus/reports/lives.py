@@ -11,25 +11,10 @@ from typing import NamedTuple
 
 from grus.model.curves import STEP, Reported
 from grus.model.jobs import HOLDING, Job, PauseCause, Phase
+from grus.model.phases import phase_after
 from grus.model.ports import Event
 from grus.model.resources import GPU
 from grus.reports.past import JobPast, Span
-
-PHASES = {
-    "submitted": Phase.PENDING,
-    "starting": Phase.STARTING,
-    "running": Phase.RUNNING,
-    "pausing": Phase.PAUSING,
-    "paused": Phase.PAUSED,
-    "resumed": Phase.PENDING,
-    "requeued": Phase.PENDING,
-    "retrying": Phase.PENDING,
-    "enlarged": Phase.PENDING,
-    "succeeded": Phase.SUCCEEDED,
-    "failed": Phase.FAILED,
-    "stopped": Phase.STOPPED,
-}
-"""The phase that a kind of event begins; others change none."""
 
 Ended = Callable[[str], float | None]
 """When the job of an id ended; None if it has not, or nobody knows."""
@@ -62,9 +47,7 @@ def spans(job: Job, events: Sequence[Event], asked: float, until: float, ended: 
 def _phase(event: Event, before: Span | None) -> Phase:
     if before is None:
         return Phase.PENDING
-    if event.kind == "resumed" and before.phase is Phase.PAUSING:
-        return Phase.PAUSING  # it ends this attempt first
-    return PHASES.get(event.kind, before.phase)
+    return phase_after(event.kind, before.phase) or before.phase
 
 
 def _held(event: Event, phase: Phase, before: Span | None, asked: float) -> float:
