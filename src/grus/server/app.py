@@ -40,7 +40,15 @@ from grus.server import (
 )
 from grus.server.bodies import LARGEST_BODY, SLOWEST_BODY, Bodies
 from grus.server.dev_sessions import Doorway
-from grus.server.errors import Refusal, on_grus_error, on_http, on_refusal, on_validation
+from grus.server.errors import (
+    ERROR,
+    ERROR_ANSWER,
+    Refusal,
+    on_grus_error,
+    on_http,
+    on_refusal,
+    on_validation,
+)
 from grus.server.figures import Figures
 from grus.server.forwarding import Forwarder
 from grus.server.gate import PUBLIC, Gate
@@ -50,6 +58,7 @@ from grus.server.sessions import KEY_BYTES, Sessions
 from grus.server.streams import Streams
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+STREAM = "text/event-stream"
 Mount = Callable[[FastAPI], None]
 """Adds pages to the app."""
 
@@ -157,14 +166,24 @@ def _add_routes(app: FastAPI) -> None:
 
 
 def _described(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI description; it says that a token is needed, which is the gate's doing."""
+    """The OpenAPI description; it says that a token is needed and how errors look, which is the gate's doing
+    and that of `errors`."""
     found = app.openapi()
-    schemes = found.setdefault("components", {}).setdefault("securitySchemes", {})
-    schemes["token"] = {"type": "http", "scheme": "bearer"}
+    parts = found.setdefault("components", {})
+    parts.setdefault("securitySchemes", {})["token"] = {"type": "http", "scheme": "bearer"}
+    parts.setdefault("schemas", {})["Error"] = ERROR
     found["security"] = [{"token": []}]
-    for path in PUBLIC:
-        for verb in found["paths"][path].values():
-            verb["security"] = []
+    for path, verbs in found["paths"].items():
+        for verb in verbs.values():
+            verb["responses"].pop("422", None)  # the framework's own form, which nothing here has
+            for told in verb["responses"].values():
+                if STREAM in told.get("content", {}):
+                    told["content"][STREAM] = {}  # many small texts, not the one that the framework describes
+            verb["responses"]["default"] = ERROR_ANSWER
+            if path in PUBLIC:
+                verb["security"] = []
+    for unused in ("HTTPValidationError", "ValidationError"):
+        parts["schemas"].pop(unused, None)
     return found
 
 

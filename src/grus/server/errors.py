@@ -21,6 +21,27 @@ from grus.model.errors import BadInput, GrusError, Mistake
 
 log = logging.getLogger(__name__)
 
+_TEXT = {"type": "string"}
+_MISTAKE = {"field": _TEXT, "rule": _TEXT, "value": _TEXT, "line": {"type": ["integer", "null"]}}
+_INSIDE = {
+    "code": _TEXT,
+    "message": _TEXT,
+    "mistakes": {
+        "type": "array",
+        "items": {"type": "object", "properties": _MISTAKE, "required": list(_MISTAKE)},
+    },
+}
+ERROR = {
+    "type": "object",
+    "properties": {"error": {"type": "object", "properties": _INSIDE, "required": list(_INSIDE)}},
+    "required": ["error"],
+}
+"""The form as OpenAPI describes it."""
+ERROR_ANSWER = {
+    "description": "Why not: a code for machines, a sentence for people.",
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
+}
+
 
 @dataclass(eq=False)
 class Refusal(Exception):

@@ -60,7 +60,9 @@ SUBMIT = {
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
-@router.post("/jobs", status_code=201, response_model=JobOut, openapi_extra=SUBMIT)
+@router.post(
+    "/jobs", status_code=201, response_model=JobOut, responses={200: {"model": PlanOut}}, openapi_extra=SUBMIT
+)
 async def submit(request: Request) -> Response:
     """Store a job durably (201), or with `plan=true` only say what would become of it (200).
 

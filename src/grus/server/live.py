@@ -37,7 +37,7 @@ Seconds = Annotated[float, Query(gt=0, le=LONGEST, description="End by itself af
 LastId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=40)]
 
 
-@router.get("/events", response_model=list[EventOut])
+@router.get("/events", response_model=list[EventOut], responses={200: {"content": {"text/event-stream": {}}}})
 async def events(
     request: Request,
     caller: WhoExactly,

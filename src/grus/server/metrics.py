@@ -24,7 +24,7 @@ from grus.server.streams import json_bytes
 router = APIRouter()
 
 
-@router.get("/healthz", tags=["server"])
+@router.get("/healthz", tags=["server"], responses={503: {"description": "It does not, and why."}})
 async def healthz(request: Request) -> Response:
     """200 while the control loop makes its passes, 503 with the reason otherwise."""
     health: Health = request.app.state.health
