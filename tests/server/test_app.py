@@ -1,6 +1,7 @@
 """What the routes do beyond who may ask: submit once per key, plan, act, look, measure."""
 
 import hashlib
+import json
 
 from grus.controlplane.loop import Pulse
 from grus.server.health import Health
@@ -123,3 +124,17 @@ def test_the_description_names_every_route_and_the_token(house: House) -> None:
     assert found["security"] == [{"token": []}]
     assert found["paths"]["/healthz"]["get"]["security"] == []
     assert "requestBody" in found["paths"]["/v1/jobs"]["post"]
+
+
+def test_the_description_tells_how_errors_look_and_names_no_other_form(house: House) -> None:
+    found = house.ask("GET", "/v1/openapi.json").json()
+    assert "HTTPValidationError" not in json.dumps(found)
+    for verbs in found["paths"].values():
+        for verb in verbs.values():
+            assert "422" not in verb["responses"]
+            told = verb["responses"]["default"]["content"]["application/json"]["schema"]
+            assert told == {"$ref": "#/components/schemas/Error"}
+    inside = found["components"]["schemas"]["Error"]["properties"]["error"]["properties"]
+    error = house.ask("GET", "/v1/jobs?limit=0").json()["error"]
+    assert set(error) == set(inside)
+    assert set(error["mistakes"][0]) == set(inside["mistakes"]["items"]["properties"])

@@ -68,6 +68,31 @@ def test_other_requests_are_answered_in_the_same_form(
     assert field in [mistake["field"] for mistake in told]
 
 
+HUGE = 10**400
+"""A number of JSON that no float can hold."""
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/jobs", {**JOB, "resources": {"gpu": HUGE}}),
+        ("POST", "/v1/jobs", {**JOB, "resources": {"cpu": HUGE}}),
+        ("POST", "/v1/jobs", {**JOB, "max_runtime": HUGE}),
+        ("POST", "/v1/jobs", {**JOB, "checkpoint": {"grace": HUGE}}),
+        ("PUT", "/v1/queues/spare", {"quota": HUGE}),
+        ("PUT", "/v1/queues/spare", {"weight": HUGE}),
+        ("PUT", "/v1/queues/spare", {"dev_limit": HUGE}),
+        ("POST", "/v1/tokens", {"user": "bob", "expires": HUGE}),
+        ("GET", f"/v1/events?after={2**63}", None),
+        ("GET", f"/v1/jobs/j1/events?after={2**63}", None),
+    ],
+)
+def test_a_number_too_large_for_anything_is_bad_input(
+    house: House, method: str, path: str, body: Any
+) -> None:
+    assert mistakes(house.ask(method, path, json=body))
+
+
 def test_a_job_that_never_fits_is_refused_with_the_nearest_that_would(house: House) -> None:
     response = house.ask("POST", "/v1/jobs", json={**JOB, "resources": {"gpu": 64}})
     assert (response.status_code, response.json()["error"]["code"]) == (409, "does_not_fit")

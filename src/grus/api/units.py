@@ -152,7 +152,7 @@ def _gpu_range(low: int, high: int) -> Range:
 
 
 def _gpu_number(number: float) -> GpuAsk:
-    if not math.isfinite(number):
+    if isinstance(number, float) and not math.isfinite(number):  # a whole one may be too large for a float
         raise ValueError(GPU_FORMS)
     if number < 0:
         raise ValueError(f"must not be negative; {GPU_FORMS}")
@@ -256,7 +256,7 @@ def render_bytes_short(amount: int) -> str:
 def parse_seconds(value: object) -> float:
     """`120s`, `30m`, `1h30m`, `3d`, `2w`; a plain number is seconds."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        if not (math.isfinite(value) and 0 <= value <= 1e12):
+        if not 0 <= value <= 1e12:  # nor is what is no number between the two
             raise ValueError(f"must be a number of seconds, not negative; {SECONDS_FORMS}")
         return float(value)
     if not isinstance(value, str):

@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 import anyio.to_thread
-from fastapi import Depends, Path, Request
+from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel, TypeAdapter
 from starlette.responses import Response
 
@@ -56,6 +56,9 @@ WhoExactly = Annotated[Caller, Depends(the_caller)]
 Does = Annotated[Services, Depends(the_services)]
 Live = Annotated[Streams, Depends(the_streams)]
 JobPath = Annotated[str, Path(max_length=64, description="A job's id.")]
+MOST_SEQ = 2**63 - 1
+"""The last number that a store can give to an event."""
+After = Annotated[int, Query(ge=0, le=MOST_SEQ, description="The number of the last event that is known.")]
 NamePath = Annotated[str, Path(min_length=1, max_length=253)]
 
 

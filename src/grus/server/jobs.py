@@ -40,7 +40,7 @@ from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import Job, Phase
 from grus.model.tags import Tag, of_job
-from grus.server.edge import Does, JobPath, Who, answer, answers, caller_of, off_loop
+from grus.server.edge import After, Does, JobPath, Who, answer, answers, caller_of, off_loop
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 
@@ -144,9 +144,7 @@ async def why(id: JobPath, user: Who, does: Does) -> Response:
 
 
 @router.get("/jobs/{id}/events", response_model=list[EventOut])
-async def events(
-    id: JobPath, user: Who, does: Does, after: Annotated[int, Query(ge=0)] = 0, limit: Limit = 1000
-) -> Response:
+async def events(id: JobPath, user: Who, does: Does, after: After = 0, limit: Limit = 1000) -> Response:
     found = await off_loop(does.events, user, after=after, job=JobId(id), limit=limit)
     return answers(EventOut, [event_out(event) for event in found])
 

@@ -16,7 +16,18 @@ from grus.api.wire import EventOut, UsageOut, event_out, usage_out
 from grus.controlplane.services import Services
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import JobId
-from grus.server.edge import Does, JobPath, Live, WhoExactly, answers, encoded, encoded_list, off_loop
+from grus.server.edge import (
+    MOST_SEQ,
+    After,
+    Does,
+    JobPath,
+    Live,
+    WhoExactly,
+    answers,
+    encoded,
+    encoded_list,
+    off_loop,
+)
 from grus.server.gate import Caller
 from grus.server.streams import BEAT, END, HELLO, RECONNECT, LiveResponse, Streams, frame, json_bytes, waited
 
@@ -32,7 +43,6 @@ USAGE_EVERY = 1.0
 LONGEST = 3600.0
 """Seconds after which a stream asks its client to come back."""
 
-After = Annotated[int | None, Query(ge=0, description="The number of the last event that is known.")]
 Seconds = Annotated[float, Query(gt=0, le=LONGEST, description="End by itself after this time.")]
 LastId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=40)]
 
@@ -43,7 +53,7 @@ async def events(
     caller: WhoExactly,
     does: Does,
     streams: Live,
-    after: After = None,
+    after: After | None = None,
     job: Annotated[str | None, Query(max_length=64)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
     seconds: Seconds = LONGEST,
@@ -194,6 +204,6 @@ def _mark(last: str) -> _Mark:
 
 
 def _number(last: str) -> int:
-    if not last.isdecimal():
+    if not last.isdecimal() or int(last) > MOST_SEQ:
         raise BadInput([Mistake("Last-Event-ID", "must be one that the stream gave before", last)])
     return int(last)
