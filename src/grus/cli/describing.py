@@ -1,6 +1,8 @@
 """One job in full: what was asked, what became of it, why, its workers, its events, its log."""
 
+import codecs
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from grus.cli import following, foreseen, learned
@@ -19,6 +21,7 @@ from grus.cli.output import (
     say,
     size,
     table,
+    write_log,
 )
 from grus.model.errors import GrusError
 
@@ -46,9 +49,8 @@ def describe_job(client: "Client", job: "JobOut", output: Format) -> None:
 
 
 def _heading(text: str) -> None:
-    import typer
-
-    say("\n" + (typer.style(text, bold=True, underline=True) if for_people() else f"{text}:"))
+    say()
+    say(text if for_people() else f"{text}:", bold=for_people(), underline=for_people())
 
 
 def _learned(client: "Client", job: "JobOut") -> "LearnedOut | None":
@@ -231,35 +233,38 @@ def print_all_logs(client: "Client", job: "JobOut", *, follow: bool, output: For
     elif output is Format.JSON:
         _write(job, "".join(Merged(client, job.id).so_far()), output)
     else:
-        for line in Merged(client, job.id).so_far():
-            sys.stdout.write(line)
-        sys.stdout.flush()
+        write_log(Merged(client, job.id).so_far())
 
 
 def _write(job: "JobOut", text: str, output: Format) -> None:
     if output is Format.JSON:
         emit_json({"job": plain(job.id), "log": text})
     else:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        write_log([text])
 
 
 def _print_all(client: "Client", job: "JobOut", worker: int | None, output: Format) -> None:
-    offset, parts = 0, []
+    pieces = _pieces(client, job, worker)
+    if output is Format.JSON:
+        _write(job, b"".join(pieces).decode(errors="replace"), output)
+    elif for_people():
+        write_log(codecs.iterdecode(pieces, "utf-8", "replace"))
+    else:
+        for data in pieces:  # not decoded: a log is bytes
+            sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+
+
+def _pieces(client: "Client", job: "JobOut", worker: int | None) -> Iterator[bytes]:
+    offset = 0
     while True:
         data, after = client.log(job.id, worker=worker, offset=offset, limit=CHUNK)
         if not data or after == offset:
-            break
+            return
         if (dropped := after - len(data) - offset) > 0:
             hint(f"[grus] {size(dropped)} that it wrote before this are no longer kept")
         offset = after
-        if output is Format.JSON:
-            parts.append(data)
-        else:
-            sys.stdout.buffer.write(data)
-    if output is Format.JSON:
-        _write(job, b"".join(parts).decode(errors="replace"), output)
-    sys.stdout.flush()
+        yield data
 
 
 def _last_lines(client: "Client", job: str, worker: int | None, count: int) -> tuple[str, int]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from grus.cli.output import hint
+from grus.cli.taming import tamed
 from grus.model.errors import NotLoggedIn, Unreachable
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _tell(job: str) -> None:
             known = max((event.seq for event in client.events(job=job)), default=0)
             for event in client.watch(job=job, after=known):
                 if event.kind in NOTICES:
-                    sys.stderr.write(f"\r\n[grus] {event.text}\r\n")
+                    sys.stderr.write(f"\r\n[grus] {tamed(event.text)}\r\n")
                     sys.stderr.flush()
     except Exception:
         log.debug("what Grus says to %s can no longer be told", job, exc_info=True)

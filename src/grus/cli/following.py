@@ -15,7 +15,7 @@ import typer
 
 from grus.cli.access import connected
 from grus.cli.merged import Merged
-from grus.cli.output import hint
+from grus.cli.output import hint, write_log
 from grus.model.jobs import TERMINAL
 
 if TYPE_CHECKING:
@@ -70,9 +70,7 @@ def follow(
     pieces = (
         Merged(client, job.id).follow() if every else client.follow_log(job.id, worker=worker, offset=offset)
     )
-    for text in pieces:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+    write_log(pieces)
     if told is not None:
         teller.join(LAST_WORDS)
 
@@ -81,8 +79,7 @@ def _tell(client: "Client", job: str, after: int | None) -> None:
     """Say the job's events on stderr as they happen; ends with the job, the connection or the process."""
     try:
         for event in client.watch(job=job, after=after):
-            line = f"[grus] {event.text}"
-            hint(typer.style(line, dim=True) if sys.stderr.isatty() else line)
+            hint(f"[grus] {event.text}", dim=sys.stderr.isatty())
             if event.kind in TERMINAL:
                 return
     except Exception:

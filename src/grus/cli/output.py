@@ -18,6 +18,7 @@ from grus.api.words import number as number
 from grus.api.words import progress as progress
 from grus.api.words import size as size
 from grus.api.words import span as span
+from grus.cli.taming import tamed, tamed_json, tamed_lines, tamed_log
 from grus.model.errors import BadInput, GrusError
 
 if TYPE_CHECKING:
@@ -83,14 +84,27 @@ def console() -> "Console":
     return Console(highlight=False, soft_wrap=not for_people())
 
 
-def say(text: str = "") -> None:
-    """One line on stdout, as it is."""
-    typer.echo(text)
+def say(text: str = "", **style: bool) -> None:
+    """Lines on stdout; what others wrote into them commands no terminal."""
+    _echo(tamed_lines(text), style)
 
 
-def hint(text: str) -> None:
+def hint(text: str, **style: bool) -> None:
     """Progress and advice: on stderr, so that stdout stays what was asked for."""
-    typer.echo(text, err=True)
+    _echo(tamed_lines(text), style, err=True)
+
+
+def _echo(text: str, style: dict[str, bool], *, err: bool = False) -> None:
+    # None for what is off, or its code would be written.
+    chosen = {name: True for name, on in style.items() if on}
+    typer.echo(typer.style(text, **chosen) if chosen else text, err=err)
+
+
+def write_log(pieces: Iterable[str]) -> None:
+    """A log as it comes: to a terminal what it may obey, to a file or a pipe the very text."""
+    for text in tamed_log(pieces) if for_people() else pieces:
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
 
 # ------------------------------------------------------------------------------------------------- values
@@ -109,7 +123,7 @@ def plain(value: object) -> object:
 
 
 def emit_json(value: object) -> None:
-    say(json.dumps(plain(value), indent=2, ensure_ascii=False))
+    typer.echo(tamed_json(json.dumps(plain(value), indent=2, ensure_ascii=False)))
 
 
 def emit(value: object, chosen: Format, show: Callable[[], None]) -> None:
@@ -125,7 +139,7 @@ def emit(value: object, chosen: Format, show: Callable[[], None]) -> None:
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "") -> None:
     """A table: coloured on a terminal, aligned plain text elsewhere; `empty` for no rows."""
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[tamed(str(cell)) for cell in row] for row in rows]
     if not cells and empty:
         say(empty)
     elif for_people():
@@ -154,20 +168,20 @@ def rich_table(
     for place, heading in enumerate(headings):
         made.add_column(heading, no_wrap=place == 0, overflow="fold")
     for row in rows:
-        made.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
+        made.add_row(*(Text(tamed(cell), style=STYLES.get(cell, "")) for cell in row))
     return made
 
 
 def fields(pairs: Iterable[tuple[str, object]]) -> None:
     """Names and values, one a line; empty values are left out."""
-    shown = [(name, str(value)) for name, value in pairs if value not in ("", None)]
+    shown = [(tamed(name), tamed_lines(str(value))) for name, value in pairs if value not in ("", None)]
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
         label, colour = name.ljust(width), STYLES.get(value)
         if for_people():
             label = typer.style(label, bold=True)
             value = _coloured(value, colour)
-        say(f"{label}  {value}")
+        typer.echo(f"{label}  {value}")
 
 
 def _coloured(text: str, style: str | None) -> str:
@@ -216,11 +230,11 @@ def show_error(error: GrusError, chosen: Format) -> None:
         return
     label = typer.style("error:", fg="red", bold=True) if _colour_on_stderr() else "error:"
     if len(mistakes) > 1:
-        hint(f"{label} {len(mistakes)} mistakes; nothing was done")
+        typer.echo(f"{label} {len(mistakes)} mistakes; nothing was done", err=True)
         for mistake in mistakes:
             hint(f"  {mistake}")
     else:
-        hint(f"{label} {error}")
+        typer.echo(f"{label} {tamed_lines(str(error))}", err=True)
 
 
 def _colour_on_stderr() -> bool:
