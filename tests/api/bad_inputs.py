@@ -55,6 +55,12 @@ _FORM = [
     ),
     bad("too deep", "run: " + "[" * 5000, ("file", "levels deep", 1), form=True),
     bad(
+        "alias bomb of one long text",
+        f"a: &a {'x' * 100_000}\nrun: [{', '.join(['*a'] * 8000)}]\n",
+        ("file", "characters (aliases counted each time)", 2),
+        form=True,
+    ),
+    bad(
         "alias bomb",
         "a: &a [x, x, x, x, x, x, x, x]\n"
         + "".join(

@@ -77,6 +77,18 @@ def test_another_host_name_is_refused_even_with_a_token() -> None:
     assert ask("/healthz", Host="evil.example").status_code == 421
 
 
+def test_two_host_names_are_no_name_even_if_one_is_ours() -> None:
+    async def asked(*hosts: str) -> int:
+        transport = httpx2.ASGITransport(a_gate())
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:7600") as client:
+            headers = [("Host", host) for host in hosts] + list(TOKEN.items())
+            return (await client.get("/v1/jobs", headers=headers)).status_code
+
+    assert asyncio.run(asked("127.0.0.1")) == 200
+    assert asyncio.run(asked("127.0.0.1", "evil.example")) == 421
+    assert asyncio.run(asked("evil.example", "127.0.0.1")) == 421
+
+
 def test_pages_of_other_sites_are_refused_and_own_or_listed_ones_are_not() -> None:
     for origin in ("https://evil.example", "null", "http://127.0.0.1:9999"):
         assert ask("/v1/jobs", Origin=origin, **TOKEN).status_code == 403, origin

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -54,6 +54,22 @@ class Document:
         return self.lines[place]
 
 
+class _Size(NamedTuple):
+    """How much something is, what is reached through aliases counted each time."""
+
+    values: int = 0
+    letters: int = 0
+
+    def and_more(self, more: "_Size") -> "_Size":
+        return _Size(self.values + more.values, self.letters + more.letters)
+
+    def since(self, before: "_Size") -> "_Size":
+        return _Size(self.values - before.values, self.letters - before.letters)
+
+
+ONE = _Size(1)
+
+
 @dataclass(slots=True)
 class _Open:
     """A mapping or list whose end has not been seen."""
@@ -61,8 +77,8 @@ class _Open:
     place: Place
     value: Any
     anchor: str | None
-    first: int
-    """How many values had been seen at its start."""
+    first: "_Size"
+    """How much had been seen at its start."""
     keys: dict[str, int] = field(default_factory=dict)
     key: str | None = None
     is_key: bool = False
@@ -126,8 +142,8 @@ class _Builder:
         self.documents: list[Document] = []
         self.mistakes: list[Mistake] = []
         self._stack: list[_Open] = []
-        self._anchors: dict[str, tuple[Any, int]] = {}
-        self._seen = 0
+        self._anchors: dict[str, tuple[Any, _Size]] = {}
+        self._seen = _Size()
 
     def take(self, event: Any) -> None:
         line = event.start_mark.line + 1
@@ -153,7 +169,7 @@ class _Builder:
         self.documents.append(Document(None))
 
     def _open(self, event: Any, value: Any, line: int) -> None:
-        self._count(1, line)
+        self._count(ONE, line)
         if len(self._stack) >= DEEPEST:
             rule = f"is nested more than {DEEPEST} levels deep"
             raise BadInput([*self.mistakes, Mistake(FILE, rule, line=line)])
@@ -170,7 +186,7 @@ class _Builder:
             self._stack[-1].key = SKIPPED
             return
         if done.anchor:
-            self._anchors[done.anchor] = (done.value, self._seen - done.first + 1)
+            self._anchors[done.anchor] = (done.value, self._seen.since(done.first).and_more(ONE))
         self._add(done.value)
 
     def _alias(self, anchor: str, line: int) -> None:
@@ -187,7 +203,8 @@ class _Builder:
         self._add(value)
 
     def _scalar(self, event: Any, line: int) -> None:
-        self._count(1, line)
+        size = _Size(1, len(event.value))
+        self._count(size, line)
         if self._key_expected():
             self._key(event.value, line)
             return
@@ -199,7 +216,7 @@ class _Builder:
             self._no_value(place, line)
             return
         if event.anchor:
-            self._anchors[event.anchor] = (value, 1)
+            self._anchors[event.anchor] = (value, size)
         self._add(value)
 
     def _no_value(self, place: Place, line: int) -> None:
@@ -252,10 +269,14 @@ class _Builder:
                 Mistake(field_name(place) or FILE, f"has a tag {tag}; write it without", line=line)
             )
 
-    def _count(self, more: int, line: int) -> None:
-        self._seen += more
-        if self._seen > MOST_VALUES:
+    def _count(self, more: _Size, line: int) -> None:
+        self._seen = self._seen.and_more(more)
+        rule = ""
+        if self._seen.values > MOST_VALUES:
             rule = f"has more than {MOST_VALUES} values (aliases counted each time)"
+        elif self._seen.letters > LARGEST:
+            rule = f"has more than {LARGEST} characters (aliases counted each time)"
+        if rule:
             raise BadInput([*self.mistakes, Mistake(FILE, rule, line=line)])
 
 

@@ -50,7 +50,7 @@ class DevGate:
         job = job_in(scope["path"])
         if job is None:
             raise Refusal(404, "not_found", "Here are only development sessions: `grus dev` opens one.")
-        if headers.get("host", "").lower() != self._doorway.origins.host_of(job):
+        if [host.lower() for host in headers.getlist("host")] != [self._doorway.origins.host_of(job)]:
             raise Refusal(421, "wrong_host", f"Session {job} does not answer to this name.")
         origin = headers.get("origin")
         changes = scope["type"] == "websocket" or scope["method"] not in SAFE
