@@ -4,7 +4,9 @@ import json
 import re
 import socket
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -45,7 +47,13 @@ class Door:
         return socket.create_connection((parts.hostname, parts.port), patience)
 
     def ask(
-        self, method: str, path: str, body: Any = None, patience: float = PATIENCE, **headers: str
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        patience: float = PATIENCE,
+        more: Mapping[str, str] = MappingProxyType({}),
+        **headers: str,
     ) -> Answer:
         """A well-formed request; `body` is sent as JSON unless it is bytes. Header names use _ for -."""
         data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -54,7 +62,7 @@ class Door:
             sent["Authorization"] = f"Bearer {self.token}"
         if data:
             sent |= {"Content-Type": "application/json", "Content-Length": str(len(data))}
-        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        sent |= {name.replace("_", "-"): value for name, value in {**more, **headers}.items()}
         lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
         return self.raw("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + data, patience)
 
@@ -70,7 +78,7 @@ class Door:
     def signed_in(self) -> "Door":
         """The same person in a browser: with the session's cookie, and the proof that a form is ours."""
         form = {"Content_Type": "application/x-www-form-urlencoded", "Origin": self.address}
-        answer = Door(self.address).ask("POST", "/sign-in", f"token={self.token}".encode(), **form)
+        answer = Door(self.address).ask("POST", "/sign-in", f"token={self.token}".encode(), more=form)
         cookie = re.search(r"(?i)set-cookie: (grus_session=[^;]+)", answer.head)
         assert cookie is not None, answer.text
         browser = Door(self.address, headers={"Cookie": cookie[1], "Accept": "text/html"})

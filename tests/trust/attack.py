@@ -1,10 +1,10 @@
-"""Strangers at the door: every route, every role, the wrong project: `python -m tests.trust.attack --cases 1000`.
+"""Strangers at the door: `python -m tests.trust.attack --cases 1000` (10,000 for long).
 
-A real server with two projects (`projects`) is asked by everybody: with what schemathesis makes of the server's own
-description (`fuzz`), on all its routes by name (`routes`), and in ways that no client would (`intrusion`). No
-answer may be a server's error, differ from the description, or tell anybody of another project's things; without
-a token nothing may answer but what is public. One JSON object comes last; the exit code is 1 if a promise was
-broken. Where schemathesis cannot be had, that part says why it did not run, and is no success.
+A real server with two projects (`projects`) is asked by everybody: with what schemathesis makes of its own
+description (`fuzz`), on all its routes by name (`routes`), and as no client asks (`intrusion`). No answer may
+be a server's error, differ from the description, or tell anybody of another project's things; without a token
+nothing may answer but what is public. One JSON object comes last; the exit code is 1 if a promise was broken.
+Where schemathesis cannot be had, `not_fuzzed` says why; that is no success. Ranges add up by `--seed`.
 """
 
 import argparse
@@ -112,8 +112,8 @@ def fuzzed(pool: Projects, cases: int, seed: int) -> dict[str, Any]:
         "cases": sum(one["cases"] for one in found),
         **{kind: sum(len(one[kind]) for one in found) for kind in WRONGS},
         "by_role": {one["caller"]: {"cases": one["cases"], **one["by_status"]} for one in found},
-        "described": len(described),
-        "described_reached": len(described & {route for one in found for route in one["reached"]}),
+        "routes_described": len(described),
+        "routes_reached": len(described & {route for one in found for route in one["reached"]}),
     }
 
 
@@ -127,8 +127,20 @@ def attack(cases: int, seed: int) -> dict[str, Any]:
         say(f"the server answers after {time.monotonic() - began:.1f} s")
         walked = routes.walked(pool)
         say(f"{walked['routes_tested']} of {walked['routes']} routes, {walked['route_answers']} answers")
+        for wrong in walked["route_wrongs"]:
+            say(f"  {wrong[:500]}")
+        intruded = intrusion.survived(pool, say)
+        say(f"{intruded['survived']} of {intruded['attacks']} attacks survived")
         figures = fuzzed(pool, cases, seed)
-    return {**figures, **walked, "seconds": round(time.monotonic() - began, 1)}
+    return {**figures, **walked, **intruded, "seconds": round(time.monotonic() - began, 1)}
+
+
+def broken(figures: dict[str, Any]) -> list[str]:
+    """Promises that were not kept, by the names of their figures."""
+    found = [name for name in (*WRONGS, "route_wrongs", "got_through") if figures.get(name)]
+    whole = {"routes_tested": "routes", "routes_reached": "routes_described"}
+    found += [part for part, all_ in whole.items() if figures.get(part, 0) != figures.get(all_, 0)]
+    return found + ["not_fuzzed"] * ("not_fuzzed" in figures)
 
 
 def main() -> int:
@@ -138,7 +150,9 @@ def main() -> int:
     given = parser.parse_args()
     figures = attack(given.cases, given.seed)
     print(json.dumps(figures))
-    return 0
+    for name in (wrong := broken(figures)):
+        say(f"broken: {name}")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -186,7 +186,11 @@ def _put_past(store: SqliteStore) -> None:
     put_trial(store, sweep, 0, ((axis.name, mark("choice")),), [1.0])
     store.put_result(_result()).result()
     profile = JobProfile(
-        fingerprint=FINGERPRINT, name=mark("profile"), user=OWNER, command=mark("command"), image=mark("image")
+        fingerprint=FINGERPRINT,
+        name=mark("profile"),
+        user=OWNER,
+        command=mark("command"),
+        image=mark("image"),
     )
     store.put_profile(profile).result()
 
@@ -252,7 +256,9 @@ def _a_maker(home: Path) -> dict[str, object]:
 
 def _a_speaker(home: Path) -> dict[str, object]:
     """A job that writes a log, reports, and stays."""
-    says = f"import grus, sys, time; print('{mark('log')}', flush=True); grus.report(step=1, {mark('figure')}=2)"
+    says = (
+        f"import grus, sys, time; print('{mark('log')}', flush=True); grus.report(step=1, {mark('figure')}=2)"
+    )
     return {
         "name": mark("speaker"),
         "run": [sys.executable, "-c", f"{says}; time.sleep(900)"],

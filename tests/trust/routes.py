@@ -1,8 +1,8 @@
 """Every route there is, taken from the app itself, asked by everybody at a real server.
 
-`tests/server/test_routes.py` and `tests/dashboard/test_routes.py` say which status each role gets; that a route
-without such a line fails there makes their coverage complete. Here the same routes are asked with another project's
-token, session and forms, about things that exist: nothing of them may come back, and nothing of them may change.
+`tests/server/test_routes.py` and `tests/dashboard/test_routes.py` say which status each role gets, and fail
+where a route has no such line. Here the same routes are asked with another project's token, session and
+forms, about things that exist: nothing of them may come back, nothing of them may change. Run by `attack`.
 """
 
 import json
@@ -39,7 +39,13 @@ STREAM_PATIENCE = 0.7
 """Seconds that a live stream is listened to."""
 DEV = "GET /dev/{id}/"
 """The one way into the second app, on the port of development sessions."""
-OWN_AFFAIRS = {"POST /sign-in", "POST /sign-in/codes", "POST /sign-out", "POST /simulate", "POST /simulate/stop"}
+OWN_AFFAIRS = {
+    "POST /sign-in",
+    "POST /sign-in/codes",
+    "POST /sign-out",
+    "POST /simulate",
+    "POST /simulate/stop",
+}
 """What everybody may do: it concerns nobody but them."""
 
 
@@ -74,12 +80,18 @@ def question(route: str, pool: Projects) -> Question:
     """The route with the first project's things in its place-holders and its body."""
     path = route.split(" ")[1]
     made, runs, _ = pool.live
-    job = SWEEP if "/sweeps/" in path else ENDED if "/runs/" in path else made if "artefacts" in path else runs
-    name = OWNER if "/users/" in path else mark("artefact") if "artefacts" in path else CLOSED
-    node = "node-0" if "/nodes/" in path else job
-    version, name = (static.present(), "grus.css") if path.startswith(STATIC) else ("", name)
+    ids = {"/sweeps/": SWEEP, "/runs/": ENDED, "/artefacts/": made, "/nodes/": "node-0"}
+    names = {"/users/": OWNER, "/artefacts/": mark("artefact"), STATIC: "grus.css"}
+    node = next((one for part, one in ids.items() if part in path), runs)
+    name = next((one for part, one in names.items() if part in path), CLOSED)
+    version = static.present()
     filled = path.format(
-        id=node, name=name, digest=digest("grus_member"), fingerprint=FINGERPRINT, other=ENDED, version=version
+        id=node,
+        name=name,
+        digest=digest("grus_member"),
+        fingerprint=FINGERPRINT,
+        other=ENDED,
+        version=version,
     )
     if path.endswith(("/series", "/forecast")):
         filled += f"?of=job&name={runs}&measure=host_memory"
@@ -142,8 +154,8 @@ def changes(route: str) -> bool:
 
 
 def asked_by(caller: Caller, route: str) -> bool:
-    """Those inside who may change things change what is asked after them: they only look here. What they may do
-    is in the tables of the tests."""
+    """Those who may change things would change what is asked after them: here they only look. What they may
+    do is in the tables of the tests."""
     return not changes(route) or not caller.inside or caller.name == "viewer"
 
 
@@ -190,7 +202,7 @@ def walked(pool: Projects) -> dict[str, Any]:
 
 
 def tested(all_routes: set[str], answered: dict[str, set[str]]) -> set[str]:
-    """Routes with a line in a table of roles that were also asked by all who are outside, and by the viewer."""
+    """Routes with a line in a table of roles that were also asked by all outside, and by the viewer."""
     outside = {caller.name for caller in CALLERS if not caller.inside} | {"viewer"}
     tables = set(API) | set(PAGES) | {DEV}
     return {route for route in all_routes if route in tables and answered.get(route, set()) >= outside}

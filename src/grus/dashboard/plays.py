@@ -70,6 +70,11 @@ class Play:
         return self.stage in UNDER_WAY
 
 
+def _whose(play: Play, viewer: User) -> str:
+    """People of other projects are nobody's business; administrators know everybody."""
+    return play.user if is_admin(viewer) else "somebody else"
+
+
 class Plays:
     """See the module."""
 
@@ -94,8 +99,9 @@ class Plays:
         """Start one; `ask` is called on its own thread. Raises Conflict while another one is under way."""
         with self._lock:
             if self._now is not None:
-                whose = self._now.play.user
-                who = "yours" if whose == user.name else f"one of {whose}"
+                who = (
+                    "yours" if self._now.play.user == user.name else f"one of {_whose(self._now.play, user)}"
+                )
                 raise Conflict(
                     f"a simulation is under way ({who}), and they go one at a time; wait, or stop it"
                 )
@@ -112,11 +118,11 @@ class Plays:
         with self._lock:
             return self._last.get(user.name)
 
-    def other(self, user: User) -> Play | None:
-        """The one under way, if somebody else asked for it."""
+    def other(self, user: User) -> str:
+        """Who asked for the one under way, if somebody else did, in words for this user; else empty."""
         with self._lock:
             now = self._now
-        return None if now is None or now.play.user == user.name else now.play
+        return "" if now is None or now.play.user == user.name else _whose(now.play, user)
 
     def stop(self, user: User) -> None:
         """End the one under way. Raises NotFound if there is none, NotAllowed for somebody else's."""
@@ -125,7 +131,7 @@ class Plays:
         if run is None:
             raise NotFound("no simulation is under way")
         if run.play.user != user.name and not is_admin(user):
-            raise NotAllowed(f"it is {run.play.user}'s; only {run.play.user} or an administrator may stop it")
+            raise NotAllowed("it is somebody else's; only who asked for it or an administrator may stop it")
         run.end(f"{user.name} stopped it")
 
     def close(self) -> None:

@@ -48,7 +48,7 @@ async def begin(asked: WhatIfIn, request: Request, user: Who, does: Does) -> Res
     """Start it. What is wrong with the form is told at once, what is wrong with the jobs by the stream."""
     pool = await off_loop(judged, asked, does, user)
     play = await off_loop(_plays(request).begin, user, partial(question, asked, pool, does, user))
-    return Response(json_bytes(view(play, None)), 202, media_type="application/json")
+    return Response(json_bytes(view(play, "")), 202, media_type="application/json")
 
 
 @router.post("/simulate/stop", status_code=204)
@@ -91,9 +91,9 @@ def _view(plays: Plays, user: User) -> View:
     return view(plays.of(user), plays.other(user))
 
 
-def view(play: Play | None, other: Play | None) -> View:
-    """For the browser; `other` is somebody else's, of which only whose it is is told."""
-    told: View = {"other": "" if other is None else other.user}
+def view(play: Play | None, other: str) -> View:
+    """For the browser; of somebody else's simulation only `other` is told: that there is one."""
+    told: View = {"other": other}
     if play is None:
         return {**told, "stage": ""}
     return {
