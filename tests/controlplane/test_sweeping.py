@@ -157,6 +157,8 @@ def test_a_target_that_is_reached_ends_the_rest() -> None:
     assert job.phase is Phase.SUCCEEDED
     assert job.exit is not None
     assert "target" in job.exit.text
+    figures = dict(job.progress)
+    assert figures["ended"] == figures["trials"] == len(trials(plane, sweep))
 
 
 def test_a_trial_is_heard_when_it_rings_and_not_seconds_later() -> None:

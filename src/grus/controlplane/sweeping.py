@@ -159,16 +159,16 @@ class Sweeper:
 
     def _round(self, sweep: Job, trials: list[Job], now: float) -> bool:
         """Whether something was written, so that it is worth looking again."""
+        searches, views = _searches(sweep), self._trials.views(sweep, now)
+        if (searches or trials) and not sweep.terminal and self._tell(sweep, views, searches=searches):
+            return True
         waits, failed = self._held_up(sweep, now)
         left = self._left(sweep, trials, now) if sweep.exit is not None else ()
         step = failed or (None if waits else sweep_moves.advance(sweep, trials, now, left))
         if step is not None:
             return bool(record.write(self._store, [step], self._epoch).jobs)
         orders: tuple[Order, ...] = ()
-        if _searches(sweep):
-            views = self._trials.views(sweep, now)
-            if self._tell(sweep, views):
-                return True
+        if searches:
             orders = self._orders(sweep, trials, views, now)
         changes = sweep_moves.ordered(sweep, trials, orders, now)
         touched = {change.job.id for change in changes}
@@ -207,7 +207,7 @@ class Sweeper:
         since = now - self._trials.seconds(sweep, now)
         return self._decide(search, views, found, since, now)
 
-    def _tell(self, sweep: Job, views: list[TrialView]) -> bool:
+    def _tell(self, sweep: Job, views: list[TrialView], *, searches: bool) -> bool:
         """Write how it stands, for people; whether that was news."""
         search = sweep.spec.sweep
         assert search is not None
@@ -217,7 +217,7 @@ class Sweeper:
             ended=sum(view.ended for view in views),
             running=sum(view.running for view in views),
             best=None if best is None else best_value(best, search.goal),
-            trouble=self._troubles.get(sweep.id, ""),
+            trouble=self._troubles.get(sweep.id, "") if searches else "",
         )
         told = sweep_moves.told(sweep, search.metric, standing)
         if told is sweep:
