@@ -98,3 +98,14 @@ def test_the_parameter_that_decides_is_the_important_one() -> None:
     assert found[0][1] > 0.9
     assert all(share < 0.3 for _, share in found[1:])
     assert importance(sweep, trials[:7]) == ()
+
+
+@pytest.mark.parametrize("count", [9, 12, 14])
+def test_a_parameter_that_is_best_in_the_middle_matters_with_few_trials_too(count: int) -> None:
+    sweep = replace(a_sweep(), axes=(Axis(name="lr", low=0.0, high=1.0),))
+    places = [number / (count - 1) for number in range(count)]
+    trials = [
+        replace(a_trial(number, abs(place - 0.5), phase=Phase.SUCCEEDED), params=(("lr", place),))
+        for number, place in enumerate(places)
+    ]
+    assert dict(importance(sweep, trials))["lr"] > 0.4

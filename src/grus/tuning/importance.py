@@ -19,6 +19,8 @@ from grus.tuning.trials import TrialView, best_value
 
 LEAST = 8
 """With fewer trials nothing is said."""
+FEWEST_GROUPS = 3
+"""Of a range. What is best in the middle and worse on both sides looks alike in two halves."""
 
 
 def importance(sweep: Sweep, trials: Sequence[TrialView]) -> tuple[tuple[str, float], ...]:
@@ -54,7 +56,7 @@ def _groups(axis: Axis, trials: Sequence[TrialView]) -> np.ndarray[tuple[int], n
     if axis.choices:
         return np.array([axis.choices.index(value) for value in values])
     ranks = rankdata([float(value) for value in values], method="min") - 1
-    groups = max(2, min(8, len(trials) // 5))
+    groups = max(FEWEST_GROUPS, min(8, len(trials) // 5))
     return np.minimum((ranks * groups / len(trials)).astype(np.int64), groups - 1)
 
 
