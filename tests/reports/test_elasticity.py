@@ -29,8 +29,10 @@ def test_a_job_that_started_below_its_most_grew_and_lost_a_worker_has_shown_all_
 
 
 def test_what_was_not_put_to_the_test_is_none() -> None:
-    [one] = elasticity(a_past(of(an_event(10.0, "running", 4, 4)))).jobs
+    found = elasticity(a_past(of(an_event(10.0, "running", 4, 4))))
+    [one] = found.jobs
     assert (one.starts_below, one.survives_loss, one.uses_late) == (None, None, None)
+    assert found.sentence.startswith("No job was put to the test: ")
 
 
 def test_an_attempt_that_ended_with_a_worker_did_not_survive_its_loss() -> None:

@@ -137,7 +137,10 @@ def _sentence(jobs: Sequence[ElasticJobOut], adapting: Sequence[AdaptingOut]) ->
         _count(jobs, "survives_loss", "survived the loss of a worker"),
         _count(jobs, "uses_late", "used workers that came late"),
     ]
-    said = "Of the jobs that were put to the test " + ", ".join(part for part in parts if part) + "."
+    shown = [part for part in parts if part]
+    said = "No job was put to the test: none started below its most, lost a worker or got a late one."
+    if shown:
+        said = f"Of the jobs that were put to the test {', '.join(shown)}."
     grown = next((one for one in adapting if one.to == How.GROW.value and one.median is not None), None)
     if grown is not None and grown.median is not None:
         said += f" New workers computed with the others after {grown.median:.1f} s (median)."
