@@ -4,6 +4,7 @@ import pytest
 
 from grus.comparison import confounds
 from grus.comparison.records import Node, Record
+from grus.comparison.telling import UNTOLD
 from tests.comparison.made import a_comparison, a_record, a_run, a_side
 
 
@@ -54,4 +55,6 @@ def test_what_no_side_tells_is_said() -> None:
         **{name: getattr(a_record(), name) for name in a_record().__slots__ if name not in ("told", "data")}
     )
     both = a_comparison(a_side("a", a_run("a", 1, plain)), a_side("b", a_run("b", 1, plain)))
-    assert confounds.untold(both) == ("batch", "precision", "data")
+    untold = confounds.untold(both)
+    assert untold == ("batch", "precision", "data")
+    assert all(UNTOLD[name] for name in untold)

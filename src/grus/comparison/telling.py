@@ -8,6 +8,13 @@ from grus.comparison.result import Side, lacking
 from grus.comparison.sheets import NOTHING, Section, Sheet, shown
 from grus.comparison.statistics import Interval, Ratio, Summary
 
+UNTOLD = {
+    "batch": "let the workload say it: grus.report(step=…, batch=…)",
+    "precision": "let the workload say it in its report: precision",
+    "data": "name it in the job file, by its path: data",
+}
+"""How to say what no side says."""
+
 
 def sheet(made: Report) -> Sheet:
     name = made.found.description.workload
@@ -58,7 +65,7 @@ def _confounds(made: Report) -> Section:
         ("GRAVE" if one.grave else "loud", one.what, "; ".join(f"{a}: {b}" for a, b in one.found), one.advice)
         for one in made.confounds
     ]
-    rows += [("untold", name, "no side says", "let the workload report it") for name in made.untold]
+    rows += [("untold", name, "no side says", UNTOLD[name]) for name in made.untold]
     return Section(
         heading="What differs besides the environment",
         columns=("", "what", "found", "what to do"),
