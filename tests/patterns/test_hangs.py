@@ -89,8 +89,8 @@ def test_who_saves_does_not_hang() -> None:
     assert not hung(stepped(), Evidence(quiet_for=300.0, writing=True), 300.0)
 
 
-def test_who_works_by_hand_may_pause() -> None:
-    assert not hung(Steps(), Evidence(quiet_for=600.0, period=10.0, interactive=True), 600.0)
+def test_who_works_when_asked_may_pause() -> None:
+    assert not hung(Steps(), Evidence(quiet_for=600.0, period=10.0, on_demand=True), 600.0)
 
 
 def test_who_has_done_its_last_step_does_not_hang() -> None:

@@ -89,6 +89,11 @@ def test_a_dev_job_without_a_rhythm_is_dev_and_idle_when_nothing_happens() -> No
     assert judge(replace(BUSY, quiet_for=60.0), type=JobType.DEV).kind is Kind.IDLE
 
 
+def test_a_served_model_is_inference_whatever_the_rhythm_of_its_requests() -> None:
+    assert judge(replace(BUSY, rhythm=BEAT), type=JobType.SERVE).kind is Kind.INFERENCE
+    assert judge(replace(BUSY, quiet_for=60.0), type=JobType.SERVE).kind is Kind.IDLE
+
+
 def test_steady_work_without_a_rhythm_is_unknown_not_a_guess() -> None:
     assert judge(BUSY).kind is Kind.UNKNOWN
     assert judge(replace(BUSY, resident=1.0)).kind is Kind.UNKNOWN

@@ -101,8 +101,8 @@ class Evidence:
     """Whether that rhythm is there now."""
     writing: bool = False
     """It writes to disk: it saves."""
-    interactive: bool = False
-    """Somebody works in it by hand: that nothing happens is no hang."""
+    on_demand: bool = False
+    """It works when somebody asks it to, by hand or by requests: that nothing happens is no hang."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def hang(steps: Steps, seen: Evidence, now: float) -> Hang | None:
         return None
     if steps.known or (steps.advanced_at is not None and seen.period is not None):
         return _by_steps(steps, seen, now)
-    if seen.period is None or seen.interactive:
+    if seen.period is None or seen.on_demand:
         return None
     odd, how = _odd(seen)
     if odd < _patience((SOON[0], PERIODS), seen.period):

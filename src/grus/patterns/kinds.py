@@ -123,6 +123,8 @@ def _judge(look: Traits, type_: JobType, stepping: bool, before: Kind | None) ->
         return Judgement(Kind.TRAINING, sure, "it reports steps" + _beat(look, " and has "))
     if look.quiet_for >= idle_after(look):
         return Judgement(Kind.IDLE, 0.9, "held, and nothing happens")
+    if type_ is JobType.SERVE:
+        return Judgement(Kind.INFERENCE, 0.95, "it answers requests")
     if beats is not None:
         return Judgement(Kind.TRAINING, beats.confidence, "it has" + _beat(look, " "))
     if look.at_work_for == 0:

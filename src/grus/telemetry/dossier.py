@@ -150,7 +150,7 @@ class Dossier:
             period=had.period if had is not None else self.facts.period,
             beating=beating and look.rhythm is not None,
             writing=(view.writes or 0.0) >= stages.WRITING,
-            interactive=self.facts.type is JobType.DEV,
+            on_demand=self.facts.type in (JobType.DEV, JobType.SERVE),
         )
         found = hangs.hang(steps, seen, now)
         if found is not None:
