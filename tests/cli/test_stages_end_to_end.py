@@ -151,3 +151,9 @@ def test_a_server_that_was_killed_still_knows_what_has_not_changed(grus: RealGru
     os.kill(pid, signal.SIGKILL)
     grus.up(*VIRTUAL)
     assert run(grus) == {"prepare": "skipped", "add": "skipped", "show": "succeeded"}
+
+
+def test_a_stage_that_runs_in_any_case_does_not_hide_one_that_failed(grus: RealGrus) -> None:
+    fails, tell = "fails: {run: exit 3}", "tell: {run: echo told, after: [fails], when: always}"
+    (grus.work / "s.yaml").write_text(f"resources: {{gpu: 0}}\nstages:\n  {fails}\n  {tell}\n")
+    grus("submit", "s.yaml", "--watch", code=1)

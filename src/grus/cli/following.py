@@ -7,7 +7,7 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -104,8 +104,23 @@ def to_the_end(
             return INTERRUPTED
     ended = client.job(job.id)
     if not quiet and ended.phase != "succeeded":
-        hint(f"{ended.id} ({ended.name}) {ended.phase}: {ended.reason or 'no reason given'}")
+        hint(_how(ended))
     return exit_code(ended)
+
+
+def failures(client: "Client", jobs: "Sequence[JobOut]", *, quiet: bool) -> int:
+    """1 if one of these did not succeed, and says which; 0 if none has failed so far.
+
+    A stage that runs `when: always` succeeds behind ones that failed: its own code would hide them.
+    """
+    bad = [one for one in map(client.job, (job.id for job in jobs)) if one.phase in ("failed", "stopped")]
+    for one in bad if not quiet else ():
+        hint(_how(one))
+    return 1 if bad else 0
+
+
+def _how(ended: "JobOut") -> str:
+    return f"{ended.id} ({ended.name}) {ended.phase}: {ended.reason or 'no reason given'}"
 
 
 # --------------------------------------------------------------------------------------------- interrupts

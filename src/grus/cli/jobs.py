@@ -83,7 +83,7 @@ EXAMPLES = {
 def submit(
     file: Annotated[Path, typer.Argument(help="Job file (YAML); - for standard input.", allow_dash=True)],
     plan: Annotated[bool, typer.Option("--plan", help="Say what would happen, and store nothing.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow the last job until it ends.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow the last job to its end.")] = False,
     key: Annotated[
         str, typer.Option(help="Name of this submission: the same one again submits nothing new.")
     ] = "",
@@ -114,7 +114,9 @@ def submit(
         jobs = [handle.job for handle in client.submit_stages(documents, key=key or None, fresh=fresh)]
         emit(jobs if len(jobs) > 1 else jobs[0], output, lambda: _tell_submitted(client, jobs))
         if watch:
-            raise typer.Exit(following.to_the_end(client, jobs[-1], quiet=output is Format.JSON))
+            quiet = output is Format.JSON
+            code_of_last = following.to_the_end(client, jobs[-1], quiet=quiet)
+            raise typer.Exit(code_of_last or following.failures(client, jobs[:-1], quiet=quiet))
 
 
 def read_file(file: Path) -> "list[JobIn]":
