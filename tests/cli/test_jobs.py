@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from grus.api.wire import JobOut, SeatOut
+from grus.model.errors import Conflict
 from tests.cli.conftest import Grus
 from tests.cli.fake import FakeClient, a_job, an_end
 
@@ -213,6 +214,24 @@ def test_nothing_is_stopped_when_one_of_several_is_not_found(grus: Grus, client:
     client.known = [a_job()]
     assert grus("stop", "resnet", "nobody").exit_code == 4
     assert not [ask for ask in client.asked if ask[0] == "stop"]
+
+
+def test_one_that_refuses_does_not_keep_the_others_from_being_stopped(
+    grus: Grus, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.known = [a_job(), a_job("j0000000002", name="other")]
+    stop = client.stop
+
+    def refuses(id: str) -> JobOut:
+        if id == "j0000000001":
+            raise Conflict("job j0000000001 has already succeeded")
+        return stop(id)
+
+    monkeypatch.setattr(client, "stop", refuses)
+    answer = grus("stop", "j0000000001", "j0000000002")
+    assert answer.exit_code == 1
+    assert client.job("j0000000002").phase == "stopped"
+    assert "already succeeded" in answer.stderr
 
 
 def test_why_says_the_sentence_who_holds_what_and_the_cheapest_change(grus: Grus, client: FakeClient) -> None:

@@ -24,11 +24,11 @@ from grus.cli.output import (
     say,
     table,
 )
-from grus.model.errors import BadInput, Mistake, NotFound
+from grus.model.errors import BadInput, GrusError, Mistake, NotFound
 from grus.model.jobs import TERMINAL, Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from grus.api.graph_wire import GraphOut
     from grus.api.wire import JobIn, JobOut
@@ -398,10 +398,27 @@ def scale(
 def _act(verb: str, meant: list[str], output: Format, until: "set[Phase] | None") -> None:
     with connected() as client:
         found = [find_job(client, one) for one in meant]  # all are found before any is touched
-        jobs = [getattr(client, verb)(job.id) for job in found]
+        jobs, refused = _each(getattr(client, verb), found)
         if until is not None:
             jobs = [wait_for(client, job.id, until) for job in jobs]
-        emit(jobs if len(jobs) > 1 else jobs[0], output, lambda: _tell_changed(jobs))
+        if jobs:
+            emit(jobs if len(found) > 1 else jobs[0], output, lambda: _tell_changed(jobs))
+        for error in refused[:-1]:
+            hint(f"error: {error}")
+        if refused:
+            raise refused[-1]
+
+
+def _each(act: "Callable[[str], JobOut]", found: "list[JobOut]") -> "tuple[list[JobOut], list[GrusError]]":
+    """What became of each; one that refuses (it may have ended meanwhile) does not hold up the others."""
+    done: list[JobOut] = []
+    refused: list[GrusError] = []
+    for job in found:
+        try:
+            done.append(act(job.id))
+        except GrusError as error:
+            refused.append(error)
+    return done, refused
 
 
 def wait_for(client: "Client", job: str, phases: "set[Phase]") -> "JobOut":
