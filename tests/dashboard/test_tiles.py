@@ -56,6 +56,11 @@ def test_a_job_that_has_ended_leaves_all_its_tiles(tiles: Tiles) -> None:
     assert tiles.sums().jobs == 0
 
 
+def test_a_job_without_gpus_is_none_of_those_that_hold_some(tiles: Tiles) -> None:
+    tiles.take_job(replace(on("a"), seats=(Seat("worker", 0, NodeId("n1"), (), 0),)))
+    assert tiles.sums().jobs == 0
+
+
 def test_what_comes_late_changes_nothing(tiles: Tiles) -> None:
     tiles.take_job(on("a", "n1-0", version=3))
     before = tiles.version

@@ -183,7 +183,7 @@ class Tiles:
         known = self._jobs.get(job.id)
         if known is not None and known.version >= job.version:
             return
-        holding = job.phase in HOLDING and bool(job.seats)
+        holding = job.phase in HOLDING and bool(_devices(job))
         if known is None and not holding:
             return
         if holding:
