@@ -33,7 +33,8 @@ class Dependencies:
         for other in missing:
             self._after.setdefault(other, set()).add(job.id)
         if missing:
-            return f"waits for {', '.join(missing)} to {'end' if job.spec.after_failure else 'succeed'}"
+            names = ", ".join(self._named(other) for other in missing)
+            return f"waits for {names} to {'end' if job.spec.after_failure else 'succeed'}"
         if self._compare is None or not uncompared(job):
             return ""
         self._compare(job.id)
@@ -55,9 +56,11 @@ class Dependencies:
         for other in job.spec.after:
             match self._phase(other):
                 case Phase.FAILED:
-                    return dependency_failed(job, other, "failed", now)
+                    how = f"failed: mend it, then `grus retry {other}` goes on from there"
+                    return dependency_failed(job, self._named(other), how, now)
                 case Phase.STOPPED:
-                    return dependency_failed(job, other, "was stopped", now)
+                    how = f"was stopped; `grus retry {other}` goes on from there"
+                    return dependency_failed(job, self._named(other), how, now)
                 case None:
                     return dependency_failed(job, other, "is no longer on record", now)
                 case _:
@@ -65,7 +68,15 @@ class Dependencies:
         return None
 
     def _phase(self, job: JobId) -> Phase | None:
+        found = self._job(job)
+        return None if found is None else found.phase
+
+    def _named(self, job: JobId) -> str:
+        found = self._job(job)
+        return job if found is None or not found.spec.name else f"{found.spec.name} ({job})"
+
+    def _job(self, job: JobId) -> Job | None:
         try:
-            return self._store.job(job).phase
+            return self._store.job(job)
         except NotFound:
             return None

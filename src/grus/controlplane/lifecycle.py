@@ -343,7 +343,7 @@ def _over(job: Job, phase: Phase, exit_: Exit, now: float, text: str) -> Change:
     return change(replace(job, phase=phase, exit=exit_, ended_at=now), phase.value, now, text)
 
 
-def dependency_failed(job: Job, other: JobId, how: str, now: float) -> Change:
+def dependency_failed(job: Job, other: str, how: str, now: float) -> Change:
     """The end of a job that has never started, because one that it comes after did not succeed."""
     text = f"it comes after {other}, which {how}"
     return _over(job, Phase.FAILED, Exit(ExitCause.START, None, text), now, text)
