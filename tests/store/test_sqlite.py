@@ -14,9 +14,10 @@ from grus.model.errors import Fenced, StaleVersion, StoreFailed
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase
 from grus.model.ports import Store
+from grus.store import sqlite
 from grus.store.sqlite import SqliteStore
 from tests.contracts.store_contract import StoreContract
-from tests.store.builders import a_job, an_event, done, stored
+from tests.store.builders import a_job, a_report, an_event, done, stored
 
 
 @pytest.fixture
@@ -235,3 +236,28 @@ def test_long_listings_are_read_in_several_goes(store: SqliteStore, monkeypatch:
     jobs = stored(store, *(a_job(f"j{n:02}", submitted_at=n // 3) for n in range(50)))
     assert store.jobs() == jobs[::-1]
     assert store.jobs(limit=15) == jobs[::-1][:15]
+
+
+def test_a_prune_of_many_rows_lets_other_writes_go_between_its_slices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "PRUNED_AT_ONCE", 10)
+    store = SqliteStore(tmp_path / "grus.db")
+    try:
+        jobs = stored(store, *(a_job(f"j{number}") for number in range(25)))
+        over = [replace(job, phase=Phase.STOPPED, ended_at=5.0) for job in jobs]
+        for future in [store.replace(job, an_event(job, "stopped", 5.0)) for job in over]:
+            done(future)
+        done(store.put_reports([a_report("j1", number) for number in range(1, 31)]))
+        order: list[str] = []
+        pruned = store.prune(events_before=2000.0, jobs_before=2000.0)
+        pruned.add_done_callback(lambda _: order.append("pruned"))
+        other = store.create(a_job("jother"), an_event(at=3000.0))
+        other.add_done_callback(lambda _: order.append("written"))
+        assert done(pruned) == 75
+        assert done(other).version == 1
+        assert order == ["written", "pruned"]
+        assert [job.id for job in store.jobs()] == ["jother"]
+        assert len(store.events()) == 1
+    finally:
+        store.close()

@@ -35,6 +35,9 @@ from grus.store.writer import Work, Writer
 PAGE = 10_000
 """Jobs read in one go; a text of SQLite may have at most 10⁹ bytes."""
 
+PRUNED_AT_ONCE = 500
+"""Rows of one transaction of a prune: some 10 ms."""
+
 WAL_BYTES = 64 * 1024 * 1024
 """The log is cut back to this size at a checkpoint, should a burst have made it longer."""
 
@@ -273,7 +276,23 @@ class SqliteStore:
     def prune(
         self, *, events_before: float, jobs_before: float, results_before: float = 0.0
     ) -> "Future[int]":
-        return self._writer.do(works.prune(events_before, jobs_before, results_before))
+        whole: Future[int] = Future()
+        whole.set_running_or_notify_cancel()
+        self._prune_on(whole, 0, (events_before, jobs_before, results_before))
+        return whole
+
+    def _prune_on(self, whole: "Future[int]", gone: int, before: tuple[float, float, float]) -> None:
+        """A slice at a time, so that who writes meanwhile waits for one of them only."""
+
+        def go_on(done: "Future[works.Pruned]") -> None:
+            if (error := done.exception()) is not None:
+                whole.set_exception(error)
+            elif done.result().more:
+                self._prune_on(whole, gone + done.result().gone, before)
+            else:
+                whole.set_result(gone + done.result().gone)
+
+        self._writer.do(works.prune(*before, most=PRUNED_AT_ONCE)).add_done_callback(go_on)
 
     def close(self) -> None:
         self._writer.close()

@@ -7,6 +7,7 @@ it writes: a GrusError says that nothing was written.
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from grus.model.curves import MOST_POINTS, Reported, stride_of
 from grus.model.errors import NotFound
@@ -159,18 +160,37 @@ def put_result(result: Result) -> Work[None]:
     )
 
 
-def prune(events_before: float, jobs_before: float, results_before: float) -> Work[int]:
-    """What went; keys, predictions and reports go with their jobs and are not counted."""
-    gone = "DELETE FROM results WHERE ended_at < ? AND NOT EXISTS (SELECT 1 FROM jobs WHERE id = job)"
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    gone: int
+    """Events, jobs and results; keys, predictions and reports go with their jobs and are not counted."""
+    more: bool
+    """Whether there may be more to remove."""
 
-    def work(connection: sqlite3.Connection) -> int:
+
+ALL = 1 << 60
+
+
+def prune(events_before: float, jobs_before: float, results_before: float, most: int = ALL) -> Work[Pruned]:
+    """Remove so many rows at most: whoever writes waits for as long as that takes."""
+    old_events = "DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE at < ? LIMIT ?)"
+    # Before their jobs, which would take all of theirs along: a thousand each.
+    old_reports = f"""DELETE FROM reports WHERE (job, number) IN (SELECT job, number
+        FROM jobs CROSS JOIN reports ON job = id WHERE {_ENDED} LIMIT ?)"""  # noqa: S608 - only placeholders
+    old_jobs = f"DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE {_ENDED} LIMIT ?)"  # noqa: S608 - likewise
+    old_results = """DELETE FROM results WHERE job IN (SELECT job FROM results
+        WHERE ended_at < ? AND NOT EXISTS (SELECT 1 FROM jobs WHERE id = job) LIMIT ?)"""
+
+    def work(connection: sqlite3.Connection) -> Pruned:
         connection.execute("UPDATE control SET pruning = ?", (events_before,))
-        events = connection.execute("DELETE FROM events WHERE at < ?", (events_before,)).rowcount
+        events = connection.execute(old_events, (events_before, most)).rowcount
         connection.execute("UPDATE control SET pruning = NULL")
-        sql = f"DELETE FROM jobs WHERE {_ENDED}"  # noqa: S608 - only placeholders go in
-        jobs = connection.execute(sql, (jobs_before, *TERMINAL)).rowcount
-        results = connection.execute(gone, (results_before,)).rowcount
-        return events + jobs + results
+        left = most - events
+        left -= connection.execute(old_reports, (jobs_before, *TERMINAL, left)).rowcount
+        jobs = connection.execute(old_jobs, (jobs_before, *TERMINAL, left)).rowcount
+        left -= jobs
+        results = connection.execute(old_results, (results_before, left)).rowcount
+        return Pruned(events + jobs + results, more=left == results)
 
     return work
 

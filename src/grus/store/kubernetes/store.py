@@ -189,7 +189,7 @@ class KubernetesStore(SqliteStore):
             self._sweeper.remove([home for job in old if (home := self._news.home(job)) is not None])
             for job in old:
                 self._news.let_go(job)
-            return works.prune(events_before, jobs_before, results_before)(connection)
+            return works.prune(events_before, jobs_before, results_before)(connection).gone
 
         return self._writer.do(work)
 
