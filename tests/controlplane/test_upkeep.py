@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -163,6 +164,30 @@ def test_retention_removes_old_jobs_with_their_logs_and_code(tmp_path: Path) -> 
     assert not Path(job.spec.workdir).exists()
     assert not [worker for worker in plane.engine.workers_alive.logs if worker.startswith(job.id)]
     assert plane.phase(kept) is Phase.SUCCEEDED
+    plane.close()
+
+
+def test_retention_does_not_read_through_all_that_has_ended_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plane = Plane(state=tmp_path / "state")
+    for name in ("one", "two", "three"):
+        plane.engine.finish(plane.submit(name, gpus=1))
+        plane.settle()
+    read: list[Job] = []
+    jobs = plane.store.jobs
+
+    def noted(**how: Any) -> list[Job]:
+        found = jobs(**how)
+        read.extend(found)
+        return found
+
+    monkeypatch.setattr(plane.store, "jobs", noted)
+    prune(plane.store, plane.engine, plane.settings, plane.now)
+    assert read == []
+    plane.after(plane.settings.job_retention + 10)
+    assert prune(plane.store, plane.engine, plane.settings, plane.now) > 0
+    assert len({job.id for job in read}) == 3
     plane.close()
 
 

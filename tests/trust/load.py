@@ -220,7 +220,7 @@ def _watch_memory(
     server: LoadedServer, submits: Asked, begin: float, until: float
 ) -> Sequence[tuple[float, float]]:
     """(seconds, MB) every few seconds; says how it goes."""
-    marks = []
+    marks: list[tuple[float, float]] = []
     for number in itertools.count():
         due = begin + MARK * number
         if due > until:

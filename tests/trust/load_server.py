@@ -14,5 +14,5 @@ from grus.server.config import load
 
 if __name__ == "__main__":
     sooner = partial(Settings, retention_interval=float(sys.argv[1]))
-    main.Settings = sooner  # type: ignore[misc, assignment]  # the one thing that is other than people's
+    setattr(main, "Settings", sooner)  # noqa: B010 - the one thing that is other than people's
     sys.exit(main.serve(load(places()), mount))

@@ -5,7 +5,6 @@ import time
 from pathlib import Path
 from typing import cast
 
-from benchmarks.grus_server import Connection
 from grus.controlplane.fsck import check
 from tests.trust import history, load
 from tests.trust.load import Asked, LoadedServer, on_time
@@ -61,7 +60,7 @@ def test_a_refused_request_is_an_error(tmp_path: Path) -> None:
 
     asked, begin = Asked(), time.monotonic()
     [thread] = on_time(
-        cast(LoadedServer, Refuses()), asked, lambda one: cast(Connection, one).ask("GET", "/"), 100.0,
+        cast(LoadedServer, Refuses()), asked, load.asking("GET", "/"), 100.0,
         begin + 0.05, begin, 1,
     )  # fmt: skip
     thread.start()

@@ -25,7 +25,9 @@ PAGE = 500
 def prune(store: Store, engine: Engine, settings: Settings, now: float) -> int:
     """Drop what is too old; how many rows of the store went."""
     jobs_before = now - settings.job_retention
-    old = [job for job in _ended(store) if job.ended_at is not None and job.ended_at < jobs_before]
+    old = [
+        job for job in _ended(store, jobs_before) if job.ended_at is not None and job.ended_at < jobs_before
+    ]
     rows = store.prune(
         events_before=now - settings.event_retention,
         jobs_before=jobs_before,
@@ -38,8 +40,9 @@ def prune(store: Store, engine: Engine, settings: Settings, now: float) -> int:
     return rows
 
 
-def _ended(store: Store) -> Iterator[Job]:
-    after = None
+def _ended(store: Store, before: float) -> Iterator[Job]:
+    """Those that were submitted before that: whoever ended before that was, and the others may be many."""
+    after = (before, JobId(""))
     while page := store.jobs(phases=tuple(TERMINAL), limit=PAGE, after=after):
         yield from page
         after = (page[-1].submitted_at, page[-1].id)
