@@ -106,7 +106,7 @@ class Gate:
                 self._check_stranger(scope, headers)
             else:
                 caller = self._caller(scope, headers)
-                self._limit.check(caller.token)
+                self._limit.check(caller.user.name)
                 scope.setdefault("state", {})["caller"] = caller
         except Refusal as refusal:
             return refusal.response()

@@ -1,4 +1,4 @@
-"""How often one token may ask: a bucket that fills steadily and is emptied by requests.
+"""How often one person may ask: a bucket that fills steadily and is emptied by requests.
 
 Generous on purpose: it keeps one runaway loop from taking the server from everybody else, nothing more.
 """
@@ -17,7 +17,7 @@ class _Bucket:
 
 
 class RateLimit:
-    """`rate` requests a second for each token, after a burst of `burst`. Only used from the event loop."""
+    """`rate` requests a second for each person, after a burst of `burst`. Only used from the event loop."""
 
     def __init__(self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
@@ -25,18 +25,17 @@ class RateLimit:
         self._clock = clock
         self._buckets: dict[str, _Bucket] = {}
 
-    def check(self, token: str) -> None:
-        """Take one from the token's bucket; refuses with the time to wait when it is empty."""
+    def check(self, person: str) -> None:
+        """Take one from the person's bucket, whichever token they use; when it is empty, refuses with the time
+        to wait."""
         now = self._clock()
-        bucket = self._buckets.get(token)
-        if (
-            bucket is None
-        ):  # only known tokens come here, so there are never more buckets than tokens were made
-            bucket = self._buckets[token] = _Bucket(self._burst, now)
+        bucket = self._buckets.get(person)
+        if bucket is None:  # only known people come here, so there are never more buckets than people
+            bucket = self._buckets[person] = _Bucket(self._burst, now)
         bucket.left = min(self._burst, bucket.left + (now - bucket.at) * self._rate)
         bucket.at = now
         if bucket.left < 1:
             wait = (1 - bucket.left) / self._rate
-            message = f"This token asks more than {self._rate:g} times a second. Try again in {wait:.3f} s."
+            message = f"{person} asks more than {self._rate:g} times a second. Try again in {wait:.3f} s."
             raise Refusal(429, "too_many_requests", message, retry_after=wait)
         bucket.left -= 1
