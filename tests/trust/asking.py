@@ -52,6 +52,7 @@ class Door:
         path: str,
         body: Any = None,
         patience: float = PATIENCE,
+        listen: float | None = None,
         more: Mapping[str, str] = MappingProxyType({}),
         **headers: str,
     ) -> Answer:
@@ -64,16 +65,17 @@ class Door:
             sent |= {"Content-Type": "application/json", "Content-Length": str(len(data))}
         sent |= {name.replace("_", "-"): value for name, value in {**more, **headers}.items()}
         lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
-        return self.raw("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + data, patience)
+        return self.raw("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + data, patience, listen)
 
-    def raw(self, request: bytes, patience: float = PATIENCE) -> Answer:
-        """These very bytes, and whatever comes back until the server closes or patience ends."""
+    def raw(self, request: bytes, patience: float = PATIENCE, listen: float | None = None) -> Answer:
+        """These very bytes, and what comes back until the server closes or patience ends; with `listen`, for so
+        many seconds after the first byte."""
         with self.connect(patience) as connection:
             try:
                 connection.sendall(request)
             except OSError:  # it has heard enough, and may have said so
                 return read(connection, 1.0)
-            return read(connection, patience)
+            return read(connection, patience, listen)
 
     def signed_in(self) -> "Door":
         """The same person in a browser: with the session's cookie, and the proof that a form is ours."""
@@ -88,7 +90,7 @@ class Door:
         return browser
 
 
-def read(connection: socket.socket, patience: float) -> Answer:
+def read(connection: socket.socket, patience: float, listen: float | None = None) -> Answer:
     deadline, found, closed = time.monotonic() + patience, b"", False
     try:
         while len(found) < MOST and (left := deadline - time.monotonic()) > 0:
@@ -97,6 +99,8 @@ def read(connection: socket.socket, patience: float) -> Answer:
             if not piece:
                 closed = True
                 break
+            if listen is not None and not found:
+                deadline = time.monotonic() + listen
             found += piece
     except TimeoutError:
         pass

@@ -35,8 +35,8 @@ from tests.trust.projects import (
     marks_in,
 )
 
-STREAM_PATIENCE = 0.7
-"""Seconds that a live stream is listened to."""
+LISTENED = 0.5
+"""Seconds that a live stream is listened to from its first byte on."""
 DEV = "GET /dev/{id}/"
 """The one way into the second app, on the port of development sessions."""
 OWN_AFFAIRS = {
@@ -126,8 +126,7 @@ def doors(pool: Projects, caller: Caller, route: str) -> Iterator[Door]:
 
 def ask(door: Door, asked: Question) -> Answer:
     live = "/live/" in asked.path or asked.path.endswith("/stream")
-    patience = STREAM_PATIENCE if live else 20.0
-    return door.ask(asked.route.split(" ")[0], asked.path, asked.body, patience)
+    return door.ask(asked.route.split(" ")[0], asked.path, asked.body, listen=LISTENED if live else None)
 
 
 def judged(caller: Caller, asked: Question, answer: Answer, ids: list[str]) -> Iterator[Wrong]:

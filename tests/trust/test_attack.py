@@ -1,4 +1,4 @@
-"""That the attacks would notice what they look for; the attacks themselves are `python -m tests.trust.attack`."""
+"""That the attacks notice what they look for; the attacks themselves are `python -m tests.trust.attack`."""
 
 from typing import Any
 
