@@ -8,7 +8,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from grus.model.artefacts import Artefact
+from grus.model.artefacts import Artefact, Input, Output
+from grus.model.curves import Reported
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import Exit, ExitCause, Job, JobType, PauseCause, Phase
 from grus.model.ports import AccessRole, Event, Token, User
@@ -45,6 +46,8 @@ def put_into(home: Path) -> None:
     for job in jobs(user, queue):
         event = Event(at=job.submitted_at, kind=evil("kind"), text=evil("event"), job=job.id)
         store.create(job, event).result()
+    said = Reported(job=ENDED, number=0, attempt=1, at=time.time(), figures=((evil("figure"), 1.0),))
+    store.put_reports([said]).result()
     put_search(store, user, queue)
     put_run(store, user, queue)
     store.close()
@@ -74,6 +77,8 @@ def put_run(store: SqliteStore, user: UserName, queue: QueueName) -> None:
         reason=evil("reason"),
         command=("/bin/sh", "-c", evil("command")),
         params=((evil("axis"), evil("choice")),),
+        env=((evil("variable"), evil("digest")),),
+        inputs=(Artefact(evil("input"), evil("digest"), 1),),
         metrics=(Metric(evil("metric"), 1.0, 1.0, 2.0),),
         outputs=(Artefact(evil("output"), evil("digest"), 1),),
     )
@@ -89,6 +94,11 @@ def jobs(user: UserName, queue: QueueName) -> list[Job]:
         env=(("EVIL", evil("env")),),
         node_selector=(("zone", evil("selector")),),
         setup=(evil("setup"),),
+        params=((evil("param"), evil("value")),),
+        data=(evil("data"),),
+        image=evil("image"),
+        inputs=(Input(evil("input"), JobId("jbefore0001"), evil("output")),),
+        outputs=(Output(evil("output"), evil("path")),),
         workdir="/",
     )
     base = replace(base, spec=spec, reason=evil("reason"), first_started_at=now - 500, attempt=1)

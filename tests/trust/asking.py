@@ -68,8 +68,8 @@ class Door:
         return self.raw("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + data, patience, listen)
 
     def raw(self, request: bytes, patience: float = PATIENCE, listen: float | None = None) -> Answer:
-        """These very bytes, and what comes back until the server closes or patience ends; with `listen`, for so
-        many seconds after the first byte."""
+        """These very bytes, and what comes back until the server closes or patience ends; with `listen`, for
+        so many seconds after the first byte."""
         with self.connect(patience) as connection:
             try:
                 connection.sendall(request)
