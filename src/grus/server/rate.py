@@ -26,8 +26,7 @@ class RateLimit:
         self._buckets: dict[str, _Bucket] = {}
 
     def check(self, person: str) -> None:
-        """Take one from the person's bucket, whichever token they use; if it is empty, refuses with the time to
-        wait."""
+        """Take one from the person's bucket, whichever token they use. Raises Refusal while it is empty."""
         now = self._clock()
         bucket = self._buckets.get(person)
         if bucket is None:  # only known people come here, so there are never more buckets than people
