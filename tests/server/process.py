@@ -41,6 +41,9 @@ def eventually(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -
 class ServerProcess:
     """The server of one folder; it may be killed and started again. `end` leaves nothing behind."""
 
+    patience = PATIENCE
+    """Seconds that it may take to answer."""
+
     def __init__(self, home: Path) -> None:
         self.home = home
         self.env = {**os.environ, "GRUS_HOME": str(home)}
@@ -64,7 +67,7 @@ class ServerProcess:
             found = running(self.places)
             return found is not None and found.pid == process.pid and self._answers()
 
-        eventually(up, "the server answers")
+        eventually(up, "the server answers", self.patience)
 
     def _answers(self) -> bool:
         try:

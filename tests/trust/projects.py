@@ -99,6 +99,8 @@ def digest(secret: str) -> str:
 class Projects(LivePool):
     """The server. What there is to ask for is in `known`."""
 
+    patience = 180.0
+
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, POOL)
         (self.home / "state").mkdir(parents=True)
