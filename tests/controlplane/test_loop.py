@@ -8,7 +8,7 @@ import pytest
 
 from grus.model.errors import Conflict, Fenced
 from grus.model.identifiers import JobId, NodeId, WorkerId
-from grus.model.jobs import Checkpoint, ExitCause, Launch, Phase
+from grus.model.jobs import FIRST_BACK_OFF, Checkpoint, ExitCause, Launch, Phase
 from grus.model.queues import Queue
 from grus.model.resources import Range
 from tests.controlplane.plane import ADMIN, ANN, Plane, a_spec
@@ -414,6 +414,22 @@ def test_the_slow_tick_finds_what_nobody_told(plane: Plane) -> None:
     assert plane.phase(job) is Phase.RUNNING
     plane.after(plane.settings.safety_tick)
     assert plane.phase(job) is Phase.SUCCEEDED
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_clock_that_is_set_back_keeps_nobody_waiting(plane: Plane, restarted: bool) -> None:
+    failed, done = plane.submit(retries=1), plane.submit()
+    plane.engine.exit(f"{failed}.1.worker.0", 1)
+    plane.settle()
+    assert plane.phase(failed) is Phase.PENDING
+    plane.engine._listeners.clear()
+    plane.engine.finish(done)
+    plane.engine.now -= 3600.0
+    if restarted:
+        plane.restart()
+    plane.settle().after(plane.settings.safety_tick).after(FIRST_BACK_OFF)
+    assert plane.job(failed).attempt == 2
+    assert plane.phase(done) is Phase.SUCCEEDED
 
 
 def test_a_cordoned_node_takes_no_new_work(plane: Plane) -> None:

@@ -22,6 +22,7 @@ from grus.model.identifiers import JobId, NodeId
 from grus.model.jobs import (
     FIRST_BACK_OFF,
     HOLDING,
+    LONGEST_BACK_OFF,
     NEVER_CHARGED,
     Desired,
     Exit,
@@ -322,6 +323,14 @@ def _serves_again(job: Job, exit_: Exit, now: float) -> Change:
     wait = back_off(failures)
     waits = replace(job, exit=exit_, failures=failures, not_before=now + wait)
     return _waits(waits, "retrying", now, f"{sentence(exit_)}; it starts again in {wait:g} s")
+
+
+def waits_too_long(job: Job, now: float) -> Change | None:
+    """A wait after a failure that is longer than any was set by a clock that has been set back since."""
+    if job.not_before <= now + LONGEST_BACK_OFF:
+        return None
+    text = "the clock was set back; it need not wait until it has caught up"
+    return change(replace(job, not_before=now + FIRST_BACK_OFF), "requeued", now, text)
 
 
 def _waits(job: Job, kind: str, now: float, text: str) -> Change:

@@ -9,6 +9,7 @@ that another control plane has taken over.
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +33,7 @@ from grus.controlplane.effects import Effect, Forget, Hand, Launch, wanted
 from grus.controlplane.endpoints import endpoints
 from grus.controlplane.idleness import Idleness
 from grus.controlplane.launching import Surroundings, keeper, members
-from grus.controlplane.lifecycle import Change
+from grus.controlplane.lifecycle import Change, waits_too_long
 from grus.controlplane.observe import Heard, Mailbox
 from grus.controlplane.picture import Picture
 from grus.controlplane.pool import with_cordons
@@ -118,6 +119,10 @@ class ControlLoop:
         self._reports_due = False
         self._listening: list[Callable[[], None]] = []
         self._thread: threading.Thread | None = None
+        self._seen = 0.0
+        """The time of the last pass."""
+        self._delays_due = True
+        """Whether the jobs that wait after a failure are to be looked at."""
         self.pulse = Pulse()
 
     # -------------------------------------------------------------------------------------- life
@@ -214,7 +219,8 @@ class ControlLoop:
         if self._picture.touched or self._picture.freed:
             return 0.0
         at = self._picture.timers.next()
-        return self._settings.safety_tick if at is None else max(0.0, at - self._clock())
+        tick = self._settings.safety_tick
+        return tick if at is None else min(tick, max(0.0, at - self._clock()))
 
     def _stop_acting(self, why: str) -> None:
         self.pulse.stopped = why
@@ -237,6 +243,7 @@ class ControlLoop:
         """One pass over everything that is waiting. Raises Fenced."""
         began = time.perf_counter()
         with self._lock:
+            self._follow_clock(now)
             self._observe(self._mailbox.take(), now)  # 1. what has changed, and whose time has come
             observed = self._advance(now)  # 2. what that means for the jobs
             reported = self._read_reports(now, but={change.job.id for change in observed})
@@ -261,6 +268,13 @@ class ControlLoop:
             if not (self._picture.touched or self._picture.freed or self._mailbox.waiting):
                 return
         raise RuntimeError(f"the loop has not come to rest in {passes} passes")
+
+    def _follow_clock(self, now: float) -> None:
+        """A clock that was set back must not keep anything waiting until it has caught up with itself."""
+        if now < self._seen:
+            log.warning("the clock was set back by %.1f s", self._seen - now)
+            self._picture.timers.bring_forward(self._seen - now)
+        self._seen = now
 
     def _observe(self, heard: Heard, now: float) -> None:
         for job in heard.jobs:
@@ -307,6 +321,7 @@ class ControlLoop:
             self._picture.hear(status)
         self._picture.touched |= self._picture.holding
         self._picture.undecided = True
+        self._delays_due = True
         if self._audit.run(now):
             self._picture.timers.set(RECHECK, now + 1.0)
 
@@ -325,6 +340,10 @@ class ControlLoop:
             else:
                 picture.recheck(id_)
         picture.freed = set()
+        if self._delays_due:
+            self._delays_due = False
+            waiting = [entry.job for entry in picture.snapshot.delayed(math.inf)]
+            changes += [change for job in waiting if (change := waits_too_long(job, now))]
         for id_ in sorted(picture.touched & picture.holding):
             job = picture.snapshot.job(id_)
             if job is None:

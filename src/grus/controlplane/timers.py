@@ -35,6 +35,11 @@ class Timers(Generic[Key]):
                 found.append(key)
         return found
 
+    def bring_forward(self, seconds: float) -> None:
+        """The clock was set back by so much: what was to come in a minute still comes in a minute."""
+        self._at = {key: at - seconds for key, at in self._at.items()}
+        self._heap = [(at - seconds, count, key) for at, count, key in self._heap]
+
     def next(self) -> float | None:
         """The earliest time set."""
         while self._heap and self._at.get(self._heap[0][2]) != self._heap[0][0]:
