@@ -1,7 +1,8 @@
 """Real chaos: `python -m tests.trust.chaos [--minutes 1] [--jobs 50] [--seed N]`, one JSON line.
 
 A real server, its launcher and its supervisors run above `faults.c`; real jobs run below them. Several
-clients submit, stop, pause, resume and look, each call sent once, and write down what they were answered and when.
+clients submit, stop, pause, resume and look, each call sent once, and write down what they were answered, and
+when.
 Meanwhile the server, supervisors and workers are killed and stopped for a while, the disk is full, or slow,
 and the clock jumps. Then it is calm, and everything must come to its end. What the clients saw, and what the
 jobs' processes wrote down of their starts, is judged by `histories`; what is left, by the kernel (`witness`).
