@@ -6,6 +6,7 @@ anything, so that an engine which took the worker for lost and this process can 
 it. It writes `exit.json` only when the kernel says that no descendant is left.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -26,6 +27,8 @@ _RETRY = 0.02
 """Seconds between two sweeps of the kill, where no death wakes us earlier."""
 _BELL_PAUSE = 0.02
 """Seconds for which a bell that rang is not listened to: who rings without end must not keep us busy."""
+_ROOM = 1.0
+"""Seconds between two tries to write where there was no room."""
 _PIPE_SIZE = 1 << 20
 _CHUNK = 1 << 16
 _F_SETPIPE_SZ = 1031
@@ -61,6 +64,8 @@ class Supervisor:
         self._poll = select.poll()
         self._poll.register(self._signals, select.POLLIN)
         self._told = -1
+        self._started = b""
+        """What is still to be written down of its start."""
         self._output = -1
         self._open = True
         self._bell = -1
@@ -140,11 +145,17 @@ class Supervisor:
         if message:
             self._verdict = ("START", spawning.explain(message, self._argv, self._workdir))
             return
-        started = json.dumps({"pid": self._main, "at": time.time()}).encode()
-        layout.replace_file(self._folder, layout.STARTED, started)
-        self._notify()
+        self._started = json.dumps({"pid": self._main, "at": time.time()}).encode()
+        self._write_started()
         if self._asked and self._status is None:
             self._terminate_main()
+
+    def _write_started(self) -> None:
+        """On a full disk it is tried again and again: the job runs all the same."""
+        with suppress(OSError):
+            layout.replace_file(self._folder, layout.STARTED, self._started)
+            self._started = b""
+            self._notify()
 
     def _notify(self) -> None:
         """Tell whichever engine listens; that nobody does is fine, for the files hold the truth."""
@@ -174,6 +185,8 @@ class Supervisor:
         if self._told in ready:
             self._poll.unregister(self._told)
             self._heard_from_main()
+        if self._started:
+            self._write_started()
         self._answer_bell(self._bell in ready)
         self._childless = killing.reap(
             self._ended
@@ -292,7 +305,14 @@ class Supervisor:
     def _write_exit(self) -> None:
         cause, code, text = self._judge()
         content = json.dumps({"cause": cause, "code": code, "text": text, "at": time.time()}).encode()
-        layout.replace_file(self._folder, layout.EXIT, content, durable=True)
+        while True:
+            try:
+                layout.replace_file(self._folder, layout.EXIT, content, durable=True)
+                return
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                time.sleep(_ROOM)  # a job that is done must not run again for want of a few bytes
 
     def _judge(self) -> tuple[str, int | None, str]:
         """Cause (a name of ExitCause), code and sentence."""

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from grus.engines.local import layout, lost, processes, records
@@ -26,6 +27,8 @@ from grus.model.ports import WorkerState, WorkerStatus
 logger = logging.getLogger(__name__)
 
 _SLOW_LOOK = 2.0
+_ROOM = 1.0
+"""Seconds between two tries to write where there was no room."""
 _LAUNCHER_PAUSE = 0.5
 """Seconds before a launcher that died young is started again."""
 
@@ -250,14 +253,14 @@ class Watcher:
     def _watch(self, record: Record, pid: int, start: int) -> None:
         record.placed = True
         record.supervisor = pid
-        if record.control is not None:
-            records.write_control(record, record.control)
         record.handle = processes.open_handle(pid, start)
         if record.handle is None:
             self._conclude(record)
             return
         self._watched[record.handle] = record
         self._epoll.register(record.handle, select.EPOLLIN)
+        if record.control is not None:
+            records.write_control(record, record.control)
         if record.deadline is not None:
             self.deliver(record)
 
@@ -291,7 +294,26 @@ class Watcher:
             logger.exception("could not clear up after worker %s", record.id)
 
     def _give_up(self, record: Record, text: str) -> None:
-        """Write down and tell that it is lost; everything of it must be dead by now."""
+        """Write down and tell that it is lost; everything of it must be dead by now.
+
+        On a full disk it is told when there is room again: what is not written down would be forgotten by the
+        next engine.
+        """
+        try:
+            self._write_lost(record, text)
+        except OSError as error:
+            logger.error("worker %s is lost, which cannot be written down yet: %s", record.id, error)
+            threading.Thread(
+                target=self._give_up_later, args=(record, text), name=f"grus-lost-{record.id}", daemon=True
+            ).start()
+
+    def _give_up_later(self, record: Record, text: str) -> None:
+        while not self._closed.wait(_ROOM):
+            with suppress(OSError):
+                self._write_lost(record, text)
+                return
+
+    def _write_lost(self, record: Record, text: str) -> None:
         at = self._clock()
         if Path(record.folder).exists():
             records.give_up(record)
