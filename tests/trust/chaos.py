@@ -412,6 +412,7 @@ def _calm(pool: ChaosPool, notes: Notes, ran: Path, seed: int, figures: Figures)
     process = pool.process
 
     def up() -> bool:
+        assert process.poll() is None, pool.said.read_text()[-2000:]
         found = running(pool.places)
         return found is not None and found.pid == process.pid and pool._answers()
 
@@ -426,6 +427,7 @@ def _calm(pool: ChaosPool, notes: Notes, ran: Path, seed: int, figures: Figures)
     with pool.client() as client:
         deadline = time.monotonic() + CALM
         while (left := client.jobs(phases=live, limit=1000)) and time.monotonic() < deadline:
+            assert process.poll() is None, pool.said.read_text()[-2000:]
             time.sleep(0.2)
         for job in left:
             _say(f"not ended: {job.name} {job.phase} {job.desired}: {job.reason} {client.workers(job.id)}")
