@@ -65,7 +65,8 @@ BEGIN = (
 @dataclass(slots=True)
 class Figures:
     minutes: float
-    jobs: int
+    jobs: int = 0
+    """Submits that were confirmed."""
     kills: int = 0
     stops: int = 0
     full_disks: int = 0
@@ -158,7 +159,7 @@ class Person:
         self.let_go()
 
     def _act(self) -> None:
-        name = self._new() if self._chance.random() < 0.3 else None
+        name = self._new() if self._chance.random() < 0.6 else None
         if name is None:
             with self._notes.lock:
                 names = list(self._notes.ids)
@@ -376,7 +377,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 def run(folder: Path, minutes: float, jobs: int, seed: int) -> Figures:
     begun = time.monotonic()
-    figures = Figures(minutes, jobs, seed=seed)
+    figures = Figures(minutes, seed=seed)
     folder = folder.resolve()
     ran = folder / "ran"
     ran.mkdir()
@@ -454,6 +455,7 @@ def _judge(notes: Notes, ran: Path, figures: Figures) -> None:
             for text in found:
                 _say(f"{kind}: {text}")
         figures.starts += len(history.starts)
+    figures.jobs = len(notes.ids)
     figures.calls, figures.unanswered = notes.calls, notes.unanswered
     figures.server_errors = len(notes.errors)
     for text, number in Counter(notes.errors).items():
