@@ -390,6 +390,7 @@ def run(folder: Path, minutes: float, jobs: int, seed: int) -> Figures:
             thread.start()
         chaos = Chaos(pool, notes, random.Random(seed), figures)
         try:
+            eventually(lambda: 2 * len(notes.ids) >= jobs, "half of the jobs are there", CALM)
             chaos.rage(minutes * 60)
         finally:
             notes.stop.set()
