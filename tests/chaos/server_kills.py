@@ -326,6 +326,8 @@ def _say(text: str) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
-        figures = run(Path(temporary), int(sys.argv[1]) if len(sys.argv) > 1 else 20)
+        seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(1 << 32)
+        _say(f"seed {seed}")
+        figures = run(Path(temporary), int(sys.argv[1]) if len(sys.argv) > 1 else 20, seed)
     print(json.dumps(asdict(figures)))
     sys.exit(1 if figures.lost or figures.twice or figures.not_reattached else 0)

@@ -3,22 +3,20 @@
 import json
 import math
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 
 import pytest
 
 from grus.model.identifiers import JobId
 from grus.model.jobs import Checkpoint, Job, JobType, Launch, PauseCause, Phase
-from grus.model.ports import Event
 from grus.model.resources import GPU, Range
 from grus.model.sweeps import Budget, Rule, Stopping, Sweep
 from grus.tuning.orders import Finish, Order, Pause, Resume, Scale, Start, Stop
 from grus.tuning.study import Room
 from grus.tuning.trials import TrialView
 from tests.controlplane.plane import ANN, Plane, a_spec
-from tests.controlplane.test_crash import Bomb, Killed, MinedStore
 from tests.controlplane.test_sweeping import LR
+from tests.trust.dying import Bomb, Killed, mine
 
 SAVES = Checkpoint(path="/w/saved")
 
@@ -166,22 +164,13 @@ def test_room_is_what_is_free_and_not_yet_waited_for() -> None:
 # ------------------------------------------------------------------------------------- deaths on the way
 
 
-class MinedEverywhere(MinedStore):
-    """Also the making of trials can be the last thing that a control plane does."""
-
-    def create(self, job: Job, event: Event, key: str | None = None) -> "Future[Job]":
-        self.bomb(f"before create {job.spec.name}")
-        future = super().create(job, event, key)
-        self.bomb(f"after create {job.spec.name}")
-        return future
-
-
 class Drive:
     """A whole search; a control plane that is killed is followed by another."""
 
     def __init__(self, bomb: Bomb) -> None:
         self.script = Script(trials=3)
-        self.plane = Plane(pool="1x2", store=MinedEverywhere(bomb), search=self.script)
+        self.plane = Plane(pool="1x2", search=self.script)
+        mine(self.plane.store, bomb)
         self.deaths = 0
 
     def go(self) -> None:
