@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from grus.controlplane.loop import ControlLoop, Decide
+from grus.controlplane.loop import ControlLoop, Decide, Tags
 from grus.controlplane.pool import usage
 from grus.controlplane.profiles import Profiles
 from grus.controlplane.services import Services
@@ -16,11 +16,12 @@ from grus.controlplane.trials import Trials
 from grus.model.cluster import Node
 from grus.model.identifiers import JobId, UserName
 from grus.model.jobs import HOLDING, NEXT, Job, Phase, Spec
-from grus.model.ports import AccessRole, Event, Store, User
+from grus.model.ports import AccessRole, Engine, Event, Store, User
 from grus.model.queues import Queue
 from grus.model.resources import GPU
 from grus.model.tags import Tag
 from grus.scheduling.cycle import decide as real_decide
+from grus.scheduling.snapshot import Snapshot
 from grus.simulation.recording import Recording
 from grus.store.memory import MemoryStore
 from grus.tuning import study
@@ -44,6 +45,49 @@ def a_spec(name: str = "job", **changes: object) -> Spec:
     }
     spec = a_job(name, **changes).spec  # type: ignore[arg-type]  # keywords of many types
     return replace(spec, workdir="/", **own) if "workdir" not in own else replace(spec, **own)  # type: ignore[arg-type]  # keywords of many types
+
+
+class Server:
+    """One control plane over a store and an engine: its loop, its services and its sweeps, driven by hand."""
+
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        *,
+        settings: Settings,
+        clock: Callable[[], float],
+        entropy: Callable[[], int],
+        decide: Decide = real_decide,
+        search: SearchDecides = study.decide,
+        snapshot: Snapshot | None = None,
+        tags: Tags = lambda _: {},
+        profiles: Profiles | None = None,
+    ) -> None:
+        self.loop = ControlLoop(
+            store,
+            engine,
+            settings=settings,
+            clock=clock,
+            decide=decide,
+            snapshot=snapshot,
+            tags=tags,
+            profiles=profiles,
+        )
+        self.services = Services(store, engine, self.loop, settings=settings, clock=clock, entropy=entropy)
+        trials = Trials(store)
+        self.sweeper = Sweeper(store, self.loop, trials, clock=clock, entropy=entropy, decide=search)
+
+    def open(self) -> None:
+        """It takes over."""
+        self.loop.open()
+        self.sweeper.open()
+
+    def close(self) -> None:
+        """It acts no more, and hears nothing."""
+        self.sweeper.close()
+        self.services.close()
+        self.loop.close()
 
 
 class Plane:
@@ -90,36 +134,22 @@ class Plane:
         lines = [] if self._record is None else self._record
         recording = Recording(lines.append, on_end=lambda _: None)
         self.profiles = Profiles(self.store)
-        self.loop = ControlLoop(
+        server = Server(
             self.store,
             self.engine,
             settings=self.settings,
             clock=lambda: self.engine.now,
+            entropy=self._entropy,
             decide=self._decide if self._record is None else recording.of(self._decide),
+            search=self.search_decides,
             snapshot=None if self._record is None else recording.snapshot(),
             tags=lambda _: self.tags,
             profiles=self.profiles,
         )
+        self.loop, self.services, self.sweeper = server.loop, server.services, server.sweeper
         if self.compare is not None:
             self.loop.picture.after.use_comparison(self.compare)
-        self.loop.open()
-        self.services = Services(
-            self.store,
-            self.engine,
-            self.loop,
-            settings=self.settings,
-            clock=lambda: self.engine.now,
-            entropy=self._entropy,
-        )
-        self.sweeper = Sweeper(
-            self.store,
-            self.loop,
-            Trials(self.store),
-            clock=lambda: self.engine.now,
-            entropy=self._entropy,
-            decide=self.search_decides,
-        )
-        self.sweeper.open()
+        server.open()
 
     def restart(self, store: Store | None = None) -> None:
         """The control plane dies where it stands and another takes over; workers go on.

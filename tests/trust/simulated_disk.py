@@ -1,0 +1,124 @@
+"""The simulated disk: the reference store with a writer that can be slow, full, or die with what it was given.
+
+Writes are handed over and committed together when somebody waits for one of them, as the durable stores do.
+Between the two a control plane may die: of what was handed over then a first part lasts, of which nobody ever
+heard, and the rest is gone.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from grus.model.errors import StoreFailed
+from grus.model.jobs import Job
+from grus.model.ports import Event
+from grus.store.memory import MemoryStore
+
+T = TypeVar("T")
+
+
+class Around(Protocol):
+    """Who is told what the disk does, and decides what befalls it."""
+
+    def who(self) -> object:
+        """The control plane that acts; None for nobody."""
+        ...
+
+    def at_disk(self, place: str) -> None:
+        """Something may happen here: time passes, the control plane dies or is stopped for a while."""
+        ...
+
+    def committed(self, before: Job | None, job: Job, event: Event | None, epoch: int | None) -> None:
+        """A job was written."""
+        ...
+
+
+@dataclass
+class Mood:
+    """What is wrong with the disk."""
+
+    full: bool = False
+    answers_lost: bool = False
+    """Writes last, but whoever waits is told that they failed."""
+
+
+class Handed(Future[T]):
+    """A write that is on its way: who asks for its result lets the disk do what it was given."""
+
+    def __init__(self, disk: "SimulatedDisk") -> None:
+        super().__init__()
+        self._disk = disk
+
+    def result(self, timeout: float | None = None) -> T:
+        if not self.done():
+            self._disk.commit()
+        return super().result(timeout if timeout is not None else 0)
+
+
+class SimulatedDisk(MemoryStore):
+    """One for the life of a history, whoever is the control plane."""
+
+    def __init__(self, around: Around) -> None:
+        super().__init__()
+        self._around = around
+        self._given: list[tuple[object, Callable[[], object], Future[object]]] = []
+        self._named: int | None = None
+        self.mood = Mood()
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
+
+    @property
+    def every_job(self) -> dict[str, Job]:
+        """As committed; to be read only."""
+        return self._jobs  # type: ignore[return-value]  # ids are strings
+
+    def _write(self, work: Callable[[], T]) -> "Future[T]":
+        self._around.at_disk("before a write")
+        handed: Handed[T] = Handed(self)
+        self._given.append((self._around.who(), work, handed))  # type: ignore[arg-type]  # kept together with its own future
+        self._around.at_disk("after a write was handed over")
+        return handed
+
+    def commit(self) -> None:
+        """Do everything that was handed over; who waits for it is answered afterwards."""
+        self._around.at_disk("before a commit")
+        given, self._given = self._given, []
+        if self.mood.full:
+            for _, _, future in given:
+                future.set_exception(StoreFailed("the disk is full"))
+            return
+        done = [(future, super(SimulatedDisk, self)._write(work)) for _, work, future in given]
+        if given:
+            self._around.at_disk("after a commit")
+        for future, outcome in done:
+            if (error := outcome.exception()) is not None:
+                future.set_exception(error)
+            elif self.mood.answers_lost:
+                future.set_exception(StoreFailed("nobody has answered"))
+            else:
+                future.set_result(outcome.result())
+
+    @property
+    def waits(self) -> bool:
+        """Whether something was handed over and not done yet."""
+        return bool(self._given)
+
+    def power_off(self, who: object, kept: float) -> None:
+        """A control plane is dead: this part of what it handed over lasts, from the first on."""
+        given = [one for one in self._given if one[0] is who]
+        self._given = [one for one in self._given if one[0] is not who]
+        for _, work, _ in given[: round(kept * len(given))]:
+            super()._write(work)
+
+    def _replace(self, job: Job, event: Event | None, epoch: int | None) -> Job:
+        self._named = epoch
+        return super()._replace(job, event, epoch)
+
+    def _put(self, job: Job, event: Event | None) -> Job:
+        before = self._jobs.get(job.id)
+        named, self._named = self._named, None
+        self._around.committed(before, job, event, named)
+        return super()._put(job, event)

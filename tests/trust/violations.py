@@ -1,0 +1,23 @@
+"""A promise that was broken, as a value and as the exception that carries it out of whatever was going on."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Which invariant, and what was seen. Names: S1 … S10 and L1 … L4; PASS for a pass that fails by itself."""
+
+    invariant: str
+    text: str
+
+
+class Broken(BaseException):
+    """Not an Exception: nothing in the control plane may catch it."""
+
+    def __init__(self, invariant: str, text: str) -> None:
+        super().__init__(f"{invariant}: {text}")
+        self.violation = Violation(invariant, text)
+
+
+class Killed(BaseException):
+    """The control plane dies here. Not an Exception either."""
