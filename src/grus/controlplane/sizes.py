@@ -28,6 +28,7 @@ from grus.model.cluster import Device, Node
 from grus.model.identifiers import DeviceId, WorkerId
 from grus.model.jobs import ExitCause, Job, Sizing
 from grus.model.profiles import JobProfile
+from grus.model.resources import Range, Request
 from grus.model.ways import Shortage, merged
 
 
@@ -137,7 +138,17 @@ def with_size(job: Job, found: Sized, *short: Shortage) -> Job:
     """The job as it was sized, with what fell short."""
     before = () if job.sizing is None else job.sizing.short
     sizing = Sizing(asked=job.asked, why=found.why, short=merged([*before, *short]))
-    return replace(job, spec=found.spec, sizing=sizing)
+    return replace(job, spec=found.spec, sizing=sizing, size=_within(job.size, found.spec.request))
+
+
+def _within(size: Range | None, request: Request) -> Range | None:
+    """What a person has scaled the job to, as far as it still may be: never below what it needs now."""
+    role = request.elastic
+    if size is None or role is None:
+        return None
+    low = max(size.low, role.replicas.low)
+    kept = Range(low, max(low, min(size.high, role.replicas.high)))
+    return kept if any(kept.low <= number <= kept.high for number in request.allowed) else None
 
 
 def _fell(own: Statuses, worker: WorkerId) -> bool:
