@@ -192,14 +192,45 @@ def _too_long(job: Job, now: float, limits: Limits) -> Exit | None:
 
 def _never_up(job: Job, staying: list[Member], own: Statuses, now: float, limits: Limits) -> Exit | None:
     """A gang that is still partly down when it should be up: undone, and nobody's fault."""
+    if job.phase is Phase.RUNNING:
+        late = _stuck(job, staying, own, now - limits.start_timeout)
+    elif job.phase is Phase.STARTING and job.started_at is not None:
+        late = _late(job, staying, own, now - limits.start_timeout)
+    else:
+        late = []
+    return (
+        Exit(ExitCause.LOST, None, f"{late[0]} was not up within {limits.start_timeout:g} s")
+        if late
+        else None
+    )
+
+
+def _late(job: Job, staying: list[Member], own: Statuses, by: float) -> list[str]:
+    """Who of a gang is down though all of it has been starting since then."""
+    setup = own.get(setup_id(job)) if job.spec.setup else None
+    if setup is not None and setup.state is WorkerState.STARTING:  # one that runs may take its time
+        return ["the setup"] if (job.started_at or 0.0) <= by else []
     since = up_since(job, own)
-    if job.phase is not Phase.STARTING or since is None or now < since + limits.start_timeout:
-        return None
-    late = [member for member in staying if not ends.up(own.get(member.id))]
-    if not late:
-        return None
-    text = f"{ends.name(late[0], staying)} was not up within {limits.start_timeout:g} s"
-    return Exit(ExitCause.LOST, None, text)
+    if since is None or since > by:
+        return []
+    return [ends.name(member, staying) for member in staying if not ends.up(own.get(member.id))]
+
+
+def _stuck(job: Job, staying: list[Member], own: Statuses, by: float) -> list[str]:
+    """Who came later to a running gang, and has been starting since then: the gang would never be done.
+
+    Not of replicas that answer by themselves: the others go on.
+    """
+    if replicas.apart(job):
+        return []
+    return [
+        ends.name(member, staying)
+        for member in staying
+        if (status := own.get(member.id)) is not None
+        and status.state is WorkerState.STARTING
+        and status.started_at is not None
+        and status.started_at <= by
+    ]
 
 
 def up_since(job: Job, own: Statuses) -> float | None:

@@ -279,7 +279,7 @@ class ControlLoop:
     def _observe(self, heard: Heard, now: float) -> None:
         for job in heard.jobs:
             self._picture.echo(job, now)
-        for status in heard.workers:
+        for status in self._believable(heard.workers):
             self._picture.hear(status)
         if heard.refresh:
             self._refresh()
@@ -287,6 +287,14 @@ class ControlLoop:
             done.set()
         for key in self._picture.timers.due(now):
             self._come_due(key, now)
+
+    def _believable(self, told: list[WorkerStatus]) -> list[WorkerStatus]:
+        """Without late news of workers that are forgotten: taken in, they would live here for ever."""
+        strange = {status.id for status in told if status.id not in self._picture.statuses(status.job)}
+        if not strange:
+            return told
+        known = {status.id for status in self._engine.workers()}
+        return [status for status in told if status.id not in strange or status.id in known]
 
     def _come_due(self, key: str, now: float) -> None:
         timers = self._picture.timers
@@ -508,17 +516,19 @@ class ControlLoop:
                 around = self._picture.surroundings(job) if job is not None else Surroundings()
                 for effect in wanted(job, statuses, around, self._settings.failure_grace):
                     self._hand.do(effect, now)
-                    self._note(id_, effect)
+                    self._note(id_, effect, now)
             except Fenced:
                 raise
             except (GrusError, OSError) as error:
                 log.error("the engine could not serve job %s: %s", id_, error)
                 self._try_later({id_}, now)
 
-    def _note(self, job: JobId, effect: Effect) -> None:
+    def _note(self, job: JobId, effect: Effect, now: float) -> None:
         if isinstance(effect, Launch):
             worker = effect.worker
-            starting = WorkerStatus(id=worker.id, job=job, attempt=worker.attempt, state=WorkerState.STARTING)
+            starting = WorkerStatus(
+                id=worker.id, job=job, attempt=worker.attempt, state=WorkerState.STARTING, started_at=now
+            )
             self._picture.workers.setdefault(job, {}).setdefault(worker.id, starting)
         elif isinstance(effect, Forget):
             self._picture.forget(job, effect.worker)

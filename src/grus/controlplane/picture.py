@@ -291,9 +291,16 @@ class Picture:
             up = job.started_at + limits.start_timeout
             # Later than that only while the setup still runs: look again from time to time.
             times.append(up if up > now else now + limits.start_timeout)
+        times += [
+            status.started_at + limits.start_timeout
+            for status in self.statuses(job.id).values()
+            if status.state is WorkerState.STARTING and status.started_at is not None
+        ]
         replica = replicas.next_look(job, self.statuses(job.id))
-        times += [at for at in (team, replica, job.not_before) if at is not None and at > now]
-        return min(times, default=None)
+        times += [at for at in (team, replica, job.not_before) if at is not None]
+        # What is due already is looked at now. If that cannot be written down, it is tried again after a
+        # pause; a time in the past would be due again at once, and again.
+        return min((at for at in times if at > now), default=None)
 
 
 def _matters(before: Job, after: Job) -> bool:
