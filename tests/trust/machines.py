@@ -1,8 +1,8 @@
 """The simulated machines: workers with a will of their own, nodes that come and go, news that gets lost.
 
-`Machines` is what one control plane sees of them (its engine); `Pool` outlives control planes. What a worker does
-follows from its id and from the moods of the moment: it boots, hangs, runs for a while and ends in some way,
-obeys, or goes on until it is killed.
+`Machines` is what one control plane sees of them (its engine); `Pool` outlives control planes. What a worker
+does follows from its id and from the moods of the moment: it boots, hangs, runs for a while and ends in some
+way, obeys, or goes on until it is killed.
 """
 
 import json
@@ -189,7 +189,8 @@ class Machines(SimulatedEngine):
         return self._pool.nodes()
 
     def die(self) -> None:
-        self._pool.engines.remove(self)
+        if self in self._pool.engines:
+            self._pool.engines.remove(self)
         self._listeners.clear()
 
     @contextmanager

@@ -74,9 +74,9 @@ class Promises:
             self._counts(job, counted, actor)
         if job.phase not in HOLDING or len(job.seats) < len(old):
             self._is_free(job)
-        if job.phase is Phase.SUCCEEDED and job.spec.has_workers and job.same_as is None:
-            if (job.id, job.attempt) not in self.pool.finished:
-                raise Broken("S5", f"{job.id} has succeeded, but no worker of attempt {job.attempt} was done")
+        ran = job.phase is Phase.SUCCEEDED and job.spec.has_workers and job.same_as is None
+        if ran and (job.id, job.attempt) not in self.pool.finished:
+            raise Broken("S5", f"{job.id} has succeeded, but no worker of attempt {job.attempt} was done")
 
     def _fenced(
         self, before: Job | None, job: Job, actor: Actor | None, epoch: int | None, newest: int
@@ -113,14 +113,14 @@ class Promises:
             raise Broken("S5", f"{job.id} has failed {job.failures} times with {job.spec.retries} retries")
 
     def _is_whole(self, job: Job) -> None:
-        """S2: whoever runs and goes on has an allowed number of each role."""
+        """S2: who goes on has an allowed number of each role; who is about to be done may lose some."""
         if job.phase not in HOLDING:
             if job.seats:
                 raise Broken("S2", f"{job.id} is {job.phase} and holds seats")
             return
         if job.phase is Phase.PAUSING or job.exit is not None or job.desired is not Desired.RUN:
             return
-        if not job.spec.has_workers:
+        if not job.spec.has_workers or (job.id, job.attempt) in self.pool.finished:
             return
         number = Counter(seat.role for seat in job.seats if not seat.leaving)
         sizes = job.spec.request.sizes
@@ -240,9 +240,9 @@ class Promises:
             return
         _, _, role, index, born = worker.rsplit(".", 4)
         for seat in job.seats:
-            if (seat.role, str(seat.index), str(seat.born)) == (role, index, born):
-                if not seat.leaving and not seat.cut:
-                    raise Broken("L2", f"{worker} was stopped, but its job {job.phase} and is to go on")
+            own = (seat.role, str(seat.index), str(seat.born)) == (role, index, born)
+            if own and not seat.leaving and not seat.cut:
+                raise Broken("L2", f"{worker} was stopped, but its job {job.phase} and is to go on")
 
     # --------------------------------------------------------------------------------------- people
 

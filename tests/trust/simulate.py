@@ -16,7 +16,7 @@ import multiprocessing
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
 from tests.trust.calm import calm
@@ -100,12 +100,15 @@ def in_words(history: History) -> str:
     return "\n".join([f"seed {history.seed}, {len(history.deeds)} deeds", *history.lines, end])
 
 
-def _outcome(seed: int) -> tuple[int, Counter[str], Violation | None]:
+Outcome = tuple[int, Counter[str], Violation | None]
+
+
+def _outcome(seed: int) -> Outcome:
     history = run(seed)
     return seed, history.counts, history.violation
 
 
-def _outcomes(first: int, jobs: int) -> "Iterator[tuple[int, Counter[str], Violation | None]]":
+def _outcomes(first: int, jobs: int) -> Generator[Outcome, None, None]:
     seeds = iter(range(first, sys.maxsize))
     if jobs == 1:
         yield from map(_outcome, seeds)

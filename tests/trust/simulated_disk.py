@@ -1,4 +1,4 @@
-"""The simulated disk: the reference store with a writer that can be slow, full, or die with what it was given.
+"""The simulated disk: the reference store with a writer that can be slow, full, or die half-way.
 
 Writes are handed over and committed together when somebody waits for one of them, as the durable stores do.
 Between the two a control plane may die: of what was handed over then a first part lasts, of which nobody ever

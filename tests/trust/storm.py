@@ -1,4 +1,4 @@
-"""Carrying deeds out: what each kind of deed does to a world. A method a kind; all chance is the deed's own."""
+"""Carrying deeds out: what each kind of deed does to a world. All chance is the deed's own."""
 
 import random
 from collections.abc import Callable
@@ -340,6 +340,9 @@ class Storm:
                 pool.health(device.id, Health.HEALTHY)
         if world.plane is None:
             world.begin()
+        for queue in QUEUES:
+            # What was let in under another limit could never start again under the first one.
+            self.ask(lambda plane, queue=queue: plane.services.put_queue(ADMIN, replace(queue, limit=None)))  # type: ignore[misc]  # a default argument
         for node in pool.whole:
             if node.id in world.disk.cordoned():
                 self.ask(lambda plane, node=node: plane.services.cordon(ADMIN, node.id, False))  # type: ignore[misc]  # a default argument

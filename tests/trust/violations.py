@@ -5,7 +5,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Which invariant, and what was seen. Names: S1 … S10 and L1 … L4; PASS for a pass that fails by itself."""
+    """Which invariant, and what was seen.
+
+    S1 … S10 and L1 … L4; PASS is a pass that fails by itself, REST one that never comes to rest, CHECK a sum
+    that was kept wrongly by the checks themselves.
+    """
 
     invariant: str
     text: str

@@ -1,11 +1,11 @@
 """The world in which a control plane lives: one clock, one disk, one pool, and a line of control planes.
 
-Time is virtual and only `advance` moves it. What happens is done in the order of its time, and after each thing
-the control plane has its turn, as its thread would. A turn may be cut short (the control plane dies), or held up:
-then the world goes on inside it, other control planes included, and it continues where it stood.
+Time is virtual and only `advance` moves it. What happens is done in the order of its time, and after each
+thing the control plane has its turn, as its thread would. A turn may be cut short (the control plane dies) or
+held up: then the world goes on inside it, other control planes included, and it continues where it stood.
 
-Everything is counted, checked by `Promises` the moment it happens, and added to a digest; two runs of the same
-deeds have the same digest.
+Everything is counted, checked by `Promises` the moment it happens, and added to a digest; two runs of the
+same deeds have the same digest.
 """
 
 import hashlib
@@ -76,6 +76,7 @@ class ControlPlane:
 
     def die(self) -> None:
         """It is gone; whatever it listened to, it hears no more."""
+        self.fenced = True
         self.engine.die()
         self.server.close()
 
@@ -177,7 +178,6 @@ class World:
 
     def _dies(self, plane: ControlPlane) -> None:
         self.note("crash", f"epoch {plane.epoch} dies; {self.kept:.0%} of what it handed over lasts")
-        plane.fenced = True
         plane.die()
         self.disk.power_off(plane, self.kept)
         if self.plane is plane:
@@ -212,7 +212,7 @@ class World:
                 if not plane.loop._mailbox.waiting and plane.loop._until_next() > 0:
                     break
             else:
-                raise Broken("L1", f"the loop has not come to rest in {MOST_PASSES} passes")
+                raise Broken("REST", f"the loop has not come to rest in {MOST_PASSES} passes")
             plane.wakes_at = self.now + plane.loop._until_next()
         self._turns += 1
         if self.plane is plane and not plane.fenced:
@@ -250,7 +250,6 @@ class World:
         if self.plane is plane:
             raise Broken("S6", f"epoch {plane.epoch} is the newest and was refused: {error}")
         self.note("fenced", f"epoch {plane.epoch} hears that it is over")
-        plane.fenced = True
         plane.die()
 
     def _look(self, plane: ControlPlane) -> None:
@@ -319,6 +318,9 @@ class World:
 
     def _goes_on(self, old: ControlPlane) -> None:
         """One that is over has not noticed, tries to act in every way, and is gone."""
+        if old.busy:
+            self.later(1.0, lambda: self._goes_on(old))
+            return
         if not old.fenced:
             old.loop.picture.touched |= old.loop.picture.holding
             old.loop.picture.undecided = True
@@ -327,7 +329,6 @@ class World:
             self.sweep(old)
         if not old.fenced:
             self.note("fenced", f"epoch {old.epoch} had nothing to do and ends")
-            old.fenced = True
             old.die()
 
     # ------------------------------------------------------------------------------ what has happened
