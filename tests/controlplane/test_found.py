@@ -4,7 +4,7 @@ from grus.model.errors import StoreFailed
 from grus.model.jobs import Exit, ExitCause, Phase
 from grus.model.resources import Range
 from tests.controlplane.plane import ANN, Plane
-from tests.scheduling.builders import a_queue
+from tests.scheduling.builders import a_queue, lose
 
 
 def test_late_news_of_a_forgotten_worker_does_not_keep_its_job_alive() -> None:
@@ -88,4 +88,18 @@ def test_what_needs_more_workers_now_is_not_started_with_fewer_because_it_was_on
     assert role is not None
     assert role.replicas.low == 3
     assert (now.size, len(now.seats)) == (Range(3, 3), 3)
+    plane.close()
+
+
+def test_a_lost_gpu_is_noticed_after_the_clock_was_set_back() -> None:
+    plane = Plane()
+    job = plane.submit(gpus=1)
+    (seat,) = plane.job(job).seats
+    plane.engine.now -= 3600.0
+    plane.after(5.0)
+    plane.engine.pool = lose(plane.engine.pool, *seat.devices)
+    plane.after(5.0)
+    assert "requeued" in plane.kinds(job), plane.kinds(job)
+    plane.after(2.0)
+    assert plane.job(job).attempt == 2
     plane.close()

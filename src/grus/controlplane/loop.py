@@ -61,6 +61,8 @@ SOONEST = 0.05
 """Seconds: a decision asked for earlier than that is not made in a tight circle."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds to wait after trouble with the store or the engine, doubled each time."""
+SET_BACK = 1.0
+"""Seconds by which the clock goes back that are worth a word; less is a clock that is kept right."""
 REFRESH = 5.0
 """Seconds that somebody who changed a queue waits for a loop in trouble; the change is on record anyway."""
 
@@ -272,7 +274,8 @@ class ControlLoop:
     def _follow_clock(self, now: float) -> None:
         """A clock that was set back must not keep anything waiting until it has caught up with itself."""
         if now < self._seen:
-            log.warning("the clock was set back by %.1f s", self._seen - now)
+            if now < self._seen - SET_BACK:
+                log.warning("the clock was set back by %.1f s", self._seen - now)
             self._picture.timers.bring_forward(self._seen - now)
         self._seen = now
 
