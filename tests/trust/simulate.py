@@ -29,7 +29,7 @@ ENOUGH = 1_000_000
 """Events of the short size."""
 LONGEST = 240.0
 """Seconds of the short size."""
-NOT_EVENTS = frozenset({"passes"})
+NOT_EVENTS = frozenset({"passes", "decisions judged"})
 
 
 @dataclass

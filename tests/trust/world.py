@@ -11,7 +11,7 @@ same deeds have the same digest.
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from heapq import heappop, heappush
 from pathlib import Path
@@ -25,7 +25,12 @@ from grus.model.jobs import HOLDING, Job, JobType, Phase
 from grus.model.ports import Event, WorkerSpec, WorkerStatus
 from grus.model.queues import Queue
 from grus.model.tags import Tag
+from grus.scheduling import cycle
+from grus.scheduling.decisions import Decisions
+from grus.scheduling.snapshot import Snapshot
 from tests.controlplane.plane import ADMIN, ANN, Server
+from tests.scheduling import invariants
+from tests.scheduling.reference import Facts
 from tests.trust.simulated_disk import SimulatedDisk
 from tests.trust.machines import Machines, Nature, Pool, Trouble
 from tests.trust.promises import Actor, Promises
@@ -37,8 +42,16 @@ MOST_PASSES = 500
 """In one turn: more would be a control plane that never comes to rest."""
 OFTEN = 40
 """Turns between two recounts of everything."""
+JUDGED = 8
+"""Of so many decisions one is judged by the naive reference."""
 SWEEPS = 2.0
 """Seconds between two looks at all sweeps."""
+
+
+RULES: tuple[Callable[[Facts, Decisions], Iterable[str]], ...] = (
+    lambda _, decisions: invariants.each_job_once(decisions),
+    invariants.targets_are_legal,
+)
 
 
 class ControlPlane:
@@ -52,6 +65,7 @@ class ControlPlane:
             settings=world.settings,
             clock=world.wall,
             entropy=world.entropy,
+            decide=world.decide,
             tags=lambda _: world.tags,
             profiles=Profiles(world.disk),
         )
@@ -97,6 +111,7 @@ class World:
         self._order = 0
         self._ids = 0
         self._turns = 0
+        self._decisions = 0
         self.pool = Pool(nodes)
         self.disk = SimulatedDisk(self)
         self.promises = Promises(self.disk.every_job, self.pool)
@@ -264,6 +279,20 @@ class World:
         plane = self.plane
         if plane is not None and not plane.busy and not plane.loop._mailbox.waiting and not plane.loop._retry:
             self.promises.believed(plane.loop)
+
+    def decide(self, snapshot: Snapshot, now: float) -> Decisions:
+        """The real scheduler; from time to time its decision is held against the naive reference."""
+        self._decisions += 1
+        if self._decisions % JUDGED:
+            return cycle.decide(snapshot, now)
+        jobs = tuple(entry.job for entry in snapshot.entries.values())
+        facts = Facts(snapshot.nodes, snapshot.queue_list, jobs, now=now)
+        decisions = cycle.decide(snapshot, now)
+        self.counts["decisions judged"] += 1
+        for rule in RULES:
+            for sentence in rule(facts, decisions):
+                raise Broken("S3", sentence)
+        return decisions
 
     # -------------------------------------------------------------------- places where things befall it
 
