@@ -8,7 +8,8 @@ import pytest
 
 from grus.model.errors import Conflict, Fenced
 from grus.model.identifiers import JobId, NodeId, WorkerId
-from grus.model.jobs import FIRST_BACK_OFF, Checkpoint, ExitCause, Launch, Phase
+from grus.model.jobs import FIRST_BACK_OFF, Checkpoint, Exit, ExitCause, Launch, Phase
+from grus.model.ports import WorkerState
 from grus.model.queues import Queue
 from grus.model.resources import Range
 from tests.controlplane.plane import ADMIN, ANN, Plane, a_spec
@@ -381,6 +382,7 @@ def test_late_events_of_an_old_attempt_change_nothing(plane: Plane) -> None:
     assert before.attempt == 2
     plane.engine._tell(old)
     plane.engine._tell(replace(old, state=plane.engine.workers()[0].state))
+    plane.engine._tell(replace(old, state=WorkerState.ENDED, exit=Exit(ExitCause.CODE, 1)))
     plane.settle()
     assert plane.job(job) == before
 

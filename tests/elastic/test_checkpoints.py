@@ -130,6 +130,26 @@ def test_the_callback_hears_a_step_when_it_can_be_loaded(tmp_path: Path) -> None
     assert heard == [(4, 4)]
 
 
+def test_a_checkpoint_is_told_when_its_name_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name lasts when its folder was synced after it was given: neither before, nor the files alone."""
+    lasting: set[str] = set()
+    real = os.fsync
+
+    def fsync(handle: int) -> None:
+        real(handle)
+        if os.readlink(f"/proc/self/fd/{handle}") == str(tmp_path):
+            lasting.update(os.listdir(tmp_path))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    told: list[set[str]] = []
+    checkpoints = Checkpoints(tmp_path, on_saved=lambda _: told.append(set(lasting)))
+    checkpoints.save(1, {"w": torch.zeros(10)}, wait=True)
+    checkpoints.wait()
+    assert [STEP_1 in names for names in told] == [True]
+
+
 def test_two_are_kept(tmp_path: Path) -> None:
     save(tmp_path, 1, 2, 3, 4)
     assert names(tmp_path) == ["step-000000000003", "step-000000000004"]

@@ -27,6 +27,20 @@ def test_a_queue_is_never_above_its_limit_even_with_idle_gpus() -> None:
     assert world.held("A") == 2
 
 
+def test_a_gang_that_would_cross_the_limit_waits_although_its_queue_is_below_it() -> None:
+    world = World("1x4", a_queue("A", quota=1, limit=3))
+    world.run(a_job("a1", queue="A", gpus=2), a_job("a2", queue="A", gpus=2)).advance(3600)
+    assert world.held("A") == 2
+
+
+def test_what_was_given_back_counts_again_when_it_is_held_again() -> None:
+    world = World("1x4", a_queue("A", quota=1, limit=3)).run(a_job("a1", queue="A", gpus="1..3"))
+    world.scale("a1", 1, 1).settle().scale("a1", 3, 3).settle()
+    assert world.size("a1") == 3
+    world.run(a_job("a2", queue="A"))
+    assert world.held("A") == 3
+
+
 def test_an_elastic_job_grows_only_to_its_queues_limit() -> None:
     world = World("1x4", a_queue("A", quota=1, limit=3)).run(a_job("a1", queue="A", gpus="1..4"))
     assert world.size("a1") == 3

@@ -73,6 +73,14 @@ def test_only_as_many_victims_as_are_needed() -> None:
     assert world.pauses() == ["small"]
 
 
+def test_each_of_two_requests_is_given_a_victim_of_its_own() -> None:
+    """Both are owed: neither waits until the victim of the other has gone to find that it is taken."""
+    world = World("1x4", a_queue("A", quota=2), a_queue("B", quota=1), a_queue("C", quota=1))
+    world.run(*jobs_of("A", 4)).submit(*jobs_of("B", 1), *jobs_of("C", 1))
+    world.step()
+    assert len(world.pauses()) == 2
+
+
 def test_unneeded_victims_are_returned() -> None:
     """Two are wanted: taking the small one first does not mean that it goes as well as the big one."""
     world = two_queues(a=0, b=3)

@@ -20,6 +20,11 @@ def test_a_gpu_takes_as_many_slices_as_fit(gpus: float | str, number: int) -> No
     assert len(world.running()) == number
 
 
+def test_what_two_gpus_have_left_together_is_no_place_for_a_slice() -> None:
+    world = World("1x2").run(a_job("x", gpus=0.7), a_job("y", gpus=0.7), a_job("z", gpus=0.5))
+    assert world.running() == {"x", "y"}
+
+
 def test_a_slice_goes_where_it_leaves_the_least_over() -> None:
     """0.5 and 0.7 are held; a 0.3 fills the second instead of spoiling the first."""
     world = World("1x2").run(a_job("x", gpus=0.5), a_job("y", gpus=0.7), a_job("z", gpus=0.3))
