@@ -1,0 +1,144 @@
+"""Bugs of what is kept: the store, checkpoints, and what is let go of."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from grus.elastic import checkpoint_files as files
+from grus.model.jobs import TERMINAL
+from grus.store.memory import MemoryStore
+from grus.store.writer import Writer, _Given
+from tests.trust.bugs.planting import Bug, Swap, always, instead, issue
+
+CHECKPOINTS = "tests/elastic/test_checkpoints.py"
+
+
+def confirmed_before_commit(_: Any) -> Callable[..., None]:
+    """Whoever waits hears yes when the write is in the transaction."""
+
+    def planted(self: Writer, given: list[_Given], *, gather: bool) -> None:
+        told = False
+        try:
+            self._begin()
+            if gather:
+                given.extend(self._waiting())
+            given = [
+                one for one in given if one.future.running() or one.future.set_running_or_notify_cancel()
+            ]
+            outcomes = self._apply([one.work for one in given])
+            self._confirm(given, outcomes)
+            told = True
+            self._connection.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001 - as the original: the edge of the thread
+            self._roll_back()
+            if not told:
+                self._recover(given, error)
+
+    return planted
+
+
+def without_the_key(store_new: Any) -> Callable[..., Any]:
+    return lambda self, job, _key: store_new(self, job, None)
+
+
+def by_the_time_of_submit(_: Any) -> Callable[[MemoryStore, float, float, float], int]:
+    """A job is as old as its submit, whatever it does now."""
+
+    def planted(self: MemoryStore, events_before: float, jobs_before: float, _results_before: float) -> int:
+        gone = {job.id for job in self._jobs.values() if job.submitted_at < jobs_before}
+        self._jobs = {id_: job for id_, job in self._jobs.items() if id_ not in gone}
+        self._keys = {key: id_ for key, id_ in self._keys.items() if id_ not in gone}
+        kept = [event for event in self._events if event.at >= events_before]
+        dropped = len(self._events) - len(kept)
+        self._events = kept
+        return dropped + len(gone)
+
+    return planted
+
+
+SUBMITTED = f"submitted_at < ? AND 0 NOT IN ({', '.join('?' * len(TERMINAL))})"
+"""In the place of the condition that looks at the end of a job, with as many places to fill."""
+
+
+def straight_into_place(_: Any) -> Callable[..., Path]:
+    """Written where it is found, file by file."""
+
+    def planted(folder: Path, step: int, fill: Callable[[Any], None]) -> Path:
+        target = folder / f"step-{step:012d}"
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir()
+        told = files._write_state(target / files.STATE, fill)
+        manifest = {"format": files.FORMAT, "step": step, "files": {files.STATE: told}}
+        files._write(target / files.MANIFEST, json.dumps(manifest).encode())
+        return target
+
+    return planted
+
+
+def by_its_name(_: Any) -> Callable[[Path], int]:
+    """Whatever has a checkpoint's name is one."""
+    return lambda checkpoint: int(checkpoint.name.removeprefix("step-"))
+
+
+def one_folder_for_all(_: Any) -> Callable[[Path], Path]:
+    """Every attempt writes under the same name."""
+    name = f".tmp-{files._host()}-1-1-0"
+    return lambda folder: folder / name
+
+
+BUGS = (
+    Bug(
+        "early-yes",
+        "a write is confirmed before it is durable",
+        issue("etcd-io/etcd", 14370),
+        (Swap("grus.store.writer:Writer._commit", confirmed_before_commit),),
+        ("tests/store/test_durability.py",),
+    ),
+    Bug(
+        "key-dropped",
+        "the key of a submit is not stored, so that a repeated request makes a second job",
+        issue("jupyter-server/jupyter-scheduler", 72),
+        (Swap("grus.controlplane.services:Services._store_new", without_the_key),),
+        ("tests/controlplane/test_services.py",),
+    ),
+    Bug(
+        "retention-of-the-living",
+        "a job that still runs is removed because it began long ago",
+        issue("argoproj/argo-workflows", 12636),
+        (
+            Swap("grus.store.memory:MemoryStore._prune", by_the_time_of_submit),
+            Swap("grus.store.works:_ENDED", instead(SUBMITTED)),
+        ),
+        ("tests/store/test_memory.py",),
+        everywhere=False,
+    ),
+    Bug(
+        "torn-checkpoint",
+        "a checkpoint is written under its own name, and taken for whole if it has one",
+        issue("Lightning-AI/pytorch-lightning", 688),
+        (
+            Swap("grus.elastic.checkpoint_files:place", straight_into_place),
+            Swap("grus.elastic.checkpoint_files:_verify", by_its_name),
+        ),
+        (CHECKPOINTS,),
+        everywhere=False,
+    ),
+    Bug(
+        "folder-not-synced",
+        "a checkpoint is renamed into place and its folder never brought to the disk",
+        issue("etcd-io/etcd", 6368),
+        (Swap("grus.elastic.checkpoint_files:sync", always(None)),),
+        (CHECKPOINTS,),
+        everywhere=False,
+    ),
+    Bug(
+        "shared-checkpoint",
+        "two attempts write the same checkpoint into the same files",
+        issue("kubernetes/kubernetes", 61832),
+        (Swap("grus.elastic.checkpoint_files:_temporary", one_folder_for_all),),
+        (CHECKPOINTS,),
+        everywhere=False,
+    ),
+)

@@ -1,0 +1,209 @@
+"""Bugs in the lives of jobs: who acts, what an event means, when something is over, what is charged to whom."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from grus.controlplane import lifecycle
+from grus.controlplane.lifecycle import Change
+from grus.controlplane.loop import ControlLoop
+from grus.controlplane.picture import Picture
+from grus.model.identifiers import JobId, WorkerId
+from grus.model.jobs import Desired, Exit, ExitCause, Job, PauseCause, Phase
+from grus.model.ports import Event, WorkerStatus
+from grus.scheduling.decisions import Decision
+from tests.trust.bugs.planting import Bug, Swap, always, instead, issue
+from tests.trust.bugs.planting import change as pull
+
+STORM = "tests/controlplane/test_chaos.py"
+CRASHES = "tests/controlplane/test_crash.py"
+
+
+def of_whatever_attempt(hear: Any) -> Callable[[Picture, WorkerStatus], None]:
+    """An event is known by its job and its worker's place in it, not by the attempt."""
+
+    def planted(self: Picture, status: WorkerStatus) -> None:
+        job = self.snapshot.job(status.job)
+        if job is not None and job.attempt > status.attempt:
+            rest = status.id.split(".", 2)[2]
+            present = WorkerId(f"{job.id}.{job.attempt}.{rest}")
+            status = replace(status, id=present, attempt=job.attempt)
+        hear(self, status)
+
+    return planted
+
+
+def whatever_came_last(_: Any) -> Callable[[Picture, WorkerStatus], None]:
+    """What comes later is believed to have happened later."""
+
+    def planted(self: Picture, status: WorkerStatus) -> None:
+        self.workers.setdefault(status.job, {})[status.id] = status
+        self.touched.add(status.job)
+
+    return planted
+
+
+def orphans_are_reset(open_: Any) -> Callable[[ControlLoop], None]:
+    """A new control plane takes what was being started for never started."""
+
+    def planted(self: ControlLoop) -> None:
+        open_(self)
+        for job in self._store.jobs(phases=[Phase.STARTING]):
+            if job.spec.has_workers:
+                text = "its start was not confirmed; it is started again"
+                event = Event(at=self._clock(), kind="requeued", text=text, job=job.id, attempt=job.attempt)
+                again = replace(job, phase=Phase.PENDING, seats=())
+                self._store.replace(again, event, self.pulse.epoch).result()
+
+    return planted
+
+
+def charged_for_making_room(paused: Any) -> Callable[[Job, float, str], Change]:
+    def planted(job: Job, now: float, text: str) -> Change:
+        if job.paused_by is not PauseCause.SCHEDULER:
+            return paused(job, now, text)  # type: ignore[no-any-return]  # the original
+        failures = job.failures + 1
+        failed = replace(job, failures=failures)
+        if failures > job.spec.retries:
+            exit_ = Exit(ExitCause.PREEMPTED, None, "evicted too often")
+            return lifecycle._over(failed, Phase.FAILED, exit_, now, exit_.text)
+        return paused(failed, now, text)  # type: ignore[no-any-return]  # as above
+
+    return planted
+
+
+def whoever_is_paused_waits(_: Any) -> Callable[[Job], bool]:
+    return lambda job: job.phase in (Phase.PENDING, Phase.PAUSED) and job.desired is not Desired.STOP
+
+
+def whatever_people_want(rule: Any) -> Callable[[Job, Decision, float], Change | None]:
+    """A decision is carried out although somebody has paused the job meanwhile."""
+
+    def planted(job: Job, decision: Decision, now: float) -> Change | None:
+        change: Change | None = rule(replace(job, desired=Desired.RUN), decision, now)
+        return change and replace(change, job=replace(change.job, desired=job.desired))
+
+    return planted
+
+
+def by_a_key_of_chance(_: Any) -> Callable[[JobId, int], str]:
+    made: list[int] = []
+
+    def planted(sweep: JobId, number: int) -> str:
+        made.append(number)
+        return f"trial\n{sweep}\n{number}\n{len(made)}"
+
+    return planted
+
+
+def without_the_ended(read: Any) -> Callable[[Any, Job], None]:
+    """A search that is resumed knows of no trial that had ended."""
+
+    def planted(self: Any, sweep: Job) -> None:
+        read(self, sweep)
+        with self._hearing:
+            mine = self._jobs[sweep.id]
+            for number in [number for number, trial in mine.items() if trial.terminal]:
+                del mine[number]
+
+    return planted
+
+
+BUGS = (
+    Bug(
+        "hold-and-wait",
+        "a gang that cannot come up whole keeps the GPUs that another waits for",
+        issue("koordinator-sh/koordinator", 872),
+        (Swap("grus.controlplane.lifecycle:_never_up", always(None)),),
+        ("tests/controlplane/test_loop.py",),
+    ),
+    Bug(
+        "old-attempt",
+        "the end of an earlier attempt is taken for that of the present one",
+        issue("apache/airflow", 10790),
+        (Swap("grus.controlplane.picture:Picture.hear", of_whatever_attempt),),
+        (STORM,),
+    ),
+    Bug(
+        "reordered-events",
+        "an older state of a worker that comes late is believed",
+        pull("kubernetes/kubernetes", 73845),
+        (Swap("grus.controlplane.picture:Picture.hear", whatever_came_last),),
+        ("tests/controlplane/test_loop.py", STORM),
+    ),
+    Bug(
+        "no-fence",
+        "a control plane that has lost its turn goes on writing",
+        issue("kubernetes/kubernetes", 23731),
+        (Swap("grus.store.rules:check_epoch", always(None)),),
+        ("tests/store/test_memory.py",),
+    ),
+    Bug(
+        "released-alive",
+        "GPUs are given away when their worker was told to end, not when it is dead",
+        issue("kubernetes/kubernetes", 61832),
+        (Swap("grus.controlplane.lifecycle:_alive", always(False)),),
+        ("tests/controlplane/test_loop.py",),
+    ),
+    Bug(
+        "started-twice",
+        "what was being started when a control plane died is started once more beside it",
+        issue("apache/airflow", 58570),
+        (Swap("grus.controlplane.loop:ControlLoop.open", orphans_are_reset),),
+        (CRASHES,),
+    ),
+    Bug(
+        "terminal-left",
+        "a job that has ended is taken up again",
+        issue("openshift/origin", 17011),
+        (
+            Swap("grus.store.rules:check_phase", always(None)),
+            Swap("grus.controlplane.wishes:_refuse_ended", always(None)),
+        ),
+        ("tests/controlplane/test_wishes.py",),
+    ),
+    Bug(
+        "preemption-charged",
+        "a job that made room for another has one retry less",
+        issue("volcano-sh/volcano", 2560),
+        (Swap("grus.controlplane.lifecycle:_paused", charged_for_making_room),),
+        (CRASHES,),
+    ),
+    Bug(
+        "loss-charged",
+        "the loss of a node counts as a failure of the job",
+        pull("skypilot-org/skypilot", 1610),
+        (Swap("grus.controlplane.lifecycle:NEVER_CHARGED", instead(frozenset())),),
+        ("tests/controlplane/test_lifecycle.py",),
+    ),
+    Bug(
+        "pause-ignored",
+        "what a person has paused is started by the scheduler",
+        issue("kubernetes-sigs/kueue", 6711),
+        (
+            Swap("grus.scheduling.snapshot:waits", whoever_is_paused_waits),
+            Swap("grus.controlplane.rulings:rule", whatever_people_want),
+        ),
+        ("tests/controlplane/test_loop.py",),
+    ),
+    Bug(
+        "no-back-off",
+        "what failed is tried again at once, before anybody else",
+        issue("kubernetes-sigs/kueue", 8),
+        (
+            Swap("grus.controlplane.lifecycle:back_off", always(0.0)),
+            Swap("grus.controlplane.lifecycle:FIRST_BACK_OFF", instead(0.0)),
+        ),
+        ("tests/controlplane/test_lifecycle.py",),
+    ),
+    Bug(
+        "trial-twice",
+        "a search that is resumed runs trials again that had ended",
+        issue("ray-project/ray", 14032),
+        (
+            Swap("grus.controlplane.sweeping:key", by_a_key_of_chance),
+            Swap("grus.controlplane.trials:Trials._read", without_the_ended),
+        ),
+        ("tests/controlplane/test_sweeping.py",),
+    ),
+)

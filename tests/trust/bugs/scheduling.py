@@ -1,0 +1,231 @@
+"""Bugs of schedulers: what is counted wrongly, promised twice, given in parts or never taken back."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from grus.model.cluster import Device
+from grus.model.errors import Mistake
+from grus.model.identifiers import JobId
+from grus.model.jobs import Job
+from grus.model.queues import Queue
+from grus.model.resources import GPU
+from grus.scheduling.cycle import Cycle
+from grus.scheduling.entry import Entry
+from grus.scheduling.fragmentation import slice_share
+from grus.scheduling.gang import Place
+from grus.scheduling.quota import QueueNode
+from grus.scheduling.rights import Piece
+from grus.scheduling.shapes import Part
+from grus.scheduling.snapshot import Snapshot
+from grus.scheduling.topology import NOW, SOON, DeviceState, NodeState
+from tests.trust.bugs.planting import Bug, Swap, always, issue
+from tests.trust.bugs.planting import change as pull
+
+REFERENCE = "tests/properties/test_core_machine.py"
+"""Random histories against a naive model of the scheduler."""
+
+
+def usage_never_counted_again(occupy: Any) -> Callable[[Snapshot, Entry, int], None]:
+    """What a job once gave back while it ran is not counted when it has it again."""
+    most: dict[JobId, int] = {}
+    given_back: dict[JobId, int] = {}
+    missing: dict[int, int] = {}
+
+    def planted(self: Snapshot, entry: Entry, sign: int) -> None:
+        occupy(self, entry, sign)
+        if sign > 0:
+            id_, held = entry.id, entry.held
+            most[id_] = max(most.get(id_, 0), held)
+            if entry.running:
+                given_back[id_] = max(given_back.get(id_, 0), most[id_] - held)
+            missing[id(entry)] = max(0, held - (most[id_] - given_back.get(id_, 0)))
+        for horizon in (NOW, SOON):
+            entry.queue.shift(-sign * missing.get(id(entry), 0), horizon)
+
+    return planted
+
+
+def victims_counted_twice(note_victims: Any) -> Callable[..., None]:
+    """What a victim leaves is offered to the next preemptor of the same cycle as well."""
+
+    def planted(self: Cycle, preemptor: Entry, taken: Iterable[Piece], moved: bool = False) -> None:
+        pieces = list(taken)
+        note_victims(self, preemptor, pieces, moved)
+        for piece in pieces:
+            for place in piece.places:
+                for device in place.devices:
+                    self.transaction.free_soon(device, place.share)
+
+    return planted
+
+
+def part_of_a_gang(part: Any) -> Callable[..., list[Place] | None]:
+    """Where not all replicas of a role fit, as many as do are taken."""
+
+    def planted(self: Any, index: int, numbers: list[int], near: tuple[Place, ...]) -> list[Place] | None:
+        mark = self.transaction.mark()
+        found: list[Place] | None = part(self, index, numbers, near)
+        if found is not None or len(numbers) == 1:
+            return found
+        self.transaction.undo(mark)
+        return planted(self, index, numbers[:-1], near)
+
+    return planted
+
+
+def sums_of_the_top_only(check_sums: Any) -> Callable[..., list[Mistake]]:
+    def planted(parent: Queue | None, children: list[Queue], pool: int | None) -> list[Mistake]:
+        return check_sums(parent, children, pool) if parent is None else []
+
+    return planted
+
+
+def only_full_queues_are_over_limit(_: Any) -> Callable[[QueueNode, int, int, int], str]:
+    """Whether the limit is reached is asked, not whether the request would go beyond it."""
+
+    def planted(self: QueueNode, amount: int, pool: int, horizon: int) -> str:
+        if any(node.held[horizon] >= node.limit for node in self.path):
+            return "limit"
+        return "reserved" if self._claims_more(amount, pool, horizon) else ""
+
+    return planted
+
+
+def fractions_of_the_pool(_: Any) -> Callable[[Any, int], list[tuple[int, int, bool]]]:
+    """A fraction is taken from what all devices of the kind have left together."""
+
+    def planted(self: Any, share: int) -> list[tuple[int, int, bool]]:
+        left = self._pool.partial[self._horizon][self._kind]
+        together = sum(free * bits.bit_count() for free, bits in left.items())
+        levels = [(0, free, False) for free in left if together >= share]
+        for count, bits in enumerate(self._pool.whole[self._horizon][self._kind]):
+            if count and bits & self._nodes:
+                levels.append((1, GPU + count, True))
+        return sorted(levels)
+
+    return planted
+
+
+def memory_of_the_largest(_: Any) -> Callable[[Part, int], int]:
+    """A slice by memory counts as its part of the largest device ever seen, wherever it is put."""
+    largest = [0]
+
+    def planted(part: Part, device_memory: int) -> int:
+        largest[0] = max(largest[0], device_memory)
+        return slice_share(part, largest[0])
+
+    return planted
+
+
+def open_although_ill(init: Any) -> Callable[..., None]:
+    def planted(self: DeviceState, index: int, device: Device, node: NodeState, kind: int) -> None:
+        init(self, index, device, node, kind)
+        self.open = not device.outside and not node.cordoned
+
+    return planted
+
+
+def end_without_a_look(put: Any) -> Callable[..., None]:
+    """The end of a job wakes nobody who waits."""
+
+    def planted(self: Snapshot, job: Job, blocked: str = "") -> None:
+        settled = self.settled
+        put(self, job, blocked)
+        if job.terminal:
+            self.settled = settled
+
+    return planted
+
+
+def held_for_ever(put: Any) -> Callable[..., None]:
+    """What a job was leaving when it ended is never given back."""
+
+    def planted(self: Snapshot, job: Job, blocked: str = "") -> None:
+        known = self.entries.get(job.id)
+        if known is not None and job.terminal and not job.seats:
+            known.leaving = ()
+        put(self, job, blocked)
+
+    return planted
+
+
+BUGS = (
+    Bug(
+        "stale-usage",
+        "a queue's usage keeps what a job gave back subtracted after the job has it again",
+        issue("kubernetes-sigs/kueue", 14609),
+        (Swap("grus.scheduling.snapshot:Snapshot._occupy", usage_never_counted_again),),
+        (REFERENCE,),
+    ),
+    Bug(
+        "double-victim",
+        "one victim makes room for two preemptors of the same cycle",
+        issue("kubernetes-sigs/kueue", 2596),
+        (Swap("grus.scheduling.cycle:Cycle.note_victims", victims_counted_twice),),
+        (REFERENCE,),
+    ),
+    Bug(
+        "partial-gang",
+        "a gang starts with fewer replicas than it needs",
+        issue("volcano-sh/volcano", 1755),
+        (Swap("grus.scheduling.gang:_Search._part", part_of_a_gang),),
+        ("tests/scheduling/test_gangs.py",),
+    ),
+    Bug(
+        "child-quota",
+        "a queue may be given more quota than the one above it has",
+        issue("kai-scheduler/KAI-Scheduler", 81),
+        (Swap("grus.model.queues:_check_sums", sums_of_the_top_only),),
+        ("tests/operator/test_queue_rules.py",),
+        everywhere=False,
+    ),
+    Bug(
+        "reserved-lent",
+        "what is reserved for a queue is lent like the rest",
+        issue("kubernetes-sigs/kueue", 1224),
+        (Swap("grus.scheduling.quota:QueueNode._claims_more", always(False)),),
+        ("tests/scheduling/test_tree.py",),
+    ),
+    Bug(
+        "limit-by-growth",
+        "a queue that is below its limit may be given more than is left up to it",
+        issue("volcano-sh/volcano", 1860),
+        (Swap("grus.scheduling.quota:QueueNode.breaks", only_full_queues_are_over_limit),),
+        ("tests/scheduling/test_quota.py",),
+    ),
+    Bug(
+        "fraction-rounding",
+        "fractions are fitted into the sum of what the devices have left, not into one device",
+        issue("ray-project/ray", 5902),
+        (Swap("grus.scheduling.sharing:_Search._levels", fractions_of_the_pool),),
+        ("tests/scheduling/test_slices.py",),
+    ),
+    Bug(
+        "memory-overcommit",
+        "slices by memory are counted as if all devices were as large as the largest",
+        issue("AliyunContainerService/gpushare-scheduler-extender", 219),
+        (Swap("grus.scheduling.sharing:slice_share", memory_of_the_largest),),
+        ("tests/scheduling/test_slices.py",),
+    ),
+    Bug(
+        "unhealthy-device",
+        "a device that is known to be ill takes new work",
+        pull("Project-HAMi/HAMi", 1336),
+        (Swap("grus.scheduling.topology:DeviceState.__init__", open_although_ill),),
+        ("tests/scheduling/test_health.py",),
+    ),
+    Bug(
+        "lost-wake-up",
+        "the end of a job is seen before those who wait for it are in line, and nobody looks again",
+        issue("kubernetes/kubernetes", 72122),
+        (Swap("grus.scheduling.snapshot:Snapshot.put", end_without_a_look),),
+        ("tests/scheduling/test_gangs.py", "tests/controlplane/test_chaos.py"),
+    ),
+    Bug(
+        "zombie-reservation",
+        "what a job was leaving when it ended stays promised to it",
+        issue("ray-project/ray", 64696),
+        (Swap("grus.scheduling.snapshot:Snapshot.put", held_for_ever),),
+        ("tests/controlplane/test_loop.py", "tests/controlplane/test_chaos.py"),
+    ),
+)
