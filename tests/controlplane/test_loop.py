@@ -387,6 +387,19 @@ def test_late_events_of_an_old_attempt_change_nothing(plane: Plane) -> None:
     assert plane.job(job) == before
 
 
+def test_a_late_word_that_a_worker_runs_does_not_bring_it_back(plane: Plane) -> None:
+    """It has ended, and nobody waits for it any more."""
+    plane.engine.obedient = False
+    job = plane.submit(gpus=2)
+    runs = plane.engine.workers()[0]
+    plane.engine.exit("worker.0", 1)
+    plane.settle()
+    plane.engine._tell(runs)
+    plane.engine.kill("worker.1")
+    plane.settle()
+    assert plane.phase(job) is Phase.FAILED
+
+
 def test_orphans_are_ended_and_forgotten(plane: Plane) -> None:
     """A worker that no record asks for, as after a store was put back, does not keep its GPU."""
     job = plane.submit()

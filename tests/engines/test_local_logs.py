@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from grus.engines.local import logfiles
 from grus.engines.local.engine import LocalEngine
 from grus.engines.local.logfiles import LogWriter
+from grus.model.errors import NotFound
 from grus.model.identifiers import WorkerId
 from tests.contracts.engine_contract import end_of
 from tests.engines.test_local import a_worker
@@ -43,6 +46,17 @@ def test_output_of_daemons_and_of_stderr_is_in_the_log(local: LocalEngine) -> No
     local.start(a_worker("j1", "echo out; echo err >&2; (setsid echo far); sleep 0.05"))
     end_of(local, WorkerId("j1"))
     assert sorted(local.log(WorkerId("j1"))[0].split()) == [b"err", b"far", b"out"]
+
+
+@pytest.mark.parametrize("name", ["../../secrets", "../workers", "/etc", "j1/../../../secrets"])
+def test_a_name_that_is_a_path_leads_to_no_file_outside_the_logs(
+    local: LocalEngine, state: Path, name: str
+) -> None:
+    for folder in (state.parent / "secrets", state / "workers"):
+        folder.mkdir(exist_ok=True)
+        (folder / "0").write_text("secret")
+    with pytest.raises(NotFound):
+        local.log(WorkerId(name))
 
 
 def test_a_worker_that_said_nothing_has_an_empty_log_also_when_it_is_forgotten(local: LocalEngine) -> None:

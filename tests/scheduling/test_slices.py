@@ -38,6 +38,13 @@ def test_a_memory_slice_takes_its_share_of_the_device_it_is_on() -> None:
     assert world.size("x") == 0.25
 
 
+def test_on_a_smaller_gpu_a_memory_slice_takes_more_of_it() -> None:
+    """Two of them fit ten times into the large one, and once into the small one."""
+    world = World("1x1:A100+1x1:RTX3060").run(a_job("whole", types=["A100"]))
+    world.run(a_job("x", gpus="8GB"), a_job("y", gpus="8GB"))
+    assert world.running() == {"whole", "x"}
+
+
 def test_a_memory_slice_goes_only_where_it_fits() -> None:
     world = World("1x1:RTX3060+1x1:A100").run(a_job("x", gpus="40GB"), a_job("y", gpus="40GB"))
     assert world.devices_of("x") == world.devices_of("y") == {"n2-0"}

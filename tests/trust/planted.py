@@ -2,7 +2,7 @@
 
     python -m tests.trust.planted                  each bug by the proof that is known to catch it
     python -m tests.trust.planted --only no-fence  one of them
-    python -m tests.trust.planted --every          each bug by all of its proofs, for a look at who catches what
+    python -m tests.trust.planted --every          each bug by all of its proofs, to see who catches what
 
 The bugs are in `bugs/`, each with the public report that it comes from. A bug is caught when a proof breaks
 with it that holds without it: all proofs that caught something are also run with nothing planted. The last
@@ -36,7 +36,8 @@ def catch(bugs: Sequence[Bug], at_once: int, *, every: bool) -> dict[str, list[O
             assert outcome.attempt.bug is not None
             name = outcome.attempt.bug.name
             found[name].append(outcome)
-            say(f"{name}: {outcome.attempt.proof} {outcome.verdict} in {outcome.seconds:.1f} s {outcome.words}")
+            what = f"{outcome.attempt.proof} {outcome.verdict} in {outcome.seconds:.1f} s"
+            say(f"{name}: {what} {outcome.words}")
             if outcome.verdict is Verdict.BROKEN and not every:
                 left[name] = []
     return found
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for proof, words in alarms.items():
         say(f"{proof} does not hold with nothing planted: {words}")
     figures = judged(bugs, found, alarms)
-    print(json.dumps({**figures, "seconds": round(time.monotonic() - began, 1)}))  # noqa: T201 - the result
+    print(json.dumps({**figures, "seconds": round(time.monotonic() - began, 1)}))
     return 0 if figures["caught"] == len(bugs) and not alarms else 1
 
 

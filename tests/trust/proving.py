@@ -107,7 +107,11 @@ def _child(attempt: Attempt, told: Connection) -> None:
     os.chdir(ROOT)
     said = io.StringIO()
     try:
-        with redirect_stdout(said), redirect_stderr(said), attempt.bug.planted() if attempt.bug else nullcontext():
+        with (
+            redirect_stdout(said),
+            redirect_stderr(said),
+            attempt.bug.planted() if attempt.bug else nullcontext(),
+        ):
             verdict, words = _prove(attempt.proof)
     except Exception as error:  # noqa: BLE001 - the edge of a process: a plant that cannot be planted is told
         verdict, words = Verdict.NOT_RUN, f"{type(error).__name__}: {error}"

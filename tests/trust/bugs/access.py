@@ -1,10 +1,14 @@
-"""Bugs of the door: who gets in, and what they see of others."""
+"""Bugs of the door: who gets in, what they see of others, and who leads."""
 
+import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from grus.controlplane import logs
 from grus.controlplane.services import Services
+from grus.kubernetes.api import Object
+from grus.kubernetes.leadership import Sight, epoch_of
 from grus.model.errors import NotLoggedIn
 from grus.model.identifiers import JobId, UserName
 from grus.model.ports import AccessRole, User
@@ -31,7 +35,12 @@ def log_of_anybody(_: Any) -> Callable[..., tuple[bytes, int]]:
     """Whoever knows the id of a job reads its log."""
 
     def planted(
-        self: Services, _user: User, id_: JobId, worker: int | None = None, offset: int = 0, limit: int = 65536
+        self: Services,
+        _user: User,
+        id_: JobId,
+        worker: int | None = None,
+        offset: int = 0,
+        limit: int = 65536,
     ) -> tuple[bytes, int]:
         return logs.read(self._engine, self._store.job(id_), worker or 0, offset, limit)
 
@@ -42,13 +51,26 @@ def as_it_is(_: Any) -> Callable[[str], str]:
     return lambda secret: secret
 
 
+def by_the_time_it_names(_: Any) -> Callable[[Object, Sight, float], Sight]:
+    """A lease is as old as the clocks on two walls say."""
+
+    def planted(lease: Object, _before: Sight, now: float) -> Sight:
+        try:
+            named = datetime.fromisoformat(lease["spec"]["renewTime"]).timestamp()
+        except ValueError:
+            named = 0.0
+        return Sight(lease["spec"], epoch_of(lease), now - (time.time() - named))
+
+    return planted
+
+
 BUGS = (
     Bug(
         "open-route",
         "the routes of jobs answer without a token",
         "CVE-2023-48022",
         (Swap("grus.server.gate:Gate._caller", open_to_strangers),),
-        ("tests/server/test_routes.py",),
+        ("tests/server/test_routes.py::test_without_a_token_nothing_answers_but_what_is_public",),
         everywhere=False,
     ),
     Bug(
@@ -56,7 +78,9 @@ BUGS = (
         "the log of a job is readable to people who may not see the job",
         "CVE-2024-26280",
         (Swap("grus.controlplane.services:Services.log", log_of_anybody),),
-        ("tests/controlplane/test_services.py",),
+        (
+            "tests/controlplane/test_services.py::test_members_of_the_queue_look_and_to_others_the_job_does_not_exist",
+        ),
         everywhere=False,
     ),
     Bug(
@@ -64,7 +88,15 @@ BUGS = (
         "tokens are stored as they are",
         issue("StackStorm/st2", 5349),
         (Swap("grus.controlplane.accounts:digest_of", as_it_is),),
-        ("tests/controlplane/test_accounts.py",),
+        ("tests/controlplane/test_accounts.py::test_a_secret_has_256_bits_and_is_nowhere_in_the_store",),
+        everywhere=False,
+    ),
+    Bug(
+        "clock-jump",
+        "whether the one who leads is alive is judged by clocks on walls, and a jump of one ends its turn",
+        issue("hashicorp/nomad", 27675),
+        (Swap("grus.kubernetes.leadership:sighted", by_the_time_it_names),),
+        ("tests/kubernetes/test_leadership.py::TestRules",),
         everywhere=False,
     ),
 )

@@ -94,14 +94,17 @@ BUGS = (
         "a write is confirmed before it is durable",
         issue("etcd-io/etcd", 14370),
         (Swap("grus.store.writer:Writer._commit", confirmed_before_commit),),
-        ("tests/store/test_durability.py",),
+        ("tests/store/test_sqlite.py::TestSqliteStore::test_a_listener_finds_what_it_hears_of_in_the_store",),
     ),
     Bug(
         "key-dropped",
         "the key of a submit is not stored, so that a repeated request makes a second job",
         issue("jupyter-server/jupyter-scheduler", 72),
         (Swap("grus.controlplane.services:Services._store_new", without_the_key),),
-        ("tests/controlplane/test_services.py",),
+        (
+            "simulation:0",
+            "tests/controlplane/test_services.py::test_a_key_makes_one_job_however_often_it_is_sent",
+        ),
     ),
     Bug(
         "retention-of-the-living",
@@ -111,7 +114,9 @@ BUGS = (
             Swap("grus.store.memory:MemoryStore._prune", by_the_time_of_submit),
             Swap("grus.store.works:_ENDED", instead(SUBMITTED)),
         ),
-        ("tests/store/test_memory.py",),
+        (
+            "tests/store/test_sqlite.py::TestSqliteStore::test_prune_drops_old_events_and_jobs_that_ended_before",
+        ),
         everywhere=False,
     ),
     Bug(
@@ -122,7 +127,7 @@ BUGS = (
             Swap("grus.elastic.checkpoint_files:place", straight_into_place),
             Swap("grus.elastic.checkpoint_files:_verify", by_its_name),
         ),
-        (CHECKPOINTS,),
+        (f"{CHECKPOINTS}::test_a_damaged_checkpoint_is_skipped_by_name_and_the_one_before_is_loaded",),
         everywhere=False,
     ),
     Bug(
@@ -130,7 +135,7 @@ BUGS = (
         "a checkpoint is renamed into place and its folder never brought to the disk",
         issue("etcd-io/etcd", 6368),
         (Swap("grus.elastic.checkpoint_files:sync", always(None)),),
-        (CHECKPOINTS,),
+        (f"{CHECKPOINTS}::test_a_checkpoint_is_told_when_its_name_is_on_the_disk",),
         everywhere=False,
     ),
     Bug(
@@ -138,7 +143,7 @@ BUGS = (
         "two attempts write the same checkpoint into the same files",
         issue("kubernetes/kubernetes", 61832),
         (Swap("grus.elastic.checkpoint_files:_temporary", one_folder_for_all),),
-        (CHECKPOINTS,),
+        (f"{CHECKPOINTS}::test_two_workers_that_save_at_the_same_time_both_succeed",),
         everywhere=False,
     ),
 )

@@ -17,6 +17,7 @@ from tests.trust.bugs.planting import change as pull
 
 STORM = "tests/controlplane/test_chaos.py"
 CRASHES = "tests/controlplane/test_crash.py"
+AT_ANY_POINT = "test_a_crash_at_any_point_changes_nothing_in_the_end"
 
 
 def of_whatever_attempt(hear: Any) -> Callable[[Picture, WorkerStatus], None]:
@@ -31,6 +32,10 @@ def of_whatever_attempt(hear: Any) -> Callable[[Picture, WorkerStatus], None]:
         hear(self, status)
 
     return planted
+
+
+def without_a_look_at_the_engine(_: Any) -> Callable[[ControlLoop, list[WorkerStatus]], list[WorkerStatus]]:
+    return lambda _self, told: told
 
 
 def whatever_came_last(_: Any) -> Callable[[Picture, WorkerStatus], None]:
@@ -115,42 +120,60 @@ BUGS = (
         "a gang that cannot come up whole keeps the GPUs that another waits for",
         issue("koordinator-sh/koordinator", 872),
         (Swap("grus.controlplane.lifecycle:_never_up", always(None)),),
-        ("tests/controlplane/test_loop.py",),
+        (
+            "simulation:2",
+            "tests/controlplane/test_loop.py::test_a_gang_that_is_partly_up_is_undone_within_a_minute",
+        ),
     ),
     Bug(
         "old-attempt",
         "the end of an earlier attempt is taken for that of the present one",
         issue("apache/airflow", 10790),
-        (Swap("grus.controlplane.picture:Picture.hear", of_whatever_attempt),),
-        (STORM,),
+        (
+            Swap("grus.controlplane.picture:Picture.hear", of_whatever_attempt),
+            Swap("grus.controlplane.loop:ControlLoop._believable", without_a_look_at_the_engine),
+        ),
+        (
+            "simulation:1",
+            "tests/controlplane/test_loop.py::test_late_events_of_an_old_attempt_change_nothing",
+        ),
     ),
     Bug(
         "reordered-events",
         "an older state of a worker that comes late is believed",
         pull("kubernetes/kubernetes", 73845),
         (Swap("grus.controlplane.picture:Picture.hear", whatever_came_last),),
-        ("tests/controlplane/test_loop.py", STORM),
+        ("tests/controlplane/test_loop.py::test_a_late_word_that_a_worker_runs_does_not_bring_it_back",),
     ),
     Bug(
         "no-fence",
         "a control plane that has lost its turn goes on writing",
         issue("kubernetes/kubernetes", 23731),
         (Swap("grus.store.rules:check_epoch", always(None)),),
-        ("tests/store/test_memory.py",),
+        (
+            "simulation:3",
+            "tests/store/test_memory.py::TestMemoryStore::test_an_earlier_epoch_is_fenced_and_writes_nothing",
+        ),
     ),
     Bug(
         "released-alive",
         "GPUs are given away when their worker was told to end, not when it is dead",
         issue("kubernetes/kubernetes", 61832),
         (Swap("grus.controlplane.lifecycle:_alive", always(False)),),
-        ("tests/controlplane/test_loop.py",),
+        (
+            "simulation:0",
+            "tests/controlplane/test_loop.py::test_gpus_are_given_away_only_when_their_worker_is_proven_dead",
+        ),
     ),
     Bug(
         "started-twice",
         "what was being started when a control plane died is started once more beside it",
         issue("apache/airflow", 58570),
         (Swap("grus.controlplane.loop:ControlLoop.open", orphans_are_reset),),
-        (CRASHES,),
+        (
+            "simulation:0",
+            f"{CRASHES}::{AT_ANY_POINT}[ordinary]",
+        ),
     ),
     Bug(
         "terminal-left",
@@ -160,21 +183,21 @@ BUGS = (
             Swap("grus.store.rules:check_phase", always(None)),
             Swap("grus.controlplane.wishes:_refuse_ended", always(None)),
         ),
-        ("tests/controlplane/test_wishes.py",),
+        ("tests/controlplane/test_wishes.py::test_a_wish_is_legal_repeatable_and_frees_nothing",),
     ),
     Bug(
         "preemption-charged",
         "a job that made room for another has one retry less",
         issue("volcano-sh/volcano", 2560),
         (Swap("grus.controlplane.lifecycle:_paused", charged_for_making_room),),
-        (CRASHES,),
+        (f"{CRASHES}::{AT_ANY_POINT}[reclaimed]",),
     ),
     Bug(
         "loss-charged",
         "the loss of a node counts as a failure of the job",
         pull("skypilot-org/skypilot", 1610),
         (Swap("grus.controlplane.lifecycle:NEVER_CHARGED", instead(frozenset())),),
-        ("tests/controlplane/test_lifecycle.py",),
+        ("tests/controlplane/test_lifecycle.py::test_states_of_two_workers",),
     ),
     Bug(
         "pause-ignored",
@@ -184,7 +207,10 @@ BUGS = (
             Swap("grus.scheduling.snapshot:waits", whoever_is_paused_waits),
             Swap("grus.controlplane.rulings:rule", whatever_people_want),
         ),
-        ("tests/controlplane/test_loop.py",),
+        (
+            "simulation:1",
+            "tests/controlplane/test_loop.py::test_pause_and_resume_by_a_person",
+        ),
     ),
     Bug(
         "no-back-off",
@@ -194,7 +220,9 @@ BUGS = (
             Swap("grus.controlplane.lifecycle:back_off", always(0.0)),
             Swap("grus.controlplane.lifecycle:FIRST_BACK_OFF", instead(0.0)),
         ),
-        ("tests/controlplane/test_lifecycle.py",),
+        (
+            "tests/controlplane/test_lifecycle.py::test_a_charged_failure_beyond_the_retries_is_the_end_and_before_it_a_back_off",
+        ),
     ),
     Bug(
         "trial-twice",
@@ -204,6 +232,9 @@ BUGS = (
             Swap("grus.controlplane.sweeping:key", by_a_key_of_chance),
             Swap("grus.controlplane.trials:Trials._read", without_the_ended),
         ),
-        ("tests/controlplane/test_sweeping.py",),
+        (
+            "simulation:0",
+            "tests/controlplane/test_sweeping.py::test_nothing_is_made_twice_by_a_new_control_plane",
+        ),
     ),
 )

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from grus.engines.local import processes
+from grus.engines.local.engine import LocalEngine
+from grus.model.ports import WorkerSpec
 from tests.trust.bugs.planting import Bug, Swap, instead, issue
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -17,6 +19,16 @@ def launched_with(plant: str) -> Callable[[Any], Any]:
         f"from tests.trust.bugs import supervised; supervised.{plant}();"
         "from grus.engines.local.launcher import main; main(sys.argv[2], sys.argv[3])"
     )
+
+
+def without_a_look_at_what_runs(start: Any) -> Callable[[LocalEngine, WorkerSpec], None]:
+    def planted(self: LocalEngine, worker: WorkerSpec) -> None:
+        watcher = self._acting()
+        with watcher.lock:
+            watcher.records.pop(worker.id, None)
+        start(self, worker)
+
+    return planted
 
 
 def whoever_has_the_pid(open_handle: Any) -> Callable[[int, int], int | None]:
@@ -43,15 +55,18 @@ BUGS = (
         "a worker is ended by its process group, and what has left the group goes on",
         issue("pytorch/pytorch", 5736),
         (Swap("grus.engines.local.launching:_PROGRAM", launched_with("kill_the_group_only")),),
-        ("tests/engines/test_local_descendants.py",),
+        ("tests/engines/test_local_descendants.py::test_daemons_die_with_a_worker_that_ends_by_itself",),
         everywhere=False,
     ),
     Bug(
         "launched-again",
         "a start that is repeated after a crash runs the command once more",
         issue("apache/airflow", 35676),
-        (Swap("grus.engines.local.launching:_PROGRAM", launched_with("start_whatever_is_there")),),
-        ("tests/engines/test_local_reattach.py",),
+        (
+            Swap("grus.engines.local.launching:_PROGRAM", launched_with("start_whatever_is_there")),
+            Swap("grus.engines.local.engine:LocalEngine.start", without_a_look_at_what_runs),
+        ),
+        ("tests/engines/test_local_reattach.py::test_starts_repeated_across_kills_of_the_server_run_once",),
         everywhere=False,
     ),
     Bug(
@@ -62,7 +77,9 @@ BUGS = (
             Swap("grus.engines.local.processes:open_handle", whoever_has_the_pid),
             Swap("grus.engines.local.lost:is_alive", alive_if_anybody_is),
         ),
-        ("tests/engines/test_local_reattach.py",),
+        (
+            "tests/engines/test_local_reattach.py::test_a_process_that_got_the_pid_of_a_dead_supervisor_is_left_alone",
+        ),
         everywhere=False,
     ),
     Bug(
@@ -70,7 +87,7 @@ BUGS = (
         "a name that a caller gave becomes a path outside the folder of logs",
         issue("ray-project/ray", 39701),
         (Swap("grus.engines.local.layout:safe_name", any_name),),
-        ("tests/engines/test_local_descendants.py",),
+        ("tests/engines/test_local_logs.py::test_a_name_that_is_a_path_leads_to_no_file_outside_the_logs",),
         everywhere=False,
     ),
 )

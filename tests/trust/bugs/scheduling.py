@@ -23,6 +23,7 @@ from tests.trust.bugs.planting import change as pull
 
 REFERENCE = "tests/properties/test_core_machine.py"
 """Random histories against a naive model of the scheduler."""
+TWICE = "victims_counted_twice"
 
 
 def usage_never_counted_again(occupy: Any) -> Callable[[Snapshot, Entry, int], None]:
@@ -55,6 +56,19 @@ def victims_counted_twice(note_victims: Any) -> Callable[..., None]:
             for place in piece.places:
                 for device in place.devices:
                     self.transaction.free_soon(device, place.share)
+            piece.entry.queue.shift(-piece.amount, SOON)
+            self.__dict__.setdefault(TWICE, []).append(piece)
+
+    return planted
+
+
+def victims_counted_back(close: Any) -> Callable[[Cycle], None]:
+    """The cycle leaves the snapshot as it was, the bug only in what was decided."""
+
+    def planted(self: Cycle) -> None:
+        for piece in self.__dict__.pop(TWICE, []):
+            piece.entry.queue.shift(piece.amount, SOON)
+        close(self)
 
     return planted
 
@@ -155,21 +169,30 @@ BUGS = (
         "a queue's usage keeps what a job gave back subtracted after the job has it again",
         issue("kubernetes-sigs/kueue", 14609),
         (Swap("grus.scheduling.snapshot:Snapshot._occupy", usage_never_counted_again),),
-        (REFERENCE,),
+        (
+            "simulation:1",
+            "tests/scheduling/test_quota.py::test_what_was_given_back_counts_again_when_it_is_held_again",
+        ),
     ),
     Bug(
         "double-victim",
         "one victim makes room for two preemptors of the same cycle",
         issue("kubernetes-sigs/kueue", 2596),
-        (Swap("grus.scheduling.cycle:Cycle.note_victims", victims_counted_twice),),
-        (REFERENCE,),
+        (
+            Swap("grus.scheduling.cycle:Cycle.note_victims", victims_counted_twice),
+            Swap("grus.scheduling.cycle:Cycle.close", victims_counted_back),
+        ),
+        ("tests/scheduling/test_reclaim.py::test_each_of_two_requests_is_given_a_victim_of_its_own",),
     ),
     Bug(
         "partial-gang",
         "a gang starts with fewer replicas than it needs",
         issue("volcano-sh/volcano", 1755),
         (Swap("grus.scheduling.gang:_Search._part", part_of_a_gang),),
-        ("tests/scheduling/test_gangs.py",),
+        (
+            "simulation:0",
+            "tests/scheduling/test_gangs.py::test_a_blocked_gang_is_passed_only_by_what_ends_before_its_reservation",
+        ),
     ),
     Bug(
         "child-quota",
@@ -184,48 +207,65 @@ BUGS = (
         "what is reserved for a queue is lent like the rest",
         issue("kubernetes-sigs/kueue", 1224),
         (Swap("grus.scheduling.quota:QueueNode._claims_more", always(False)),),
-        ("tests/scheduling/test_tree.py",),
+        (
+            "simulation:1",
+            "tests/scheduling/test_tree.py::test_reserved_holds_at_every_level",
+        ),
     ),
     Bug(
         "limit-by-growth",
         "a queue that is below its limit may be given more than is left up to it",
         issue("volcano-sh/volcano", 1860),
         (Swap("grus.scheduling.quota:QueueNode.breaks", only_full_queues_are_over_limit),),
-        ("tests/scheduling/test_quota.py",),
+        (
+            "simulation:0",
+            "tests/scheduling/test_quota.py::test_a_gang_that_would_cross_the_limit_waits_although_its_queue_is_below_it",
+        ),
     ),
     Bug(
         "fraction-rounding",
         "fractions are fitted into the sum of what the devices have left, not into one device",
         issue("ray-project/ray", 5902),
         (Swap("grus.scheduling.sharing:_Search._levels", fractions_of_the_pool),),
-        ("tests/scheduling/test_slices.py",),
+        (
+            "simulation:8",
+            "tests/scheduling/test_slices.py::test_what_two_gpus_have_left_together_is_no_place_for_a_slice",
+        ),
     ),
     Bug(
         "memory-overcommit",
         "slices by memory are counted as if all devices were as large as the largest",
         issue("AliyunContainerService/gpushare-scheduler-extender", 219),
         (Swap("grus.scheduling.sharing:slice_share", memory_of_the_largest),),
-        ("tests/scheduling/test_slices.py",),
+        ("tests/scheduling/test_slices.py::test_on_a_smaller_gpu_a_memory_slice_takes_more_of_it",),
     ),
     Bug(
         "unhealthy-device",
         "a device that is known to be ill takes new work",
         pull("Project-HAMi/HAMi", 1336),
         (Swap("grus.scheduling.topology:DeviceState.__init__", open_although_ill),),
-        ("tests/scheduling/test_health.py",),
+        (
+            "simulation:0",
+            "tests/scheduling/test_health.py::test_unhealthy_devices_take_no_work",
+        ),
     ),
     Bug(
         "lost-wake-up",
         "the end of a job is seen before those who wait for it are in line, and nobody looks again",
         issue("kubernetes/kubernetes", 72122),
         (Swap("grus.scheduling.snapshot:Snapshot.put", end_without_a_look),),
-        ("tests/scheduling/test_gangs.py", "tests/controlplane/test_chaos.py"),
+        (
+            "tests/scheduling/test_gangs.py::test_where_ends_are_unknown_the_reservation_starts_after_ten_minutes",
+        ),
     ),
     Bug(
         "zombie-reservation",
         "what a job was leaving when it ended stays promised to it",
         issue("ray-project/ray", 64696),
         (Swap("grus.scheduling.snapshot:Snapshot.put", held_for_ever),),
-        ("tests/controlplane/test_loop.py", "tests/controlplane/test_chaos.py"),
+        (
+            "simulation:0",
+            "tests/controlplane/test_loop.py::test_once_is_one_worker_with_all_gpus_and_per_node_one_a_node",
+        ),
     ),
 )
