@@ -6,6 +6,8 @@ another's imports. A proof that could not be run
 (no such test, an error while collecting, out of time) has neither held nor caught anything.
 """
 
+import ctypes
+import importlib
 import io
 import multiprocessing
 import os
@@ -19,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from grus.engines.local import killing, processes
 from tests.trust import simulate
 from tests.trust.bugs.planting import Bug
 
@@ -28,6 +31,12 @@ LONGEST = 120.0
 """Seconds that a proof may take."""
 OPTIONS = ("-x", "-p", "no:cacheprovider", "--assert=plain")
 """To the first failure, without a trace in the project, and nothing rewritten: hundreds of forks do this."""
+
+
+PR_SET_CHILD_SUBREAPER = 36
+"""Of prctl(2): orphans below become children."""
+HEAVY = {"tests/elastic/": "torch"}
+"""What takes long to import, by the proofs that need it: done once, before the forks."""
 
 
 class Verdict(StrEnum):
@@ -70,6 +79,9 @@ def kind(proof: str) -> str:
 def run_all(attempts: Sequence[Attempt], at_once: int) -> Iterator[Outcome]:
     """Run these, so many at a time; told as they end."""
     context = multiprocessing.get_context("fork")
+    for place, module in HEAVY.items():
+        if any(attempt.proof.startswith(place) for attempt in attempts):
+            importlib.import_module(module)
     waiting = list(reversed(attempts))
     running: dict[Connection, tuple[multiprocessing.process.BaseProcess, Attempt, float]] = {}
     while waiting or running:
@@ -88,7 +100,7 @@ def run_all(attempts: Sequence[Attempt], at_once: int) -> Iterator[Outcome]:
             process, attempt, began = running.pop(end)
             verdict, words = _answer(end) if end in ready else (Verdict.NOT_RUN, f"longer than {LONGEST:g} s")
             if end not in ready:
-                process.kill()
+                _end_with_all_below(process)
             process.join()
             end.close()
             yield Outcome(attempt, verdict, words, time.monotonic() - began)
@@ -102,22 +114,27 @@ def _answer(end: Connection) -> tuple[Verdict, str]:
     return Verdict(verdict), str(words)
 
 
+def _end_with_all_below(process: multiprocessing.process.BaseProcess) -> None:
+    assert process.pid is not None
+    killing.sweep(lambda: processes.descendants([process.pid or 0], processes.scan()))
+    process.kill()
+
+
 def _child(attempt: Attempt, told: Connection) -> None:
-    """The life of the fork."""
+    """The life of the fork. Whatever a bug leaves standing ends with it: threads, and processes below it."""
     os.chdir(ROOT)
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0)
+    planted = attempt.bug.planted() if attempt.bug else nullcontext()
     said = io.StringIO()
     try:
-        with (
-            redirect_stdout(said),
-            redirect_stderr(said),
-            attempt.bug.planted() if attempt.bug else nullcontext(),
-        ):
+        with redirect_stdout(said), redirect_stderr(said), planted:
             verdict, words = _prove(attempt.proof)
     except Exception as error:  # noqa: BLE001 - the edge of a process: a plant that cannot be planted is told
         verdict, words = Verdict.NOT_RUN, f"{type(error).__name__}: {error}"
+    killing.sweep(killing.below_me)
     told.send((verdict, words))
     told.close()
-    os._exit(0)  # threads that a bug has left standing shall not keep anybody waiting
+    os._exit(0)
 
 
 def _prove(proof: str) -> tuple[Verdict, str]:
@@ -139,7 +156,8 @@ class _Witness:
             crash = getattr(report.longrepr, "reprcrash", None)
             said = str(crash.message if crash is not None else report.longrepr).strip().splitlines()
             what = said[0] if said and said[0] != "AssertionError" else ""
-            self.words = report.nodeid.rpartition("/")[2] + (f": {what}" if what else "")
+            file, _, test = report.nodeid.partition("::")
+            self.words = f"{Path(file).name}::{test}" + (f": {what}" if what else "")
 
 
 def _tested(proof: str) -> tuple[Verdict, str]:

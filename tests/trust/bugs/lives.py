@@ -1,4 +1,4 @@
-"""Bugs in the lives of jobs: who acts, what an event means, when something is over, what is charged to whom."""
+"""Bugs in the lives of jobs: who acts, what an event means, when something is over, who is charged."""
 
 from collections.abc import Callable
 from dataclasses import replace
