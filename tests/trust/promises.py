@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from grus.controlplane.loop import ControlLoop
 from grus.model.cluster import Node
 from grus.model.identifiers import DeviceId, JobId, QueueName, WorkerId
-from grus.model.jobs import HOLDING, NEXT, Desired, Job, JobType, Phase, Seat
+from grus.model.jobs import HOLDING, NEVER_CHARGED, NEXT, Desired, Job, JobType, Phase, Seat
 from grus.model.ports import Event, WorkerSpec
 from grus.model.queues import Queue
 from grus.model.resources import GPU
@@ -65,6 +65,7 @@ class Promises:
         self._fenced(before, job, actor, epoch, newest)
         self._named_once(before, job)
         self._goes_forward(before, job, event)
+        self._is_charged_rightly(before, job, event)
         self._is_whole(job)
         old = before.seats if before is not None else ()
         if old != job.seats:
@@ -111,6 +112,15 @@ class Promises:
             raise Broken("S5", f"{job.id} went from generation {before.generation} to {job.generation}")
         if job.failures > job.spec.retries + 1 and job.spec.type is not JobType.SERVE:
             raise Broken("S5", f"{job.id} has failed {job.failures} times with {job.spec.retries} retries")
+
+    def _is_charged_rightly(self, before: Job | None, job: Job, event: Event | None) -> None:
+        """S5, L3: a failure is what the job did itself, and who has failed stands back for a while."""
+        if before is None or event is None or job.failures <= before.failures:
+            return
+        if job.exit is not None and job.exit.cause in NEVER_CHARGED:
+            raise Broken("S5", f"{job.id} was charged for an end that was not its own: {job.exit}")
+        if not job.terminal and job.not_before <= event.at:
+            raise Broken("L3", f"{job.id} has failed {job.failures} times and may start again at once")
 
     def _is_whole(self, job: Job) -> None:
         """S2: who goes on has an allowed number of each role; who is about to be done may lose some."""
