@@ -50,6 +50,7 @@ def calm(storm: Storm) -> None:
         left = unfinished(world.open_jobs())
         raise Broken("L1", f"after {ROUNDS * STEP:g} s without faults there are left: {left}")
     world.advance(STEP)
+    _is_final(storm)
     world.recount()
     if known := world.pool.workers.known:
         raise Broken("S9", f"all jobs have ended, but there are workers: {list(known)}")
@@ -107,3 +108,11 @@ def _stays_on(job: Job, device: DeviceId) -> bool:
     if job.phase not in (Phase.STARTING, Phase.RUNNING) or job.exit is not None:
         return False
     return any(device in seat.devices for seat in job.staying)
+
+
+def _is_final(storm: Storm) -> None:
+    """Whatever people still ask of what has ended: a write of it would break a promise."""
+    for job in list(storm.world.disk.every_job):
+        for wish in ("pause", "resume", "stop"):
+            storm.wish(wish, job)
+    storm.world.serve()
