@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 
 from tests.trust.bugs import access, keeping, lives, processes, scheduling
-from tests.trust.bugs.planting import Bug
+from tests.trust.bugs.planting import SEEDS, Bug
 from tests.trust.proving import SIMULATION, Attempt, Outcome, Verdict, kind, run_all
 
 BUGS: tuple[Bug, ...] = (*scheduling.BUGS, *lives.BUGS, *keeping.BUGS, *processes.BUGS, *access.BUGS)
@@ -31,6 +31,9 @@ def catch(bugs: Sequence[Bug], at_once: int, *, every: bool) -> dict[str, list[O
     """By bug: the proofs that were run, up to the first that caught it, or all of them."""
     found: dict[str, list[Outcome]] = {bug.name: [] for bug in bugs}
     left = {bug.name: list(bug.proofs) for bug in bugs}
+    for bug in bugs if every else ():
+        if bug.everywhere and SEEDS not in bug.proofs:
+            left[bug.name].append(SEEDS)
     while due := [Attempt(left[bug.name].pop(0), bug) for bug in bugs if left[bug.name]]:
         for outcome in run_all(due, at_once):
             assert outcome.attempt.bug is not None

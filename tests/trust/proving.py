@@ -88,10 +88,10 @@ def run_all(attempts: Sequence[Attempt], at_once: int) -> Iterator[Outcome]:
         while waiting and len(running) < at_once:
             attempt = waiting.pop()
             ours, theirs = context.Pipe(duplex=False)
-            process = context.Process(target=_child, args=(attempt, theirs))
-            process.start()
+            begun = context.Process(target=_child, args=(attempt, theirs))
+            begun.start()
             theirs.close()
-            running[ours] = (process, attempt, time.monotonic())
+            running[ours] = (begun, attempt, time.monotonic())
         soonest = min(began for _, _, began in running.values()) + LONGEST
         ready = wait(list(running), max(0.0, soonest - time.monotonic()))
         overdue = [end for end, (_, _, began) in running.items() if time.monotonic() - began > LONGEST]

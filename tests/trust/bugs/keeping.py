@@ -10,7 +10,7 @@ from grus.elastic import checkpoint_files as files
 from grus.model.jobs import TERMINAL
 from grus.store.memory import MemoryStore
 from grus.store.writer import Writer, _Given
-from tests.trust.bugs.planting import Bug, Swap, always, instead, issue
+from tests.trust.bugs.planting import SEEDS, Bug, Swap, always, instead, issue
 
 CHECKPOINTS = "tests/elastic/test_checkpoints.py"
 
@@ -95,6 +95,7 @@ BUGS = (
         issue("etcd-io/etcd", 14370),
         (Swap("grus.store.writer:Writer._commit", confirmed_before_commit),),
         ("tests/store/test_sqlite.py::TestSqliteStore::test_a_listener_finds_what_it_hears_of_in_the_store",),
+        everywhere=False,
     ),
     Bug(
         "key-dropped",
@@ -102,7 +103,7 @@ BUGS = (
         issue("jupyter-server/jupyter-scheduler", 72),
         (Swap("grus.controlplane.services:Services._store_new", without_the_key),),
         (
-            "simulation:0",
+            SEEDS,
             "tests/controlplane/test_services.py::test_a_key_makes_one_job_however_often_it_is_sent",
         ),
     ),

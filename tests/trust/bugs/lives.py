@@ -12,7 +12,7 @@ from grus.model.identifiers import JobId, WorkerId
 from grus.model.jobs import Desired, Exit, ExitCause, Job, PauseCause, Phase
 from grus.model.ports import Event, WorkerStatus
 from grus.scheduling.decisions import Decision
-from tests.trust.bugs.planting import Bug, Swap, always, instead, issue
+from tests.trust.bugs.planting import SEEDS, Bug, Swap, always, instead, issue
 from tests.trust.bugs.planting import change as pull
 
 STORM = "tests/controlplane/test_chaos.py"
@@ -121,7 +121,7 @@ BUGS = (
         issue("koordinator-sh/koordinator", 872),
         (Swap("grus.controlplane.lifecycle:_never_up", always(None)),),
         (
-            "simulation:2",
+            SEEDS,
             "tests/controlplane/test_loop.py::test_a_gang_that_is_partly_up_is_undone_within_a_minute",
         ),
     ),
@@ -134,7 +134,7 @@ BUGS = (
             Swap("grus.controlplane.loop:ControlLoop._believable", without_a_look_at_the_engine),
         ),
         (
-            "simulation:1",
+            SEEDS,
             "tests/controlplane/test_loop.py::test_late_events_of_an_old_attempt_change_nothing",
         ),
     ),
@@ -151,17 +151,17 @@ BUGS = (
         issue("kubernetes/kubernetes", 23731),
         (Swap("grus.store.rules:check_epoch", always(None)),),
         (
-            "simulation:3",
+            SEEDS,
             "tests/store/test_memory.py::TestMemoryStore::test_an_earlier_epoch_is_fenced_and_writes_nothing",
         ),
     ),
     Bug(
         "released-alive",
         "GPUs are given away when their worker was told to end, not when it is dead",
-        issue("kubernetes/kubernetes", 61832),
+        issue("kubernetes/kubernetes", 115844),
         (Swap("grus.controlplane.lifecycle:_alive", always(False)),),
         (
-            "simulation:0",
+            SEEDS,
             "tests/controlplane/test_loop.py::test_gpus_are_given_away_only_when_their_worker_is_proven_dead",
         ),
     ),
@@ -171,7 +171,7 @@ BUGS = (
         issue("apache/airflow", 58570),
         (Swap("grus.controlplane.loop:ControlLoop.open", orphans_are_reset),),
         (
-            "simulation:0",
+            SEEDS,
             f"{CRASHES}::{AT_ANY_POINT}[ordinary]",
         ),
     ),
@@ -190,14 +190,14 @@ BUGS = (
         "a job that made room for another has one retry less",
         issue("volcano-sh/volcano", 2560),
         (Swap("grus.controlplane.lifecycle:_paused", charged_for_making_room),),
-        (f"{CRASHES}::{AT_ANY_POINT}[reclaimed]",),
+        (SEEDS, f"{CRASHES}::{AT_ANY_POINT}[reclaimed]"),
     ),
     Bug(
         "loss-charged",
         "the loss of a node counts as a failure of the job",
         pull("skypilot-org/skypilot", 1610),
         (Swap("grus.controlplane.lifecycle:NEVER_CHARGED", instead(frozenset())),),
-        ("tests/controlplane/test_lifecycle.py::test_states_of_two_workers",),
+        (SEEDS, "tests/controlplane/test_lifecycle.py::test_states_of_two_workers"),
     ),
     Bug(
         "pause-ignored",
@@ -208,7 +208,7 @@ BUGS = (
             Swap("grus.controlplane.rulings:rule", whatever_people_want),
         ),
         (
-            "simulation:1",
+            SEEDS,
             "tests/controlplane/test_loop.py::test_pause_and_resume_by_a_person",
         ),
     ),
@@ -221,6 +221,7 @@ BUGS = (
             Swap("grus.controlplane.lifecycle:FIRST_BACK_OFF", instead(0.0)),
         ),
         (
+            SEEDS,
             "tests/controlplane/test_lifecycle.py::test_a_charged_failure_beyond_the_retries_is_the_end_and_before_it_a_back_off",
         ),
     ),
@@ -233,7 +234,7 @@ BUGS = (
             Swap("grus.controlplane.trials:Trials._read", without_the_ended),
         ),
         (
-            "simulation:0",
+            SEEDS,
             "tests/controlplane/test_sweeping.py::test_nothing_is_made_twice_by_a_new_control_plane",
         ),
     ),

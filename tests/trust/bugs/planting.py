@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
+SEEDS = "simulation:0-5"
+"""Histories of the whole control plane; which of them catches a bug may change with every change of Grus."""
+
 
 @dataclass(frozen=True, slots=True)
 class Swap:

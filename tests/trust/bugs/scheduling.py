@@ -18,7 +18,7 @@ from grus.scheduling.rights import Piece
 from grus.scheduling.shapes import Part
 from grus.scheduling.snapshot import Snapshot
 from grus.scheduling.topology import NOW, SOON, DeviceState, NodeState
-from tests.trust.bugs.planting import Bug, Swap, always, issue
+from tests.trust.bugs.planting import SEEDS, Bug, Swap, always, issue
 from tests.trust.bugs.planting import change as pull
 
 REFERENCE = "tests/properties/test_core_machine.py"
@@ -170,7 +170,7 @@ BUGS = (
         issue("kubernetes-sigs/kueue", 14609),
         (Swap("grus.scheduling.snapshot:Snapshot._occupy", usage_never_counted_again),),
         (
-            "simulation:1",
+            SEEDS,
             "tests/scheduling/test_quota.py::test_what_was_given_back_counts_again_when_it_is_held_again",
         ),
     ),
@@ -190,7 +190,7 @@ BUGS = (
         issue("volcano-sh/volcano", 1755),
         (Swap("grus.scheduling.gang:_Search._part", part_of_a_gang),),
         (
-            "simulation:0",
+            SEEDS,
             "tests/scheduling/test_gangs.py::test_a_blocked_gang_is_passed_only_by_what_ends_before_its_reservation",
         ),
     ),
@@ -208,7 +208,7 @@ BUGS = (
         issue("kubernetes-sigs/kueue", 1224),
         (Swap("grus.scheduling.quota:QueueNode._claims_more", always(False)),),
         (
-            "simulation:1",
+            SEEDS,
             "tests/scheduling/test_tree.py::test_reserved_holds_at_every_level",
         ),
     ),
@@ -218,7 +218,7 @@ BUGS = (
         issue("volcano-sh/volcano", 1860),
         (Swap("grus.scheduling.quota:QueueNode.breaks", only_full_queues_are_over_limit),),
         (
-            "simulation:0",
+            SEEDS,
             "tests/scheduling/test_quota.py::test_a_gang_that_would_cross_the_limit_waits_although_its_queue_is_below_it",
         ),
     ),
@@ -228,7 +228,7 @@ BUGS = (
         issue("ray-project/ray", 5902),
         (Swap("grus.scheduling.sharing:_Search._levels", fractions_of_the_pool),),
         (
-            "simulation:8",
+            SEEDS,
             "tests/scheduling/test_slices.py::test_what_two_gpus_have_left_together_is_no_place_for_a_slice",
         ),
     ),
@@ -245,7 +245,7 @@ BUGS = (
         pull("Project-HAMi/HAMi", 1336),
         (Swap("grus.scheduling.topology:DeviceState.__init__", open_although_ill),),
         (
-            "simulation:0",
+            SEEDS,
             "tests/scheduling/test_health.py::test_unhealthy_devices_take_no_work",
         ),
     ),
@@ -264,7 +264,7 @@ BUGS = (
         issue("ray-project/ray", 64696),
         (Swap("grus.scheduling.snapshot:Snapshot.put", held_for_ever),),
         (
-            "simulation:0",
+            SEEDS,
             "tests/controlplane/test_loop.py::test_once_is_one_worker_with_all_gpus_and_per_node_one_a_node",
         ),
     ),
