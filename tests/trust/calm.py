@@ -112,7 +112,7 @@ def _stays_on(job: Job, device: DeviceId) -> bool:
 
 def _is_final(storm: Storm) -> None:
     """Whatever people still ask of what has ended: a write of it would break a promise."""
-    for job in list(storm.world.disk.every_job):
+    for job in list(storm.world.disk.every_job.values()):
         for wish in ("pause", "resume", "stop"):
-            storm.wish(wish, job)
+            storm.wish(wish, job.id)
     storm.world.serve()

@@ -183,7 +183,7 @@ BUGS = (
             Swap("grus.store.rules:check_phase", always(None)),
             Swap("grus.controlplane.wishes:_refuse_ended", always(None)),
         ),
-        ("tests/controlplane/test_wishes.py::test_a_wish_is_legal_repeatable_and_frees_nothing",),
+        (SEEDS, "tests/controlplane/test_wishes.py::test_a_wish_is_legal_repeatable_and_frees_nothing"),
     ),
     Bug(
         "preemption-charged",

@@ -27,7 +27,7 @@ def kill_the_group_only() -> None:
 def start_whatever_is_there() -> None:
     """A worker's folder that is there already is made anew, and the worker started in it."""
 
-    def planted(state: str, stage: str, name: str, spec: bytes) -> str:  # noqa: ARG001 - as the original
+    def planted(state: str, stage: str, name: str, spec: bytes) -> str:
         folder = os.path.join(state, layout.WORKERS, name)
         os.makedirs(folder, 0o711, exist_ok=True)
         for old in (layout.SPEC, layout.CLAIM, layout.STARTED, layout.EXIT):
