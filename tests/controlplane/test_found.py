@@ -3,6 +3,7 @@
 from grus.model.errors import StoreFailed
 from grus.model.jobs import Exit, ExitCause, Phase
 from grus.model.resources import Range
+from grus.store.memory import MemoryStore
 from tests.controlplane.plane import ANN, Plane
 from tests.scheduling.builders import a_queue, lose
 
@@ -57,21 +58,22 @@ def test_a_worker_that_came_later_and_never_runs_does_not_hold_the_others_for_ev
 
 def test_a_time_limit_that_cannot_be_written_down_does_not_keep_the_loop_spinning() -> None:
     """The disk is full when a job has run too long: it is tried again after a pause, not at once."""
-    plane = Plane()
+    store = MemoryStore()
+    plane = Plane(store=store)
     job = plane.submit(max_runtime=40.0)
-    write = plane.store._write
+    write = store._write
 
     def full(_: object) -> object:
         future = write(lambda: None)
         future._exception = StoreFailed("the disk is full")
         return future
 
-    plane.store._write = full  # type: ignore[method-assign,assignment]
+    store._write = full  # type: ignore[method-assign,assignment]
     plane.engine.advance(41.0)
     for _ in range(3):
         plane.loop.step(plane.now)
     assert plane.loop._until_next() > 0.5
-    plane.store._write = write  # type: ignore[method-assign]
+    store._write = write  # type: ignore[method-assign]
     plane.after(30.0)
     assert plane.phase(job) is Phase.FAILED
     plane.close()

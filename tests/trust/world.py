@@ -31,9 +31,9 @@ from grus.scheduling.snapshot import Snapshot
 from tests.controlplane.plane import ADMIN, ANN, Server
 from tests.scheduling import invariants
 from tests.scheduling.reference import Facts
-from tests.trust.simulated_disk import SimulatedDisk
 from tests.trust.machines import Machines, Nature, Pool, Trouble
 from tests.trust.promises import Actor, Promises
+from tests.trust.simulated_disk import SimulatedDisk
 from tests.trust.violations import Broken, Killed
 
 FIRST = 1_000_000.0

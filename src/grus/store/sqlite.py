@@ -322,8 +322,7 @@ def _open(path: Path, lasting: bool) -> sqlite3.Connection:
     """The writing connection to a file that only its owner can read, in the latest shape."""
     try:
         _make_private(path)
-        with closing(read_only(path)) as looking:
-            version_of(looking)  # before anything, the mode of its log included, is changed
+        _look(path)
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=BUSY)
     except (OSError, sqlite3.Error) as error:
         raise StoreFailed(f"could not open {path}: {error}") from error
@@ -338,6 +337,17 @@ def _open(path: Path, lasting: bool) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _look(path: Path) -> None:
+    """Refuse a file that is not ours before anything, the mode of its log included, is changed."""
+    with closing(read_only(path)) as looking:
+        try:
+            version_of(looking)
+        except sqlite3.OperationalError as error:
+            # Cut off in the middle of a change, it is mended before it can be read; `migrate` looks then.
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+                raise
 
 
 def _make_private(path: Path) -> None:
