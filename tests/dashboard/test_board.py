@@ -38,7 +38,8 @@ def many(count: int, seed: int = 7) -> list[Job]:
 
 def a_board(*jobs: Job) -> Board:
     board = Board()
-    board.fill(jobs)
+    board.take(jobs)
+    board.filled()
     return board
 
 
@@ -113,8 +114,9 @@ def test_the_newest_version_stays_whichever_comes_first() -> None:
     old = replace(a_job("one"), version=1)
     new = replace(old, version=2, phase=Phase.RUNNING)
     board = Board()
-    board.take([(new, None)])
-    board.fill([old])  # it was read before, and comes late
+    board.take([new])
+    board.take([old])  # it was read before, and comes late
+    board.filled()
     assert [row.state for row in board.look(Wanted(), everything).rows] == [State.RUNNING]
     assert board.full
 
@@ -122,7 +124,7 @@ def test_the_newest_version_stays_whichever_comes_first() -> None:
 def test_every_change_is_another_revision() -> None:
     board = Board()
     before = board.revision
-    board.take([(replace(a_job("one"), version=1), None)])
+    board.take([replace(a_job("one"), version=1)])
     assert board.revision != before
 
 
@@ -140,7 +142,7 @@ def test_of_too_many_jobs_those_that_ended_first_go_and_living_ones_stay() -> No
         replace(a_job(f"ended-{number:03}"), phase=Phase.FAILED, ended_at=float(number))
         for number in range(60)
     ]
-    board.fill([*ended, *living])
+    board.take([*ended, *living])
     found = [row.id for row in board.look(Wanted(limit=1000), everything).rows]
     assert len(found) == 100
     assert {f"living-{number}" for number in range(60)} < set(found)

@@ -19,7 +19,8 @@ def seats(count: int) -> tuple[Seat, ...]:
 
 def shown(*jobs: Job, wanted: Wanted | None = None) -> Shown:
     board = Board()
-    board.fill(jobs)
+    board.take(jobs)
+    board.filled()
     return shown_of(board.look(wanted or Wanted(), lambda _, __: True), board.full)
 
 
@@ -47,7 +48,8 @@ def test_time_counts_from_the_start_or_the_submission_and_stands_still_at_the_en
 
 def test_of_one_that_waits_it_is_told_by_when_it_starts() -> None:
     board = Board()
-    board.fill([a_job("waits"), replace(a_job("runs"), phase=Phase.RUNNING)])
+    board.take([a_job("waits"), replace(a_job("runs"), phase=Phase.RUNNING)])
+    board.filled()
     found = shown_of(board.look(Wanted(), lambda _, __: True), True, lambda _: 1234.4)
     assert {id_: row["starts"] for id_, row in found.rows.items()} == {"waits": 1234, "runs": None}
 

@@ -46,7 +46,7 @@ def test_the_address_filters_and_sorts(house: House) -> None:
 def test_what_people_wrote_is_text_on_the_page(house: House) -> None:
     wrote = "<script>alert(1)</script>&'\""
     job = a_job(wrote, queue=wrote, user=wrote)
-    house.app.state.board.take([(replace(job, reason=wrote, version=1), None)])
+    house.app.state.board.take([replace(job, reason=wrote, version=1)])
     text = house.ask("GET", "/jobs", "admin").text
     assert "<script>alert" not in text
     assert (

@@ -9,7 +9,7 @@ was first foreseen of a job is stored; how such forecasts did in the past correc
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from grus.controlplane import pool
@@ -37,6 +37,8 @@ REFRESH = 30.0
 """Seconds after which time alone is a reason to ask again."""
 REMEMBERED = 5000
 """Ended jobs that the oracle is told of when it begins."""
+AT_ONCE = 200
+"""Forecasts stored in one go, so that who submits meanwhile does not wait for all of them."""
 KEPT = 1000
 """Past forecasts that are held against what happened."""
 WAITED = 1.0
@@ -100,6 +102,8 @@ class Forecaster:
         self._heard_lock = threading.Lock()
         self._changed, self._closing = threading.Event(), threading.Event()
         self._primed = False
+        self._foreseen: set[JobId] = set()
+        """Live jobs of which this server has stored what was foreseen: maybe many more than are kept here."""
         self._told: Mapping[JobId, Expectation] = {}
         self._predictions: dict[JobId, Prediction] = {}
         self._outcomes: dict[JobId, tuple[float | None, float | None]] = {}
@@ -259,16 +263,16 @@ class Forecaster:
             unknown=one.unknown,
         )
 
-    def _keep(self, found: Iterable[Forecast]) -> None:
+    def _keep(self, found: Collection[Forecast]) -> None:
         """Store what was foreseen first of each job."""
         new = [
             Prediction(job=one.job, at=one.at, start=_stored(one.start, one.at), end=_stored(one.end, one.at))
             for one in found
-            if one.end is not None and one.job not in self._predictions
+            if one.end is not None and not (one.job in self._foreseen or one.job in self._predictions)
         ]
-        if not new:
-            return
-        self._store.put_predictions(new)
+        self._foreseen = self._foreseen & {one.job for one in found} | {one.job for one in new}
+        for begin in range(0, len(new), AT_ONCE):
+            self._store.put_predictions(new[begin : begin + AT_ONCE]).exception()  # waits; it may do without
         self._predictions |= {one.job: one for one in new}
         self._outcomes |= {one.job: (None, None) for one in new}
         while len(self._predictions) > KEPT:

@@ -15,8 +15,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from typing import BinaryIO, Protocol
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import IO, BinaryIO, Protocol
 
 from grus.model.identifiers import JobId
 from grus.simulation.eta import Forecast
@@ -33,7 +34,9 @@ POLITE = 10
 
 Message = tuple[Fact, ...] | Ask
 Answer = dict[JobId, Forecast] | str
-"""Forecasts, or in words what went wrong."""
+"""Forecasts, or in words what went wrong. They come in pieces, the last of which is empty."""
+PIECE = 200
+"""Forecasts in a piece: each is read in one call, in which no other thread of the server computes."""
 
 
 class OracleLost(Exception):
@@ -69,14 +72,19 @@ class OracleProcess:
         process = self._process
         assert process is not None
         assert process.stdout is not None
+        found: dict[JobId, Forecast] = {}
+        while piece := self._read(process.stdout):
+            found |= piece
+        return found
+
+    def _read(self, pipe: IO[bytes]) -> dict[JobId, Forecast]:
         try:
-            answer = pickle.load(process.stdout)  # noqa: S301 - from our own child
+            answer: Answer = pickle.load(pipe)  # noqa: S301 - from our own child
         except (EOFError, OSError, pickle.UnpicklingError) as error:
             raise self._lost(f"it ended: {error}") from error
         if isinstance(answer, str):
             raise self._lost(answer)
-        found: dict[JobId, Forecast] = answer
-        return found
+        return answer
 
     def _send(self, message: Message) -> None:
         process = self._started()
@@ -130,10 +138,21 @@ def serve(read: BinaryIO, write: BinaryIO, foreteller: Foreteller) -> None:
         except EOFError:
             return
         if isinstance(message, Ask):
-            pickle.dump(_answer(foreteller, message), write, pickle.HIGHEST_PROTOCOL)
+            for piece in _pieces(_answer(foreteller, message)):
+                pickle.dump(piece, write, pickle.HIGHEST_PROTOCOL)
             write.flush()
         else:
             foreteller.learn(message)
+
+
+def _pieces(answer: Answer) -> Iterator[Answer]:
+    if isinstance(answer, str):
+        yield answer
+        return
+    rest = iter(answer.items())
+    while piece := dict(islice(rest, PIECE)):
+        yield piece
+    yield {}
 
 
 def _answer(foreteller: Foreteller, ask: Ask) -> Answer:

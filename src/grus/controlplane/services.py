@@ -280,11 +280,14 @@ class Services:
         """As the store's: for a server that wakes its streams. Who sees what is settled when they read."""
         return self._store.subscribe(listener)
 
-    def every_job(self) -> Iterator[Job]:
-        """All on record, newest first: for an index within this server. Its reader asks `sees` for each."""
+    def every_job(self, at_once: int = PAGE) -> Iterator[list[Job]]:
+        """All on record, newest first, so many at once: for an index within this server.
+
+        Its reader asks `sees` for each.
+        """
         at = None
-        while page := self._store.jobs(limit=PAGE, after=at):
-            yield from page
+        while page := self._store.jobs(limit=at_once, after=at):
+            yield page
             at = (page[-1].submitted_at, page[-1].id)
 
     def sees(self, user: User, owner: UserName, queue: QueueName) -> bool:

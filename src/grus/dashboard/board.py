@@ -15,7 +15,6 @@ from typing import Any
 from grus.api.job_out import request_text, status_word
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import Job, Phase
-from grus.model.ports import Event
 from grus.model.resources import GPU, Request
 
 MOST = 50_000
@@ -176,13 +175,15 @@ class Board:
         """Whether the jobs from before the start are in it."""
         return self._full
 
-    def take(self, written: Sequence[tuple[Job, Event | None]]) -> None:
-        """What was committed; of each job the newest version stays."""
-        self._add(brief_of(job) for job, _ in written)
+    def take(self, jobs: Iterable[Job]) -> None:
+        """What was committed, or is on record; of each job the newest version stays.
 
-    def fill(self, jobs: Iterable[Job]) -> None:
-        """All jobs on record. Whoever listens first and then fills misses nothing."""
+        Whoever listens first and then takes all that is on record misses nothing.
+        """
         self._add(brief_of(job) for job in jobs)
+
+    def filled(self) -> None:
+        """All that is on record was taken."""
         with self._lock:
             self._full = True
             self._revision += 1

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from itertools import takewhile
 
 from fastapi import FastAPI
 
@@ -19,6 +18,11 @@ from grus.model.ports import Event
 from grus.server.streams import Streams
 
 log = logging.getLogger(__name__)
+
+AT_ONCE = 100
+"""Jobs that are read in one go: some four milliseconds in which nobody else computes."""
+REST = 2.0
+"""Seconds of rest for one of work."""
 
 
 def keep(app: FastAPI) -> None:
@@ -41,7 +45,7 @@ async def _kept(app: FastAPI) -> AsyncIterator[None]:
     app.state.plays = plays = Plays(clock=time.time, on_change=streams.poke)
 
     def heard(written: Sequence[tuple[Job, Event | None]]) -> None:
-        board.take(written)
+        board.take(job for job, _ in written)
         streams.poke()  # again: who was woken by the commit itself may have looked too early
 
     leave = services.subscribe(heard)
@@ -59,9 +63,18 @@ async def _kept(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _fill(board: Board, services: Services, streams: Streams, closing: threading.Event) -> None:
-    """Given up when the server stops: nobody looks any more."""
+    """Given up when the server stops: nobody looks any more.
+
+    Little by little, with rests: whoever asks the server meanwhile needs the same interpreter.
+    """
     try:
-        board.fill(takewhile(lambda _: not closing.is_set(), services.every_job()))
+        began = time.thread_time()
+        for jobs in services.every_job(AT_ONCE):
+            board.take(jobs)
+            if closing.wait(REST * (time.thread_time() - began)):
+                return
+            began = time.thread_time()
+        board.filled()
     except GrusError as error:
         log.error("the list of jobs lacks those from before the start: %s", error)
     streams.poke()

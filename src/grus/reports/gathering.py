@@ -5,6 +5,7 @@ What is gathered is a `Past`, a value: everything that follows from it is worked
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -84,7 +85,7 @@ def _jobs(services: Services, user: User, scope: Scope) -> _Every:
     if scope.queue is not None and all(one.name != scope.queue for one in services.queue_settings(user)):
         raise NotFound(f"there is no queue {scope.queue}")
     seen, whole, oldest = [], True, None
-    for job in services.every_job():
+    for job in chain.from_iterable(services.every_job()):
         oldest = job.submitted_at if oldest is None else min(oldest, job.submitted_at)
         asked = scope.queue is None or job.spec.queue == scope.queue
         if asked and services.sees(user, job.user, job.spec.queue):
