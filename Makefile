@@ -44,7 +44,7 @@ tests:
 	@$(PYTHON) -m pytest -m serial || [ $$? -eq 5 ] || $(PYTHON) -m tools.second_look
 
 trust: setup system-packages ## every proof of reliability and its table, ten minutes; SIZE=long adds a long run to those before
-	@$(PYTHON) -m tests.trust.table $(if $(filter long,$(SIZE)),--long)
+	@$(PYTHON) -m tests.trust.table $(if $(filter long,$(SIZE)),--long) $(if $(WRITE),--write)
 
 simulate: setup ## simulated histories of the whole control plane under faults: SEEDS=1000, FROM=0
 	@$(PYTHON) -m tests.trust.simulate --seeds $(or $(SEEDS),200) --from $(or $(FROM),0)

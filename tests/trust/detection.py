@@ -215,9 +215,10 @@ def _say(text: str) -> None:
 def main() -> int:
     options = argparse.ArgumentParser(prog="python -m tests.trust.detection")
     options.add_argument("--rounds", type=int, default=3, help="how many GPUs are lost")
+    rounds: int = options.parse_args().rounds
     with tempfile.TemporaryDirectory() as folder:
-        figures = run(Path(folder), options.parse_args().rounds)
-    print(json.dumps(asdict(figures)))
+        figures = run(Path(folder), rounds)
+    print(json.dumps({"rounds": rounds, **asdict(figures)}))
     return 0 if figures.kept else 1
 
 

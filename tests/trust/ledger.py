@@ -31,9 +31,11 @@ def added(part: Part, before: Figures, now: Figures) -> dict[str, object]:
     sum_: dict[str, object] = {**before, **now}
     for name in before.keys() & now.keys():
         old, new = before[name], now[name]
-        if isinstance(old, bool) or isinstance(new, bool):
+        if isinstance(old, dict) and isinstance(new, dict):
+            sum_[name] = added(part, old, new)
+        elif isinstance(old, bool) or isinstance(new, bool):
             continue
-        if isinstance(old, int | float) and isinstance(new, int | float):
+        elif isinstance(old, int | float) and isinstance(new, int | float):
             sum_[name] = max(old, new) if largest_counts(part, name) else old + new
     return sum_
 
@@ -61,6 +63,7 @@ class Ledger:
         draft.replace(self._path)
 
     def next(self, part: Part) -> int:
-        """Where the next run of a part begins that goes through numbers."""
-        end = self.figures(part.name).get("to", 0)
-        return int(end) if isinstance(end, int | float) else 0
+        """A number that no run before has begun with, or gone through."""
+        known = self.figures(part.name)
+        end = known.get("to", known.get(part.size, 0))
+        return int(end) + 1 if isinstance(end, int | float) else 1

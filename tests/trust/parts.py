@@ -61,24 +61,25 @@ def all_of(other: str, part: float = 1.0) -> Rule:
 
 
 SIMULATE, CRASHES = "tests.trust.simulate", "tests.trust.crash_points"
+CHAOS, ATTACK = "tests.trust.chaos", "tests.trust.attack"
 
 PARTS = (
     Part("load", "tests.trust.load", "tests.trust.load --minutes 10", "minutes", 10, alone=True,
          most=frozenset({"rate", "history_jobs", "events"})),
-    Part("detection", "tests.trust.detection", "tests.trust.detection", "rounds", 1, alone=True),
+    Part("detection", "tests.trust.detection", "tests.trust.detection", "rounds", 3, alone=True),
     Part("kills", "tests.chaos.server_kills 50", "tests.chaos.server_kills 250", "kills", 1000, alone=True),
-    Part("simulate", f"{SIMULATE} --seconds 240 --jobs 1", f"{SIMULATE} --seconds 3000 --from {{next}}",
-         "events", 1e8, most=frozenset({"from", "to"})),
+    Part("simulate", SIMULATE, f"{SIMULATE} --seconds 3000 --from {{next}}", "events", 1e8, alone=True,
+         most=frozenset({"from", "to"})),
     Part("planted", "tests.trust.planted", "tests.trust.planted", "planted", 30),
     Part("crashes", f"{CRASHES} --scenarios 5", f"{CRASHES} --scenarios 20", "scenarios", 20),
     Part("power", "tests.trust.power_loss --cuts 50", "tests.trust.power_loss --cuts 250 --from {next}",
-         "cuts", 500, most=frozenset({"from", "to"})),
+         "cuts", 500),
     Part("orphans", "tests.chaos.stops 100", "tests.chaos.stops 500", "stops", 1000),
     Part("resumes", "tests.elastic.checkpoint_kills 50", "tests.elastic.checkpoint_kills 500", "kills", 1000),
-    Part("chaos", "tests.trust.chaos --minutes 1", "tests.trust.chaos --minutes 15", "minutes", 15),
-    Part("attack", "tests.trust.attack --cases 1000", "tests.trust.attack --cases 5000", "cases", 10_000,
-         most=frozenset({"routes", "routes_tested"})),
-    Part("upgrades", "tests.trust.upgrades", "tests.trust.upgrades", "schemas", 1),
+    Part("chaos", f"{CHAOS} --minutes 1", f"{CHAOS} --minutes 15 --seed {{next}}", "minutes", 15),
+    Part("attack", f"{ATTACK} --cases 1000", f"{ATTACK} --cases 5000 --seed {{next}}", "cases",
+         10_000, most=frozenset({"routes", "routes_tested", "routes_reached", "routes_described"})),
+    Part("upgrades", "tests.trust.upgrades", "tests.trust.upgrades --backups 20", "backups", 20),
     Part("audit", "tests.trust.audit", "tests.trust.audit", "packages", 1),
 )  # fmt: skip
 
@@ -97,10 +98,13 @@ PROMISES = (
     Promise("seconds until a hang is noticed", "detection", "hang_noticed_s", "≤ 120", at_most(120)),
     Promise("contradictions in what clients saw under chaos", "chaos", "contradictions", "0", none),
     Promise("jobs lost under chaos", "chaos", "lost", "0", none),
+    Promise("processes left after chaos", "chaos", "left_processes", "0", none),
     Promise("milliseconds of a submit under load, p99", "load", "submit_p99_ms", "≤ 100", at_most(100)),
     Promise("errors under load", "load", "errors", "0", none),
     Promise("server errors under fuzz", "attack", "server_errors", "0", none),
-    Promise("leaks", "attack", "leaks", "0", none),
+    Promise("leaks under fuzz", "attack", "leaks", "0", none),
+    Promise("answers of routes to whom they are not due", "attack", "route_wrongs", "0", none),
+    Promise("intrusions survived", "attack", "survived", "100 %", all_of("attacks")),
     Promise("routes with authorisation tests", "attack", "routes_tested", "100 %", all_of("routes")),
     Promise("schemas that open", "upgrades", "opened", "100 %", all_of("schemas")),
     Promise("damages that fsck finds", "upgrades", "fsck_found", "100 %", all_of("fsck_damages")),

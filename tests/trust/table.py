@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.trust.ledger import FOLDER, ROOT, Ledger, digest_of_sources
+from tests.trust.pages import Line, shown, write
 from tests.trust.parts import PARTS, PROMISES, Figures, Part, Promise
 
 
@@ -33,17 +34,6 @@ class Ran:
     seconds: float
     trouble: str = ""
     """Why there are no figures."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    claim: str
-    value: object
-    aim: str
-    verdict: str
-    """kept, broken, not audited, not run."""
-    tried: str
-    seconds: float
 
 
 def run(part: Part, words: str) -> Ran:
@@ -92,18 +82,18 @@ def lines(promises: Iterable[Promise], parts: Mapping[str, Part], ran: Mapping[s
 
 def judged(promise: Promise, part: Part, ran: Ran) -> Line:
     value = ran.figures.get(promise.figure)
-    tried = f"{_shown(ran.figures.get(part.size))} {part.size}"
+    tried = f"{shown(ran.figures.get(part.size))} {part.size}"
     if isinstance(value, int | float):
         verdict = "kept" if promise.kept(float(value), ran.figures) else "broken"
     else:
-        verdict = str(ran.figures.get("not") or ran.trouble or "not run")
+        verdict = ran.trouble or ("not audited" if "not_audited" in ran.figures else "not run")
     return Line(promise.claim, value, promise.aim, verdict, tried, round(ran.seconds, 1))
 
 
 def draw(table: Sequence[Line], size: str) -> None:
     drawn = Table("promise", "figure", "aim", "verdict", "tried", title=f"Trust, {size} proofs")
     for line in table:
-        drawn.add_row(line.claim, _shown(line.value), line.aim, line.verdict, line.tried)
+        drawn.add_row(line.claim, shown(line.value), line.aim, line.verdict, line.tried)
     Console(width=int(os.environ.get("COLUMNS", "130"))).print(drawn)
 
 
@@ -115,17 +105,12 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _shown(value: object) -> str:
-    if value is None:
-        return "–"
-    return f"{value:,}" if isinstance(value, int | float) else str(value)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--long", action="store_true", help="add a run to those before, until each is whole")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/reliability.md")
     parser.add_argument("--only", action="append", choices=[part.name for part in PARTS], metavar="PART")
     given = parser.parse_args()
     size = "long" if given.long else "short"
@@ -134,6 +119,8 @@ def main() -> int:
     ran = all_of(chosen, given.long, ledger)
     table = lines(PROMISES, {part.name: part for part in PARTS}, ran)
     draw(table, size)
+    if given.write:
+        write(table, size)
     told = {
         "size": size,
         "promises": {line.claim: asdict(line) for line in table},

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.trust import table
+from tests.trust import pages, table
 from tests.trust.ledger import Ledger, digest_of_sources
+from tests.trust.pages import Line
 from tests.trust.parts import PARTS, PROMISES, Part, Promise, all_of, at_most, none
 
 A_PART = Part("cuts", "x", "x", "cuts", 100, most=frozenset({"to"}))
@@ -28,7 +29,7 @@ def test_a_promise_is_kept_broken_or_not_shown() -> None:
     assert line(lost, {"lost": 1}) == "broken"
     assert line(lost, {}) == "not run"
     assert line(lost, {}, "it ended with 1 and told no figures") == "it ended with 1 and told no figures"
-    assert line(lost, {"lost": None, "not": "not audited"}) == "not audited"
+    assert line(lost, {"lost": None, "not_audited": "no source answers"}) == "not audited"
 
 
 def test_what_must_be_whole_is_held_against_the_whole() -> None:
@@ -44,7 +45,18 @@ def test_runs_add_up_and_the_slowest_time_stays(tmp_path: Path) -> None:
         Ledger(tmp_path / "ledger.json").add(A_PART, run)
     ledger = Ledger(tmp_path / "ledger.json")
     assert ledger.figures("cuts") == {"cuts": 100, "to": 100, "worst_s": 2.0}
-    assert ledger.next(A_PART) == 100
+    assert ledger.next(A_PART) == 101
+
+
+def test_the_page_gets_the_table_in_place_of_the_one_before(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{pages.BEGIN}\nold\n{pages.END}\nafter\n")
+    pages.write([Line("lost", 0, "0", "kept", "1,000 kills", 2.0)], "short", page)
+    text = page.read_text()
+    assert "| lost | 0 | 0 | kept | 1,000 kills |" in text
+    assert text.startswith("before\n")
+    assert text.endswith("\nafter\n")
+    assert "old" not in text
 
 
 def test_a_changed_source_begins_another_ledger(tmp_path: Path) -> None:
@@ -70,7 +82,7 @@ def test_the_last_line_is_the_whole_table(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
-        table, "run", lambda part, _: table.Ran({"findings": None, "not": "not audited"}, 1.0)
+        table, "run", lambda part, _: table.Ran({"findings": None, "not_audited": "no source"}, 1.0)
     )
     monkeypatch.setattr(sys, "argv", ["table", "--only", "audit"])
     assert table.main() == 0
