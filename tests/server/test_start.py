@@ -113,21 +113,35 @@ def test_requests_that_are_handed_on_are_not_logged(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_gpus_gets_a_small_virtual_pool_and_a_notice(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("grus.server.pools._nvml", lambda: None)
-    pool = choose("auto")
+    pool = choose("auto", tmp_path / "pool")
     assert [len(node.devices) for node in pool.source.nodes(())] == [2]
     assert "virtual" in pool.notice
 
 
-def test_a_pool_that_was_asked_for_needs_no_notice() -> None:
-    pool = choose("virtual 2x4x16GB")
+@pytest.mark.parametrize(("kept", "gpus"), [("2x4x16GB", [4, 4]), ("2x4", [2]), ("", [2])])
+def test_the_pretended_pool_of_last_time_comes_again_where_nothing_else_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kept: str, gpus: list[int]
+) -> None:
+    monkeypatch.setattr("grus.server.pools._nvml", lambda: None)
+    choose("virtual 2x4x16GB", tmp_path / "pool")
+    assert (tmp_path / "pool").read_text() == "2x4x16GB"
+    (tmp_path / "pool").write_text(kept)
+    pool = choose("auto", tmp_path / "pool")
+    assert [len(node.devices) for node in pool.source.nodes(())] == gpus
+    assert ("as before" in pool.notice) == (kept == "2x4x16GB")
+
+
+def test_a_pool_that_was_asked_for_needs_no_notice(tmp_path: Path) -> None:
+    pool = choose("virtual 2x4x16GB", tmp_path / "pool")
     assert [len(node.devices) for node in pool.source.nodes(())] == [4, 4]
     assert pool.notice == ""
 
 
 @pytest.mark.parametrize("text", ["", "virtual", "nvml 4", "real", "virtual 2y4"])
-def test_a_pool_that_cannot_be_understood_is_bad_input(text: str) -> None:
+def test_a_pool_that_cannot_be_understood_is_bad_input(text: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput):
-        choose(text)
+        choose(text, tmp_path / "pool")
+    assert not (tmp_path / "pool").exists()

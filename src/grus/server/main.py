@@ -82,7 +82,7 @@ def serve(settings: ServerSettings, mount: Mount | None = None) -> int:
         stack.callback(sock.close)
         dev_sock = listen.bind_beside(settings.host, sock.getsockname()[1], settings.dev_port)
         stack.callback(dev_sock.close)
-        pool = pools.choose(settings.pool)
+        pool = pools.choose(settings.pool, settings.places.state / "pool")
         store = SqliteStore(settings.places.state / "grus.db")
         stack.callback(store.close)
         secret = ensure_admin(store, settings.places.token_file, time.time())

@@ -1,6 +1,7 @@
 """Which pool a server has: the GPUs of this machine, or pretended ones."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from grus.model.errors import BadInput, DoesNotFit, Mistake
 from grus.server.config import AUTO_POOL
@@ -18,34 +19,44 @@ class Pool:
     notice: str = ""
 
 
-def choose(text: str) -> Pool:
-    """The pool that the configuration names: `virtual 2x4x16GB`, `nvml`, or `auto`."""
+def choose(text: str, remembered: Path) -> Pool:
+    """The pool that the configuration names: `virtual 2x4x16GB`, `nvml`, or `auto`.
+
+    `remembered` is the file with the shape of the last pretended pool: jobs that are there still run on it.
+    """
     kind, _, shape = text.strip().partition(" ")
     if kind == "virtual" and shape:
-        return Pool(_virtual(shape))
+        source = _virtual(shape)
+        remembered.write_text(shape)
+        return Pool(source)
     if kind == "nvml" and not shape:
-        source = _nvml()
-        if source is None:
+        found = _nvml()
+        if found is None:
             raise DoesNotFit(
                 "No NVIDIA GPU was found on this machine (NVML), but the pool is to be made of them. "
                 'Check the driver, or take pool = "virtual 2x4x16GB".'
             )
-        return Pool(source)
+        return Pool(found)
     if text.strip() == AUTO_POOL:
-        return _automatic()
+        return _automatic(remembered)
     rule = 'must be "auto", "nvml" or "virtual NODESxGPUSxMEMORY", such as "virtual 2x4x16GB"'
     raise BadInput([Mistake("server.pool", rule, text)])
 
 
-def _automatic() -> Pool:
+def _automatic(remembered: Path) -> Pool:
     source = _nvml()
     if source is not None:
         return Pool(source)
+    try:
+        shape = remembered.read_text().strip()
+        source, since = _virtual(shape), ", as before"
+    except (OSError, BadInput):  # there was none, or its file was cut off
+        shape, source, since = SMALL, _virtual(SMALL), ""
     notice = (
-        f"No NVIDIA GPU was found: the pool is virtual, {SMALL} (nodes x GPUs x memory). "
+        f"No NVIDIA GPU was found: the pool is virtual, {shape} (nodes x GPUs x memory){since}. "
         "Jobs are real processes, their GPUs are pretended. Choose another with --virtual or [server] pool."
     )
-    return Pool(_virtual(SMALL), notice)
+    return Pool(source, notice)
 
 
 def _virtual(shape: str) -> DeviceSource:
