@@ -11,7 +11,7 @@ from pathlib import Path
 from grus.model.artefacts import Artefact, Input, Output
 from grus.model.curves import Reported
 from grus.model.identifiers import JobId, QueueName, UserName
-from grus.model.jobs import Exit, ExitCause, Job, JobType, PauseCause, Phase
+from grus.model.jobs import LONGEST_BACK_OFF, Exit, ExitCause, Job, JobType, PauseCause, Phase
 from grus.model.ports import AccessRole, Event, Token, User
 from grus.model.queues import Queue, Quota
 from grus.model.results import Metric, Result
@@ -112,5 +112,5 @@ def jobs(user: UserName, queue: QueueName) -> list[Job]:
         progress=((evil("figure"), 1.0), ("step", 5.0)),
     )
     paused = replace(base, id=PAUSED, phase=Phase.PAUSED, paused_by=PauseCause.PERSON)
-    waits = replace(base, id=WAITS, attempt=0, first_started_at=None, not_before=now + 86400)
+    waits = replace(base, id=WAITS, attempt=0, first_started_at=None, not_before=now + LONGEST_BACK_OFF)
     return [ended, paused, waits]
