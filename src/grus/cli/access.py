@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from grus.model.errors import BadInput, GrusError, Mistake, NotFound
-from grus.model.jobs import TERMINAL
+from grus.model.phases import TERMINAL
 
 if TYPE_CHECKING:
     from grus.api.wire import JobOut

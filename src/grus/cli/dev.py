@@ -12,7 +12,7 @@ from grus.cli.dashboard import has_screen
 from grus.cli.jobs import Queue, pairs
 from grus.cli.output import Format, Output, emit, examples, for_people, hint, say
 from grus.model.errors import BadInput, Conflict, Mistake
-from grus.model.jobs import HOLDING, TERMINAL, Phase
+from grus.model.phases import HOLDING, TERMINAL, Phase
 
 if TYPE_CHECKING:
     from grus.api.dev_wire import SessionOut

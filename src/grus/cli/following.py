@@ -16,7 +16,7 @@ import typer
 from grus.cli.access import connected
 from grus.cli.merged import Merged
 from grus.cli.output import hint, write_log
-from grus.model.jobs import TERMINAL
+from grus.model.phases import TERMINAL
 
 if TYPE_CHECKING:
     from grus.api.wire import JobOut

@@ -25,7 +25,7 @@ from grus.cli.output import (
     table,
 )
 from grus.model.errors import BadInput, GrusError, Mistake, NotFound
-from grus.model.jobs import TERMINAL, Phase
+from grus.model.phases import TERMINAL, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

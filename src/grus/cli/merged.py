@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from grus.model.errors import NotFound
-from grus.model.jobs import TERMINAL
+from grus.model.phases import TERMINAL
 
 if TYPE_CHECKING:
     from grus.sdk.client import Client

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grus.api.units import parse_seconds
 from grus.api.words import percent
 from grus.cli import html_file
 from grus.cli.access import complete_job, connected, find_job
@@ -68,6 +67,8 @@ def report(
 
 def _judge(since: str | None, html: str, static: bool, job: str, queue: str) -> None:
     """All that is wrong with what was asked for, before anything is done."""
+    from grus.api.units import parse_seconds
+
     mistakes = [] if (wrong := html_file.problem(html)) is None else [wrong]
     try:
         parse_seconds(since or "7d")

@@ -25,7 +25,7 @@ from grus.cli.output import (
     table,
 )
 from grus.model.errors import BadInput, Mistake, NotFound
-from grus.model.jobs import TERMINAL, Phase
+from grus.model.phases import TERMINAL, Phase
 
 if TYPE_CHECKING:
     from grus.api.sweep_wire import SweepOut, TrialOut

@@ -13,6 +13,10 @@ from enum import StrEnum
 
 from grus.model.artefacts import Artefact, Input, Output
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, WorkerId
+from grus.model.phases import HOLDING as HOLDING
+from grus.model.phases import NEXT as NEXT
+from grus.model.phases import TERMINAL as TERMINAL
+from grus.model.phases import Phase as Phase
 from grus.model.resources import Range, Request
 from grus.model.sweeps import Params, Sweep, Trial
 from grus.model.ways import Shortage
@@ -43,35 +47,6 @@ class Resizing(StrEnum):
     """Workers come and go by themselves while the others run."""
     RESTART = "restart"
     """It saves, ends, and starts again with its new size."""
-
-
-class Phase(StrEnum):
-    PENDING = "pending"
-    STARTING = "starting"
-    RUNNING = "running"
-    PAUSING = "pausing"
-    PAUSED = "paused"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    STOPPED = "stopped"
-
-
-TERMINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.STOPPED})
-HOLDING = frozenset({Phase.STARTING, Phase.RUNNING, Phase.PAUSING})
-"""Phases in which a job may hold GPUs."""
-
-NEXT: dict[Phase, frozenset[Phase]] = {
-    Phase.PENDING: frozenset({Phase.STARTING, Phase.PAUSED, *TERMINAL}),
-    Phase.STARTING: frozenset({Phase.RUNNING, Phase.PENDING, Phase.PAUSING, *TERMINAL}),
-    Phase.RUNNING: frozenset({Phase.PENDING, Phase.PAUSING, *TERMINAL}),
-    Phase.PAUSING: frozenset({Phase.PAUSED, *TERMINAL}),
-    Phase.PAUSED: frozenset({Phase.STARTING, Phase.PENDING, Phase.STOPPED, Phase.FAILED}),
-    Phase.SUCCEEDED: frozenset(),
-    Phase.FAILED: frozenset(),
-    Phase.STOPPED: frozenset(),
-}
-"""The legal changes of phase; staying is always legal. Back to pending is a retry or a lost node. A stage of
-which nothing has changed succeeds without a start."""
 
 
 class Desired(StrEnum):

@@ -1,6 +1,38 @@
-"""The phase of a job as its events tell it. Pure: whoever looks back at the log asks here."""
+"""The phases of a job: which there are, which may follow which, and what events tell of them.
 
-from grus.model.jobs import Phase
+Light, for the command line asks here before it knows what else it needs.
+"""
+
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    PENDING = "pending"
+    STARTING = "starting"
+    RUNNING = "running"
+    PAUSING = "pausing"
+    PAUSED = "paused"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+TERMINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.STOPPED})
+HOLDING = frozenset({Phase.STARTING, Phase.RUNNING, Phase.PAUSING})
+"""Phases in which a job may hold GPUs."""
+
+NEXT: dict[Phase, frozenset[Phase]] = {
+    Phase.PENDING: frozenset({Phase.STARTING, Phase.PAUSED, *TERMINAL}),
+    Phase.STARTING: frozenset({Phase.RUNNING, Phase.PENDING, Phase.PAUSING, *TERMINAL}),
+    Phase.RUNNING: frozenset({Phase.PENDING, Phase.PAUSING, *TERMINAL}),
+    Phase.PAUSING: frozenset({Phase.PAUSED, *TERMINAL}),
+    Phase.PAUSED: frozenset({Phase.STARTING, Phase.PENDING, Phase.STOPPED, Phase.FAILED}),
+    Phase.SUCCEEDED: frozenset(),
+    Phase.FAILED: frozenset(),
+    Phase.STOPPED: frozenset(),
+}
+"""The legal changes of phase; staying is always legal. Back to pending is a retry or a lost node. A stage of
+which nothing has changed succeeds without a start."""
 
 BEGINS = {
     "submitted": Phase.PENDING,
