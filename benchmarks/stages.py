@@ -9,7 +9,9 @@ the evaluation's code. The last line is one JSON object.
 """
 
 import json
+import os
 import shutil
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +78,8 @@ def answer(client: Client, job: str, until: float) -> tuple[float, ...]:
 
 
 def main() -> None:
+    # Its stages run `python` by the PATH of who submits them: as from an activated environment.
+    os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     with GrusServer(POOL) as server, Client(server.address, server.token) as client:
         folder = server.root / "work"
         shutil.copytree(EXAMPLE, folder)
