@@ -19,8 +19,8 @@ from grus.server.streams import Streams
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 100
-"""Jobs that are read in one go: some four milliseconds in which nobody else computes."""
+AT_ONCE = 50
+"""Jobs that are read in one go: some two milliseconds in which nobody else computes."""
 REST = 2.0
 """Seconds of rest for one of work."""
 
