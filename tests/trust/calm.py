@@ -89,7 +89,7 @@ def _goes_on_elsewhere(storm: Storm) -> None:
     job = next((job for job in world.open_jobs() if _runs(job)), None)
     if job is None:
         return
-    device = job.seats[0].devices[0]
+    device = next(device for seat in job.seats for device in seat.devices)  # a launcher has none
     world.pool.health(device, Health.QUARANTINED)
     world.note("probe L4", f"{device} of {job.id} is lost")
     world.advance(NOTICED)

@@ -93,6 +93,8 @@ class Storm:
         with world.acting(plane):
             try:
                 return call(plane)
+            except TimeoutError:  # whoever was to answer stands still: nobody hears anything
+                return None
             except REFUSALS as error:
                 if isinstance(error, Fenced) and world.plane is plane:
                     raise Broken(

@@ -82,6 +82,8 @@ def lines(promises: Iterable[Promise], parts: Mapping[str, Part], ran: Mapping[s
 
 def judged(promise: Promise, part: Part, ran: Ran) -> Line:
     value = ran.figures.get(promise.figure)
+    if isinstance(value, list):  # what went wrong, in words
+        value = len(value)
     tried = f"{shown(ran.figures.get(part.size))} {part.size}"
     if isinstance(value, int | float):
         verdict = "kept" if promise.kept(float(value), ran.figures) else "broken"
