@@ -240,6 +240,18 @@ class StoreContract(LogContract, ResultsContract):
         assert store.job(job.id) == job
         assert done(store.replace(replace(job, reason="new"), None, epoch=new)).reason == "new"
 
+    def test_an_earlier_epoch_creates_nothing_and_does_not_hear_what_a_key_stands_for(
+        self, store: Store
+    ) -> None:
+        old = store.take_over()
+        job = a_job()
+        assert done(store.create(job, an_event(job), "key", epoch=old)).version == 1
+        store.take_over()
+        for late in (job, a_job()):
+            with pytest.raises(Fenced):
+                done(store.create(late, an_event(late), "key", epoch=old))
+        assert [one.id for one in store.jobs()] == [job.id]
+
     def test_a_write_without_epoch_is_not_fenced(self, store: Store) -> None:
         [job] = stored(store, a_job())
         store.take_over()

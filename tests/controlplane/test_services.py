@@ -240,6 +240,34 @@ def test_quotas_beyond_the_pool_are_refused_with_the_figure(plane: Plane) -> Non
         plane.services.put_queue(ADMIN, a_queue("big", quota=3))
 
 
+def test_a_queue_is_changed_while_nodes_are_out_of_reach_but_given_no_more(plane: Plane) -> None:
+    whole = plane.engine.pool
+    plane.engine.pool = ()
+    plane.after(10)
+    plane.services.put_queue(ADMIN, a_queue("dept", quota=1, limit=2))
+    with pytest.raises(BadInput, match="sum to 4, but the pool has 0"):
+        plane.services.put_queue(ADMIN, a_queue("dept", quota=2))
+    plane.engine.pool = whole
+    plane.after(10)
+    plane.services.put_queue(ADMIN, a_queue("dept", quota=2))
+
+
+def test_a_pool_that_was_oversubscribed_on_purpose_needs_that_word_again(plane: Plane) -> None:
+    plane.services.put_queue(ADMIN, replace(a_queue("big", quota=3), oversubscribe=True))
+    with pytest.raises(BadInput, match="sum to 6"):
+        plane.services.put_queue(ADMIN, a_queue("big", quota=3))
+
+
+def test_a_closed_node_can_be_opened_while_it_is_out_of_reach(plane: Plane) -> None:
+    plane.services.cordon(ADMIN, NodeId("n1"), True)
+    plane.engine.pool = ()
+    plane.after(10)
+    plane.services.cordon(ADMIN, NodeId("n1"), False)
+    assert not plane.store.cordoned()
+    with pytest.raises(NotFound, match="no node n1"):
+        plane.services.cordon(ADMIN, NodeId("n1"), True)
+
+
 def test_the_default_queue_has_what_the_others_leave(plane: Plane) -> None:
     def default() -> int:
         found = {queue.name: queue for queue in plane.services.queue_settings(ADMIN)}

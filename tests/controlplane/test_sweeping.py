@@ -3,12 +3,13 @@
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from grus.controlplane.trial_jobs import key
 from grus.model.artefacts import Output
-from grus.model.errors import BadInput, Conflict, NotFound
+from grus.model.errors import BadInput, Conflict, Fenced, NotFound
 from grus.model.identifiers import JobId
 from grus.model.jobs import Checkpoint, Desired, Job, JobType, PauseCause, Phase
 from grus.model.sweeps import Axis, Budget, Rule, Stopping, Sweep
@@ -102,6 +103,17 @@ def test_nothing_is_made_twice_by_a_new_control_plane() -> None:
     event = plane.store.events(job=before[0].id)[0]
     found = plane.store.create(replace(again, spec=before[0].spec), event, key(sweep, 0)).result()
     assert found.id == before[0].id
+
+
+def test_a_control_plane_that_was_replaced_makes_no_trials() -> None:
+    def late(*given: Any) -> tuple[Order, ...]:
+        plane.store.take_over()  # by another one, while this one thinks
+        return study.decide(*given)
+
+    plane = Plane(pool="1x2", search=late)
+    with pytest.raises(Fenced):
+        a_sweep(plane)
+    assert not [job for job in plane.store.jobs() if job.spec.trial is not None]
 
 
 def test_a_paused_sweep_holds_nothing_and_goes_on_when_it_is_resumed() -> None:

@@ -13,7 +13,7 @@ from grus.model.cluster import Health
 from grus.model.identifiers import DeviceId, JobId
 from grus.model.jobs import Desired, Job, JobType, Phase
 from tests.controlplane.plane import a_spec
-from tests.trust.storm import Storm, unfinished
+from tests.trust.storm import LOOKS, Storm, unfinished
 from tests.trust.violations import Broken
 
 ROUNDS = 400
@@ -21,8 +21,6 @@ STEP = 31.0
 """Seconds: every pass of the slow tick sees a new state."""
 SETTLING = 120.0
 """Seconds after which nothing of the storm is left that takes time: graces, undead workers, late news."""
-LOOKS = 2 * 5.0
-"""Seconds of two looks at the pool."""
 NOTICED = 10.0
 LONGEST_GRACE = 30.0
 POISON = 3

@@ -209,7 +209,7 @@ def _effect(state: State, what: str) -> tuple[State, bool]:
         return state, False
     if what == "stop":
         if state.ended:
-            return state, state.ended != "stopped"
+            return state, state.wanted != "stop"  # who asks again is answered as before
         return State("stop"), False
     if state.ended or state.wanted == "stop":
         return state, True

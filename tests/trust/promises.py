@@ -82,10 +82,11 @@ class Promises:
     def _fenced(
         self, before: Job | None, job: Job, actor: Actor | None, epoch: int | None, newest: int
     ) -> None:
-        if before is not None and epoch is None:
+        by_grus = before is not None or job.spec.trial is not None
+        if by_grus and epoch is None:
             raise Broken("S6", f"{job.id} was written without an epoch")
         old = actor is not None and actor.epoch < newest
-        if old and (before is not None or job.spec.trial is not None):
+        if old and by_grus:
             raise Broken("S6", f"{job.id} was written by epoch {actor and actor.epoch}, {newest} had begun")
 
     def _named_once(self, before: Job | None, job: Job) -> None:

@@ -113,6 +113,10 @@ class SimulatedDisk(MemoryStore):
         for _, work, _ in given[: round(kept * len(given))]:
             super()._write(work)
 
+    def _create(self, job: Job, event: Event, key: str | None, epoch: int | None) -> Job:
+        self._named = epoch
+        return super()._create(job, event, key, epoch)
+
     def _replace(self, job: Job, event: Event | None, epoch: int | None) -> Job:
         self._named = epoch
         return super()._replace(job, event, epoch)

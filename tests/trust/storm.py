@@ -21,6 +21,8 @@ from tests.trust.machines import Moods
 from tests.trust.violations import Broken
 from tests.trust.world import ControlPlane, World
 
+LOOKS = 2 * 5.0
+"""Seconds of two looks at the pool."""
 QUEUES = (
     a_queue("a", quota=2),
     a_queue("b", quota=3, reserved=1, limit=6),
@@ -93,8 +95,10 @@ class Storm:
         with world.acting(plane):
             try:
                 return call(plane)
-            except TimeoutError:  # whoever was to answer stands still: nobody hears anything
-                return None
+            except TimeoutError as error:
+                if not plane.fenced:
+                    raise Broken("L1", "somebody asks, and is never answered") from error
+                return None  # it died meanwhile, of something else that it did
             except REFUSALS as error:
                 if isinstance(error, Fenced) and world.plane is plane:
                     raise Broken(
@@ -342,12 +346,16 @@ class Storm:
                 pool.health(device.id, Health.HEALTHY)
         if world.plane is None:
             world.begin()
-        for queue in QUEUES:
-            # What was let in under another limit could never start again under the first one.
-            self.ask(lambda plane, queue=queue: plane.services.put_queue(ADMIN, replace(queue, limit=None)))  # type: ignore[misc]  # a default argument
-        for node in pool.whole:
-            if node.id in world.disk.cordoned():
-                self.ask(lambda plane, node=node: plane.services.cordon(ADMIN, node.id, False))  # type: ignore[misc]  # a default argument
+        world.advance(LOOKS)  # until the control plane has seen that its nodes are back
+        plane = world.plane
+        if plane is None:
+            raise Broken("L1", "nothing is wrong any more, and the control plane is gone")
+        with world.acting(plane):
+            for queue in QUEUES:
+                # What was let in under another limit could never start again under the first one.
+                plane.services.put_queue(ADMIN, replace(queue, limit=None))
+            for node in pool.whole:
+                plane.services.cordon(ADMIN, node.id, False)
 
 
 def _size(spec: Spec) -> str:

@@ -44,6 +44,11 @@ RIGHT = {
     "a stop that came too late is refused": a_history(
         seen("read", 2, 3, phase="succeeded", version=9), Call("stop", 4, 5, REFUSED)
     ),
+    "a job that was to be stopped comes to its own end, and somebody asks again": a_history(
+        seen("stop", 2, 3, "stop", version=2),
+        seen("stop", 8, 9, "stop", "succeeded", version=9),
+        end=seen("read", 90, 91, "stop", "succeeded", version=9),
+    ),
     "a job that is being stopped comes to its own end": a_history(
         seen("stop", 2, 3, "stop", version=2), end=seen("read", 90, 91, "stop", "succeeded", version=9)
     ),
@@ -77,6 +82,9 @@ WRONG = {
     "a confirmed submit is not there": a_history(Call("read", 2, 3, NOT_THERE)),
     "a later read sees something older": a_history(
         seen("read", 2, 3, version=5), seen("read", 4, 5, version=4)
+    ),
+    "a stop that is asked for again is refused": a_history(
+        seen("stop", 2, 3, "stop", version=2), Call("stop", 4, 5, REFUSED), end=STOPPED
     ),
     "stopped, and nobody asked for it": a_history(end=STOPPED),
     "an attempt begins after a confirmed stop": a_history(

@@ -13,6 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from heapq import heappop, heappush
 from pathlib import Path
 
@@ -112,6 +113,8 @@ class World:
         self._ids = 0
         self._turns = 0
         self._decisions = 0
+        self.waited: set[tuple[JobId, float]] = set()
+        """Jobs, and until when they had to wait: that time has come."""
         self.pool = Pool(nodes)
         self.disk = SimulatedDisk(self)
         self.promises = Promises(self.disk.every_job, self.pool)
@@ -283,9 +286,10 @@ class World:
     def decide(self, snapshot: Snapshot, now: float) -> Decisions:
         """The real scheduler; from time to time its decision is held against the naive reference."""
         self._decisions += 1
+        self.waited.update((entry.id, entry.job.not_before) for entry in snapshot.delayed(now))
         if self._decisions % JUDGED:
             return cycle.decide(snapshot, now)
-        jobs = tuple(entry.job for entry in snapshot.entries.values())
+        jobs = tuple(self._as_waited(entry.job) for entry in snapshot.entries.values())
         facts = Facts(snapshot.nodes, snapshot.queue_list, jobs, now=now)
         decisions = cycle.decide(snapshot, now)
         self.counts["decisions judged"] += 1
@@ -293,6 +297,10 @@ class World:
             for sentence in rule(facts, decisions):
                 raise Broken("S3", sentence)
         return decisions
+
+    def _as_waited(self, job: Job) -> Job:
+        """A wait that has passed does not begin anew when the clock is set back."""
+        return replace(job, not_before=0.0) if (job.id, job.not_before) in self.waited else job
 
     # -------------------------------------------------------------------- places where things befall it
 

@@ -18,10 +18,10 @@ class QueueChanges:
 
     def put(self, user: User, queue: Queue) -> Queue:
         access.require_admin(user, "add or change queues")
-        nodes = self._loop.picture.nodes
-        known = {other.name: other for other in self._store.queues()} | {queue.name: queue}
+        nodes, before = self._loop.picture.nodes, self._store.queues()
+        known = {other.name: other for other in before} | {queue.name: queue}
         tree = [other for other in known.values() if other.name != DEFAULT_QUEUE]
-        mistakes = check_tree(tree, pool.size(nodes))
+        mistakes = check_tree(tree, _size(pool.size(nodes), before, tree))
         if queue.parent == DEFAULT_QUEUE:
             mistakes = [
                 Mistake(f"queues.{queue.name}.parent", "must not be the default queue", DEFAULT_QUEUE)
@@ -51,6 +51,18 @@ class QueueChanges:
     def _unfinished(self, queue: QueueName) -> list[Job]:
         phases = [phase for phase in Phase if phase not in TERMINAL]
         return self._store.jobs(phases=phases, queue=queue)
+
+
+def _size(size: int, before: list[Queue], after: list[Queue]) -> int:
+    """The pool that quotas are held against: while nodes are out of reach, what was given may be kept."""
+    given = _quotas(before)
+    return max(size, given) if _quotas(after) <= given else size
+
+
+def _quotas(queues: list[Queue]) -> int:
+    top = [queue for queue in queues if queue.parent is None and queue.name != DEFAULT_QUEUE]
+    # Whoever gave more than there is on purpose has to say so each time.
+    return 0 if any(queue.oversubscribe for queue in top) else sum(queue.quota.total for queue in top)
 
 
 def _list(jobs: list[Job]) -> str:

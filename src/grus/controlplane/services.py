@@ -544,7 +544,8 @@ class Services:
     def cordon(self, user: User, node: NodeId, cordoned: bool) -> None:
         """Close a node to new work, or open it again; what runs there goes on."""
         access.require_admin(user, "cordon nodes")
-        if all(known.id != node for known in self._loop.picture.nodes):
+        known = {one.id for one in self._loop.picture.nodes} | self._store.cordoned()
+        if node not in known:  # one that is closed may be out of reach, and is opened for when it is back
             raise NotFound(f"there is no node {node}")
         self._store.set_cordoned(node, cordoned).result()
         self._loop.refresh()

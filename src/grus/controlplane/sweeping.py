@@ -225,7 +225,7 @@ class Sweeper:
         return bool(record.write(self._store, [Change(told, None)], self._epoch).jobs)
 
     def _make(self, sweep: Job, starts: list[Start], now: float) -> bool:
-        """Store new trials; whether there are any."""
+        """Store new trials; whether there are any. Raises Fenced."""
         search = sweep.spec.sweep
         assert search is not None
         heard_at = heard_rungs(search.stopping)
@@ -235,10 +235,12 @@ class Sweeper:
             words = ", ".join(f"{name} = {value}" for name, value in start.params)
             text = f"trial {start.number} of sweep {sweep.id}: {words}"
             event = Event(at=now, kind="submitted", text=text, job=job.id)
-            given.append(self._store.create(job, event, key(sweep.id, start.number)))
+            given.append(self._store.create(job, event, key(sweep.id, start.number), self._epoch))
         for future in given:
             try:
                 future.result()
+            except Fenced:
+                raise
             except Conflict as error:  # made before with other parameters: that one counts
                 log.warning("a trial of sweep %s is there already: %s", sweep.id, error)
             except (GrusError, OSError) as error:

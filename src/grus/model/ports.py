@@ -105,11 +105,14 @@ class Store(Protocol):
         """Begin a new epoch and return it. `replace` under any earlier epoch is refused from now on."""
         ...
 
-    def create(self, job: Job, event: Event, key: str | None = None) -> "Future[Job]":
+    def create(
+        self, job: Job, event: Event, key: str | None = None, epoch: int | None = None
+    ) -> "Future[Job]":
         """Store a new job with its first event; the result has version 1.
 
         With a `key` that this user used before, nothing is written and the result is the job stored then, as
-        it is now; if that job's spec differs from this one's, the future raises Conflict.
+        it is now; if that job's spec differs from this one's, the future raises Conflict. Raises Fenced if
+        `epoch` is given and a later one has begun.
         """
         ...
 

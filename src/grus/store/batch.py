@@ -99,6 +99,7 @@ class _Present:
 
     def judge(self, number: int, write: JobWrite) -> Outcome:
         try:
+            rules.check_epoch(write.epoch, self.epoch)
             first = self._first(write)
             if first is not None:
                 return Outcome(result=first)
@@ -124,7 +125,6 @@ class _Present:
         if write.new:
             rules.check_new(job.id, found is not None)
             return
-        rules.check_epoch(write.epoch, self.epoch)
         if found is None:
             raise rules.no_job(job.id)
         version, phase, same = found

@@ -57,14 +57,17 @@ class MemoryStore:
             self._epoch += 1
             return self._epoch
 
-    def create(self, job: Job, event: Event, key: str | None = None) -> "Future[Job]":
-        return self._write(lambda: self._create(job, event, key))
+    def create(
+        self, job: Job, event: Event, key: str | None = None, epoch: int | None = None
+    ) -> "Future[Job]":
+        return self._write(lambda: self._create(job, event, key, epoch))
 
     def replace(self, job: Job, event: Event | None, epoch: int | None = None) -> "Future[Job]":
         return self._write(lambda: self._replace(job, event, epoch))
 
-    def _create(self, job: Job, event: Event, key: str | None) -> Job:
+    def _create(self, job: Job, event: Event, key: str | None, epoch: int | None) -> Job:
         stored = _checked(replace(job, version=1), event)
+        rules.check_epoch(epoch, self._epoch)
         if key is not None and (job.user, key) in self._keys:
             first = self._jobs[self._keys[job.user, key]]
             rules.check_key(key, first, job)

@@ -65,8 +65,10 @@ class SqliteStore:
     def take_over(self) -> int:
         return self._writer.do(works.next_epoch).result()
 
-    def create(self, job: Job, event: Event, key: str | None = None) -> "Future[Job]":
-        return self._write(replace(job, version=1), event, new=True, key=key)
+    def create(
+        self, job: Job, event: Event, key: str | None = None, epoch: int | None = None
+    ) -> "Future[Job]":
+        return self._write(replace(job, version=1), event, new=True, key=key, epoch=epoch)
 
     def replace(self, job: Job, event: Event | None, epoch: int | None = None) -> "Future[Job]":
         return self._write(replace(job, version=job.version + 1), event, new=False, epoch=epoch)

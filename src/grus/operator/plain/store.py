@@ -33,8 +33,10 @@ class StoreWithPods:
         self._pods.epoch = self._store.take_over()
         return self._pods.epoch
 
-    def create(self, job: Job, event: Event, key: str | None = None) -> "Future[Job]":
-        return self._store.create(job, event, key)
+    def create(
+        self, job: Job, event: Event, key: str | None = None, epoch: int | None = None
+    ) -> "Future[Job]":
+        return self._store.create(job, event, key, epoch)
 
     def replace(self, job: Job, event: Event | None, epoch: int | None = None) -> "Future[Job]":
         if is_plain_id(job.id):

@@ -132,9 +132,12 @@ class KubernetesStore(SqliteStore):
         """Every live job is touched, so that a late write of an earlier control plane meets a newer state."""
         return self._writer.do(self._take_over).result()
 
-    def create(self, job: Job, event: Event, key: str | None = None) -> "Future[Job]":
+    def create(
+        self, job: Job, event: Event, key: str | None = None, epoch: int | None = None
+    ) -> "Future[Job]":
         hashed = None if key is None else records.key_hash(job.user, key)
-        return self._write(replace(job, version=1), event, new=True, key=hashed, key_said=key or "")
+        first = replace(job, version=1)
+        return self._write(first, event, new=True, key=hashed, epoch=epoch, key_said=key or "")
 
     def admit(self, job: Job, event: Event, item: Object) -> "Future[Job]":
         """Like `create`, but recorded in this object, which a person has made."""
