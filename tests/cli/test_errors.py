@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from grus.cli import main as cli
 from grus.cli.serving import _end_jobs
 from grus.model.errors import (
     BadInput,
@@ -156,3 +157,29 @@ def test_a_name_of_two_live_jobs_is_refused_with_both(grus: Grus, client: FakeCl
     assert "j0000000001" in result.stderr
     assert "j0000000002" in result.stderr
     assert not [ask for ask in client.asked if ask[0] == "stop"]
+
+
+@pytest.mark.parametrize(
+    ("error", "words", "not_said"),
+    [
+        (OSError(28, "No space left on device", "/state/log"), "the system refuses: [Errno 28]", "defect"),
+        (ValueError("odd"), "ValueError: odd\n  this is a defect in Grus", "the system"),
+    ],
+)
+def test_what_the_system_refuses_is_no_defect_of_grus(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    words: str,
+    not_said: str,
+) -> None:
+    def app(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "app", app)
+    monkeypatch.delenv("GRUS_DEBUG", raising=False)
+    with pytest.raises(SystemExit, match="1"):
+        cli.main()
+    told = capsys.readouterr().err
+    assert words in told
+    assert not_said not in told

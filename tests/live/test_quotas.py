@@ -153,3 +153,13 @@ def test_two_gangs_that_each_need_all_run_one_after_the_other(tmp_path: Path, fi
         assert pool.running() == {"two"}
         assert pool.pauses() == []
         assert pool["one"].attempt == pool["two"].attempt == 1
+
+
+def test_a_server_starts_again_with_fewer_gpus_than_its_queues_were_given(tmp_path: Path) -> None:
+    given = {"a": {"quota": 3.0}, "b": {"quota": 1.0}}
+    for size in ("1x4x1GB", "1x3x1GB"):
+        with LivePool(tmp_path, size, **given) as pool:
+            assert {queue.name for queue in pool.grus.queues()} == {"a", "b", "default"}
+    greedy = LivePool(tmp_path, "1x3x1GB", **given, c={"quota": 1.0})
+    assert greedy.launch().wait(30) != 0
+    assert "the quotas of a, b, c sum to 5, but the pool has 3 GPUs" in greedy.said.read_text()

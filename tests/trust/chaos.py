@@ -85,7 +85,9 @@ class Figures:
     server_errors: int = 0
     """Answers of the server that are nobody's fault but its own; 503 while the disk is full is not."""
     server_deaths: int = 0
-    """Times that the server ended by itself."""
+    """Times that a server that was up ended by itself."""
+    failed_starts: int = 0
+    """Servers that ended before they were up, each of them with the disk full."""
     starts: int = 0
     seconds: float = 0.0
     seed: int = 0
@@ -93,7 +95,7 @@ class Figures:
     @property
     def wrong(self) -> float:
         judged = self.lost + self.twice + self.contradictions + self.left_processes + self.held_gpus
-        return judged + self.drift + self.not_ended + self.server_errors
+        return judged + self.drift + self.not_ended + self.server_errors + self.server_deaths
 
 
 def uptime() -> float:
@@ -270,6 +272,10 @@ class Chaos:
         self._figures = figures
         self._deck: list[str] = []
         self._later: list[tuple[float, Callable[[], object]]] = []
+        self._was_up = 0
+        """Process id of the last server that was up."""
+        self._filled = False
+        """Whether the disk was full at any time since this server was started."""
 
     def rage(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -300,12 +306,13 @@ class Chaos:
             case "kill the server":
                 self._pool.kill()
                 self._figures.kills += 1
-                self._pool.process = self._pool.launch()
+                self._launch()
             case "stop the server":
                 assert self._pool.process is not None
                 self._freeze(self._pool.process.pid, length)
             case "fill the disk":
                 faults.set(full=1)
+                self._filled = True
                 self._figures.full_disks += 1
                 self._after(length, lambda: faults.set(full=0))
             case "slow the disk":
@@ -359,10 +366,21 @@ class Chaos:
 
     def _see_to_the_server(self) -> None:
         """Whoever runs a server starts it again when it has ended; on a full disk that may fail."""
-        assert self._pool.process is not None
-        if self._pool.process.poll() is not None:
+        process = self._pool.process
+        assert process is not None
+        if process.poll() is None:
+            self._was_up = process.pid if self._up() else self._was_up
+            return
+        if self._was_up != process.pid and self._filled:
+            self._figures.failed_starts += 1
+        else:
             self._figures.server_deaths += 1
-            self._pool.process = self._pool.launch()
+        _say(f"the server ended with {process.returncode}: {self._pool.said.read_text()[-500:]}")
+        self._launch()
+
+    def _launch(self) -> None:
+        self._filled = self._pool.faults.full
+        self._pool.process = self._pool.launch()
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

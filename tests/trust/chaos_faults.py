@@ -27,6 +27,10 @@ class Faults:
         self._now.update(changes)
         os.pwrite(self._file, _FAULTS.pack(*self._now.values()), 0)
 
+    @property
+    def full(self) -> bool:
+        return bool(self._now["full"])
+
     def clear(self) -> None:
         self.set(shift=0, full=0, slow=0)
 

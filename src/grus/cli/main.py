@@ -143,7 +143,11 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("GRUS_DEBUG"):
             raise
-        hint(f"error: {type(error).__name__}: {error}\n  this is a defect in Grus; GRUS_DEBUG=1 shows where")
+        if isinstance(error, OSError):  # a full disk, somebody else's files: nothing that Grus does wrong
+            hint(f"error: the system refuses: {error}\n  GRUS_DEBUG=1 shows where")
+        else:
+            what = f"{type(error).__name__}: {error}"
+            hint(f"error: {what}\n  this is a defect in Grus; GRUS_DEBUG=1 shows where")
         sys.exit(1)
 
 

@@ -6,7 +6,7 @@ from grus.model.errors import BadInput, Conflict, Mistake, NotFound
 from grus.model.identifiers import QueueName
 from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.ports import Store, User
-from grus.model.queues import DEFAULT_QUEUE, Queue, check_tree
+from grus.model.queues import DEFAULT_QUEUE, Queue, check_tree, pool_of_quotas
 
 
 class QueueChanges:
@@ -21,7 +21,7 @@ class QueueChanges:
         nodes, before = self._loop.picture.nodes, self._store.queues()
         known = {other.name: other for other in before} | {queue.name: queue}
         tree = [other for other in known.values() if other.name != DEFAULT_QUEUE]
-        mistakes = check_tree(tree, _size(pool.size(nodes), before, tree))
+        mistakes = check_tree(tree, pool_of_quotas(pool.size(nodes), before, tree))
         if queue.parent == DEFAULT_QUEUE:
             mistakes = [
                 Mistake(f"queues.{queue.name}.parent", "must not be the default queue", DEFAULT_QUEUE)
@@ -51,18 +51,6 @@ class QueueChanges:
     def _unfinished(self, queue: QueueName) -> list[Job]:
         phases = [phase for phase in Phase if phase not in TERMINAL]
         return self._store.jobs(phases=phases, queue=queue)
-
-
-def _size(size: int, before: list[Queue], after: list[Queue]) -> int:
-    """The pool that quotas are held against: while nodes are out of reach, what was given may be kept."""
-    given = _quotas(before)
-    return max(size, given) if _quotas(after) <= given else size
-
-
-def _quotas(queues: list[Queue]) -> int:
-    top = [queue for queue in queues if queue.parent is None and queue.name != DEFAULT_QUEUE]
-    # Whoever gave more than there is on purpose has to say so each time.
-    return 0 if any(queue.oversubscribe for queue in top) else sum(queue.quota.total for queue in top)
 
 
 def _list(jobs: list[Job]) -> str:

@@ -137,6 +137,18 @@ def _check_sums(parent: Queue | None, children: list[Queue], pool: int | None) -
     return found
 
 
+def pool_of_quotas(pool: int, before: Iterable[Queue], after: Iterable[Queue]) -> int:
+    """What a change of quotas is held against: a pool that has shrunk takes away nothing that was given."""
+    given = _quotas(before)
+    return max(pool, given) if _quotas(after) <= given else pool
+
+
+def _quotas(queues: Iterable[Queue]) -> int:
+    top = [queue for queue in queues if queue.parent is None and queue.name != DEFAULT_QUEUE]
+    # Whoever gave more than there is on purpose has to say so each time.
+    return 0 if any(queue.oversubscribe for queue in top) else sum(queue.quota.total for queue in top)
+
+
 def gpus(amount: int) -> str:
     """Micro-GPUs as people write them: 2, 0.5."""
     return f"{amount / GPU:.6f}".rstrip("0").rstrip(".")

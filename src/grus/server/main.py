@@ -35,7 +35,7 @@ from grus.controlplane.watching import holding
 from grus.engines.local.engine import LocalEngine
 from grus.model.errors import BadInput, Mistake
 from grus.model.ports import Store, User
-from grus.model.queues import DEFAULT_QUEUE, check_tree
+from grus.model.queues import DEFAULT_QUEUE, check_tree, pool_of_quotas
 from grus.model.resources import GPU
 from grus.scheduling.cycle import decide
 from grus.scheduling.policies import policy_named
@@ -143,8 +143,10 @@ def _put_queues(store: Store, settings: ServerSettings, source: DeviceSource) ->
     if not given:
         return
     pool = GPU * sum(len(node.devices) for node in source.nodes(()))
-    merged = {queue.name: queue for queue in store.queues()} | {queue.name: queue for queue in given.values()}
-    if mistakes := check_tree([queue for queue in merged.values() if queue.name != DEFAULT_QUEUE], pool):
+    before = store.queues()
+    merged = {queue.name: queue for queue in before} | {queue.name: queue for queue in given.values()}
+    tree = [queue for queue in merged.values() if queue.name != DEFAULT_QUEUE]
+    if mistakes := check_tree(tree, pool_of_quotas(pool, before, tree)):  # one GPU less must not keep it down
         raise in_file(settings.places, mistakes)
     for queue in given.values():
         store.put_queue(queue).result()
