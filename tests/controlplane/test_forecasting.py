@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from grus.controlplane import oracle
 from grus.controlplane.forecasting import Forecaster
 from grus.controlplane.oracle import OracleLost, OracleProcess
 from grus.model.identifiers import JobId
@@ -208,11 +209,16 @@ def test_the_loop_does_not_wait_for_a_forecast_that_is_being_made(plane: Watched
     thread.join()
 
 
-def test_a_process_answers_as_the_oracle_in_this_one_does(plane: Watched) -> None:
-    """The same facts and question, over the pipe."""
+def test_a_process_answers_as_the_oracle_in_this_one_does(
+    plane: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same facts and question, over the pipe, in pieces."""
+    monkeypatch.setattr(oracle, "TOLD", 2)
     for _ in range(4):
         plane.ran("resnet", 600.0)
     job = plane.submit("resnet")
+    for number in range(3):
+        plane.submit(f"other-{number}")
     plane.look()
     facts = [plane.forecaster._fact(one) for one in plane.store.jobs()]
     ask = Ask(plane.forecaster._present(plane.now), worlds=8)

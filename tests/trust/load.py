@@ -14,6 +14,7 @@ import http.client
 import itertools
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -241,6 +242,7 @@ def run(folder: Path, *, rate: float = 200.0, minutes: float = 1.0, jobs: int = 
     events = history.make(
         server.places.state / "grus.db", jobs, now - 1.1 * KEPT + 60 * minutes, now - 0.1 * KEPT
     )
+    os.sync()  # a past is on its disk; else the first commits would wait for all that was just written
     _say(f"a past of {jobs} jobs and {events} events in {time.time() - now:.0f} s")
     figures = Figures(rate=rate, minutes=minutes, history_jobs=jobs, events=events)
     figures.others_busy = round(wait_until_quiet(QUIET, 30.0), 2)

@@ -15,13 +15,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import IO, BinaryIO, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+from typing import IO, BinaryIO, Protocol, TypeVar
 
 from grus.model.identifiers import JobId
 from grus.simulation.eta import Forecast
+from grus.simulation.expected import Standing
 from grus.simulation.foretelling import Ask, Fact, Foreteller
+
+T = TypeVar("T")
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """Small arrays: threads of the linear algebra library would only cost memory."""
@@ -32,11 +36,16 @@ LEAST_WORLDS = 8
 POLITE = 10
 """Nicer than the server by so much."""
 
-Message = tuple[Fact, ...] | Ask
+Message = tuple[Fact, ...] | tuple[Standing, ...] | Ask
+"""Pieces of what it shall know, pieces of a question's jobs, then the question, which has none itself."""
 Answer = dict[JobId, Forecast] | str
 """Forecasts, or in words what went wrong. They come in pieces, the last of which is empty."""
 PIECE = 200
 """Forecasts in a piece: each is read in one call, in which no other thread of the server computes."""
+TOLD = 50
+"""Jobs in a piece of what it is told: likewise, some two milliseconds."""
+REST = 1.0
+"""Seconds of rest for one of telling."""
 
 
 class OracleLost(Exception):
@@ -65,12 +74,11 @@ class OracleProcess:
         self._lock = threading.Lock()
 
     def learn(self, facts: Sequence[Fact]) -> None:
-        self._send(tuple(facts))
+        self._send(_pieces(facts, TOLD))
 
     def foresee(self, ask: Ask) -> dict[JobId, Forecast]:
-        self._send(ask)
-        process = self._process
-        assert process is not None
+        question = replace(ask, present=replace(ask.present, jobs=()))
+        process = self._send(chain(_pieces(ask.present.jobs, TOLD), [question]))
         assert process.stdout is not None
         found: dict[JobId, Forecast] = {}
         while piece := self._read(process.stdout):
@@ -86,14 +94,19 @@ class OracleProcess:
             raise self._lost(answer)
         return answer
 
-    def _send(self, message: Message) -> None:
+    def _send(self, messages: Iterable[Message]) -> "subprocess.Popen[bytes]":
+        """All to the same process, which is returned: one that is started meanwhile knows nothing."""
         process = self._started()
         assert process.stdin is not None
-        try:
-            pickle.dump(message, process.stdin, pickle.HIGHEST_PROTOCOL)
-            process.stdin.flush()
-        except OSError as error:
-            raise self._lost(str(error)) from error
+        for message in messages:
+            began = time.thread_time()
+            try:
+                pickle.dump(message, process.stdin, pickle.HIGHEST_PROTOCOL)
+                process.stdin.flush()
+            except (OSError, ValueError) as error:  # it ended, or was closed here
+                raise self._lost(str(error)) from error
+            time.sleep(REST * (time.thread_time() - began))
+        return process
 
     def _started(self) -> subprocess.Popen[bytes]:
         with self._lock:
@@ -132,27 +145,38 @@ class OracleProcess:
 
 def serve(read: BinaryIO, write: BinaryIO, foreteller: Foreteller) -> None:
     """Answer every question until the input ends."""
+    facts: list[Fact] = []
+    jobs: list[Standing] = []
     while True:
         try:
             message: Message = pickle.load(read)  # noqa: S301 - from the server that started this process
         except EOFError:
             return
-        if isinstance(message, Ask):
-            for piece in _pieces(_answer(foreteller, message)):
-                pickle.dump(piece, write, pickle.HIGHEST_PROTOCOL)
-            write.flush()
+        if isinstance(message, tuple):
+            for one in message:
+                facts.append(one) if isinstance(one, Fact) else jobs.append(one)
         else:
-            foreteller.learn(message)
+            foreteller.learn(facts)
+            whole = replace(message, present=replace(message.present, jobs=tuple(jobs)))
+            facts, jobs = [], []
+            for answer in _told(_answer(foreteller, whole)):
+                pickle.dump(answer, write, pickle.HIGHEST_PROTOCOL)
+            write.flush()
 
 
-def _pieces(answer: Answer) -> Iterator[Answer]:
+def _told(answer: Answer) -> Iterator[Answer]:
     if isinstance(answer, str):
         yield answer
         return
-    rest = iter(answer.items())
-    while piece := dict(islice(rest, PIECE)):
-        yield piece
+    for piece in _pieces(answer.items(), PIECE):
+        yield dict(piece)
     yield {}
+
+
+def _pieces(whole: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
+    rest = iter(whole)
+    while piece := tuple(islice(rest, size)):
+        yield piece
 
 
 def _answer(foreteller: Foreteller, ask: Ask) -> Answer:

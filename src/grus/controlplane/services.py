@@ -280,13 +280,13 @@ class Services:
         """As the store's: for a server that wakes its streams. Who sees what is settled when they read."""
         return self._store.subscribe(listener)
 
-    def every_job(self, at_once: int = PAGE) -> Iterator[list[Job]]:
-        """All on record, newest first, so many at once: for an index within this server.
+    def every_job(self, at_once: int = PAGE, phases: Sequence[Phase] | None = None) -> Iterator[list[Job]]:
+        """All on record, or all in these phases, newest first, so many at once: an index within this server.
 
         Its reader asks `sees` for each.
         """
         at = None
-        while page := self._store.jobs(limit=at_once, after=at):
+        while page := self._store.jobs(phases=phases, limit=at_once, after=at):
             yield page
             at = (page[-1].submitted_at, page[-1].id)
 

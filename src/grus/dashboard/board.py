@@ -175,6 +175,11 @@ class Board:
         """Whether the jobs from before the start are in it."""
         return self._full
 
+    @property
+    def crowded(self) -> bool:
+        """Whether it holds as many as it may, so that whoever ended earlier would go at once."""
+        return len(self._briefs) >= self._most
+
     def take(self, jobs: Iterable[Job]) -> None:
         """What was committed, or is on record; of each job the newest version stays.
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
@@ -13,15 +13,16 @@ from grus.controlplane.services import Services
 from grus.dashboard.board import Board
 from grus.dashboard.plays import Plays
 from grus.model.errors import GrusError
-from grus.model.jobs import Job
+from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.ports import Event
 from grus.server.streams import Streams
 
 log = logging.getLogger(__name__)
 
+LIVE = tuple(phase for phase in Phase if phase not in TERMINAL)
 AT_ONCE = 50
 """Jobs that are read in one go: some two milliseconds in which nobody else computes."""
-REST = 2.0
+REST = 3.0
 """Seconds of rest for one of work."""
 
 
@@ -69,7 +70,7 @@ def _fill(board: Board, services: Services, streams: Streams, closing: threading
     """
     try:
         began = time.thread_time()
-        for jobs in services.every_job(AT_ONCE):
+        for jobs in _on_record(board, services):
             board.take(jobs)
             if closing.wait(REST * (time.thread_time() - began)):
                 return
@@ -78,3 +79,12 @@ def _fill(board: Board, services: Services, streams: Streams, closing: threading
     except GrusError as error:
         log.error("the list of jobs lacks those from before the start: %s", error)
     streams.poke()
+
+
+def _on_record(board: Board, services: Services) -> Iterator[list[Job]]:
+    """All that have not ended; of the others the newest, as many as the board holds."""
+    yield from services.every_job(AT_ONCE, LIVE)
+    for jobs in services.every_job(AT_ONCE, tuple(TERMINAL)):
+        if board.crowded:
+            return
+        yield jobs
