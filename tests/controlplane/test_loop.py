@@ -1,17 +1,18 @@
 """The loop with the real scheduler, in virtual time: what becomes of jobs, workers and GPUs."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 import pytest
 
-from grus.model.errors import Conflict, Fenced
+from grus.model.errors import Conflict, Fenced, StoreFailed
 from grus.model.identifiers import JobId, NodeId, WorkerId
-from grus.model.jobs import FIRST_BACK_OFF, Checkpoint, Exit, ExitCause, Launch, Phase
-from grus.model.ports import WorkerState
+from grus.model.jobs import FIRST_BACK_OFF, Checkpoint, Exit, ExitCause, Job, Launch, Phase
+from grus.model.ports import Event, WorkerState
 from grus.model.queues import Queue
 from grus.model.resources import Range
+from grus.store.memory import MemoryStore
 from tests.controlplane.plane import ADMIN, ANN, Plane, a_spec
 from tests.scheduling.builders import a_queue, a_role, lose
 
@@ -337,6 +338,32 @@ def test_failure_runs_down_a_chain_of_stages(plane: Plane) -> None:
     plane.engine.exit(ids[0], 1)
     plane.settle()
     assert {plane.phase(id_) for id_ in ids} == {Phase.FAILED}
+
+
+class Full(MemoryStore):
+    """It has no room for the ends of some jobs."""
+
+    full_for: Collection[JobId] = ()
+
+    def _replace(self, job: Job, event: Event | None, epoch: int | None) -> Job:
+        if job.terminal and job.id in self.full_for:
+            raise StoreFailed("the disk is full")
+        return super()._replace(job, event, epoch)
+
+
+def test_failure_reaches_who_comes_after_when_a_full_disk_has_room_again() -> None:
+    store = Full()
+    plane = Plane(store=store)
+    first = plane.submit("first")
+    second = plane.submit("second", after=[first])
+    store.full_for = {second}
+    plane.engine.exit(first, 1)
+    plane.settle()
+    assert (plane.phase(first), plane.phase(second)) == (Phase.FAILED, Phase.PENDING)
+    store.full_for = set()
+    plane.after(60)
+    assert plane.phase(second) is Phase.FAILED
+    plane.close()
 
 
 def test_a_stage_that_is_asked_for_always_starts_when_those_before_it_have_ended(plane: Plane) -> None:

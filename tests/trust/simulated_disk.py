@@ -1,8 +1,8 @@
 """The simulated disk: the reference store with a writer that can be slow, full, or die half-way.
 
-Writes are handed over and committed together when somebody waits for one of them, as the durable stores do.
-Between the two a control plane may die: of what was handed over then a first part lasts, of which nobody ever
-heard, and the rest is gone.
+Writes are handed over and committed together when somebody waits for one of them, as the durable stores do,
+each control plane's by itself. Between the two a control plane may die: of what was handed over then a first
+part lasts, of which nobody ever heard, and the rest is gone.
 """
 
 from collections.abc import Callable
@@ -29,8 +29,10 @@ class Around(Protocol):
         """Something may happen here: time passes, the control plane dies or is stopped for a while."""
         ...
 
-    def committed(self, before: Job | None, job: Job, event: Event | None, epoch: int | None) -> None:
-        """A job was written."""
+    def committed(
+        self, who: object, before: Job | None, job: Job, event: Event | None, epoch: int | None
+    ) -> None:
+        """A job was written; `who` has handed it over."""
         ...
 
 
@@ -64,6 +66,8 @@ class SimulatedDisk(MemoryStore):
         self._around = around
         self._given: list[tuple[object, Callable[[], object], Future[object]]] = []
         self._named: int | None = None
+        self._writer: object = None
+        """Who has handed over what is being written."""
         self.mood = Mood()
 
     @property
@@ -83,14 +87,16 @@ class SimulatedDisk(MemoryStore):
         return handed
 
     def commit(self) -> None:
-        """Do everything that was handed over; who waits for it is answered afterwards."""
+        """Do what this control plane has handed over (everybody, if none acts), then answer who waits."""
         self._around.at_disk("before a commit")
-        given, self._given = self._given, []
+        who = self._around.who()
+        given = [one for one in self._given if who is None or one[0] is who]
+        self._given = [one for one in self._given if who is not None and one[0] is not who]
         if self.mood.full:
             for _, _, future in given:
                 future.set_exception(StoreFailed("the disk is full"))
             return
-        done = [(future, super(SimulatedDisk, self)._write(work)) for _, work, future in given]
+        done = [(future, self._do(writer, work)) for writer, work, future in given]
         if given:
             self._around.at_disk("after a commit")
         for future, outcome in done:
@@ -110,8 +116,12 @@ class SimulatedDisk(MemoryStore):
         """A control plane is dead: this part of what it handed over lasts, from the first on."""
         given = [one for one in self._given if one[0] is who]
         self._given = [one for one in self._given if one[0] is not who]
-        for _, work, _ in given[: round(kept * len(given))]:
-            super()._write(work)
+        for writer, work, _ in given[: round(kept * len(given))]:
+            self._do(writer, work)
+
+    def _do(self, writer: object, work: Callable[[], T]) -> "Future[T]":
+        self._writer = writer
+        return super()._write(work)
 
     def _create(self, job: Job, event: Event, key: str | None, epoch: int | None) -> Job:
         self._named = epoch
@@ -124,5 +134,5 @@ class SimulatedDisk(MemoryStore):
     def _put(self, job: Job, event: Event | None) -> Job:
         before = self._jobs.get(job.id)
         named, self._named = self._named, None
-        self._around.committed(before, job, event, named)
+        self._around.committed(self._writer, before, job, event, named)
         return super()._put(job, event)

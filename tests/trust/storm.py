@@ -352,8 +352,8 @@ class Storm:
             raise Broken("L1", "nothing is wrong any more, and the control plane is gone")
         with world.acting(plane):
             for queue in QUEUES:
-                # What was let in under another limit could never start again under the first one.
-                plane.services.put_queue(ADMIN, replace(queue, limit=None))
+                # What was let in, or made larger, under other rules could never start again under these.
+                plane.services.put_queue(ADMIN, replace(queue, limit=None, reserved=0))
             for node in pool.whole:
                 plane.services.cordon(ADMIN, node.id, False)
 

@@ -382,12 +382,14 @@ class World:
     def digest(self) -> str:
         return self._digest.hexdigest()
 
-    def committed(self, before: Job | None, job: Job, event: Event | None, epoch: int | None) -> None:
+    def committed(
+        self, who: object, before: Job | None, job: Job, event: Event | None, epoch: int | None
+    ) -> None:
         what = "figures" if event is None else f"{event.kind}: {event.text}"
         self.note(
             "commit", f"{job.id} v{job.version} {job.phase.value} #{job.attempt}.{job.generation} {what}"
         )
-        actor = Actor(self.actors[-1].epoch, self.actors[-1].loop) if self.actors else None
+        actor = Actor(who.epoch, who.loop) if isinstance(who, ControlPlane) else None
         self.promises.committed(before, job, event, actor, epoch, self.disk.epoch)
 
     def effect(self, engine: Machines, verb: str, worker: WorkerId, spec: WorkerSpec | None) -> None:

@@ -318,6 +318,7 @@ class ControlLoop:
             self._audit.run(now)
         elif key == RETRY:
             self._picture.touched |= self._retry
+            self._picture.freed |= self._retry  # the end of one whose predecessor failed may be what was lost
             self._picture.undecided = True
             self._retry = set()
         else:

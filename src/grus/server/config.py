@@ -26,7 +26,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
@@ -91,6 +91,7 @@ class ServerIn(Strict):
     dev_port: Annotated[int | None, Field(ge=0, le=65535)] = None
     dev_host: str = ""
     pool: str = AUTO_POOL
+    isolation: Literal["processes", "bubblewrap"] = "processes"
     policy: PolicyName = GRUS.name
     certificate: str = ""
     key: str = ""
@@ -168,6 +169,8 @@ class ServerSettings:
     """The name under which they are: one of their own keeps their cookies apart; `*.` in front, each its own.
     Empty for names under `localhost` on this machine alone, and for the server's own name elsewhere."""
     pool: str = AUTO_POOL
+    isolation: str = "processes"
+    """Or `bubblewrap`: each worker in a box of its own."""
     policy: str = GRUS.name
     """Who is next in a queue and who grows: a name of `grus.scheduling.policies`."""
     certificate: Path | None = None

@@ -8,6 +8,7 @@ import gc
 import json
 import logging
 import os
+import shutil
 import socket
 import stat
 import sys
@@ -32,6 +33,7 @@ from grus.controlplane.sweeping import Sweeper
 from grus.controlplane.tag_keeping import TagKeeper
 from grus.controlplane.trials import Trials
 from grus.controlplane.watching import holding
+from grus.engines.local import boxes
 from grus.engines.local.engine import LocalEngine
 from grus.model.errors import BadInput, Mistake
 from grus.model.ports import Store, User
@@ -152,6 +154,17 @@ def _put_queues(store: Store, settings: ServerSettings, source: DeviceSource) ->
         store.put_queue(queue).result()
 
 
+def _boxes(settings: ServerSettings, control: Settings) -> boxes.Boxes | None:
+    if settings.isolation != "bubblewrap":
+        return None
+    program = shutil.which(boxes.PROGRAM)
+    if (why := boxes.trouble(program)) or program is None:
+        rule = f'cannot be "bubblewrap" here ({why}); mend that, or set it to "processes"'
+        raise in_file(settings.places, [Mistake("server.isolation", rule)])
+    at = settings.places
+    return boxes.Boxes(program, at.state.absolute(), (control.artefacts.absolute(),), (at.token_file,))
+
+
 def _start_loop(
     settings: ServerSettings,
     store: Store,
@@ -172,7 +185,7 @@ def _start_loop(
         cache_bytes=settings.artefact_cache,
         prices=settings.prices,
     )
-    engine = LocalEngine(settings.places.state / "engine", source)
+    engine = LocalEngine(settings.places.state / "engine", source, boxes=_boxes(settings, control))
     stack.callback(engine.close)
     recording = _recording(settings.record, stack)
     policy = policy_named(settings.policy)

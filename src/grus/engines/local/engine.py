@@ -18,6 +18,7 @@ from pathlib import Path
 from grus.engines.listeners import Listeners
 from grus.engines.local import epochs, layout, logfiles, lost, measuring, records, reports
 from grus.engines.local.binding import Binding, CannotStart, bind, find_mps
+from grus.engines.local.boxes import Boxes
 from grus.engines.local.records import Record
 from grus.engines.local.watcher import Watcher
 from grus.model.cluster import Device, Node
@@ -48,8 +49,11 @@ class LocalEngine:
         *,
         clock: Callable[[], float] = time.time,
         logs: LogLimits | None = None,
+        boxes: Boxes | None = None,
     ) -> None:
+        """With `boxes` each worker runs in one."""
         self._state = state.absolute()
+        self._boxes = boxes
         self._pool = pool
         self._clock = clock
         self._logs = logs or LogLimits()
@@ -123,8 +127,9 @@ class LocalEngine:
         users = (
             "jobs run as their own Unix users" if os.geteuid() == 0 else "one Unix user: trusted people only"
         )
+        box = "processes, no containers" if self._boxes is None else "a box for each worker (bubblewrap)"
         return {
-            "isolation": f"processes, no containers; {users}",
+            "isolation": f"{box}; {users}",
             "stopping": "a sub-reaper above each worker kills all of its descendants",
             "slices": slices,
             "memory": "watched on the processes' proportional set size",
@@ -260,13 +265,15 @@ class LocalEngine:
         binding = bind(worker, self._devices(), virtual=self._pool.virtual, mps=self._mps)
         record.gpu_memory = binding.gpu_memory
         record.readable = identity is not None
+        workdir = worker.workdir or "/"
         return json.dumps(
             {
                 "job": worker.job,
                 "attempt": worker.attempt,
                 "argv": worker.argv,
                 "env": {**_home(account), **self._environment(worker, record, binding)},
-                "workdir": worker.workdir or "/",
+                "workdir": workdir,
+                "box": [] if self._boxes is None else self._boxes.around(record.folder, workdir),
                 "grace": worker.grace,
                 "identity": identity,
                 "devices": worker.devices,

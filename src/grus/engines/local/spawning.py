@@ -32,9 +32,11 @@ def spawn(
     identity: Identity | None,
     output: int,
     most_data: int = 0,
+    box: Sequence[str] = (),
 ) -> tuple[int, int]:
     """Fork the main process, writing to `output`; its pid, and the pipe that says how exec went.
 
+    `box` stands in front of the command, if it is to run in one; then the command is looked for before.
     Beyond `most_data` bytes, if it is not 0, its own memory ends: the kernel gives it no more.
     """
     told, tell = os.pipe()
@@ -58,7 +60,9 @@ def spawn(
                 os._exit(
                     127
                 )  # given up already; nobody could find this process by its environment before exec
-            os.execvpe(argv[0], list(argv), dict(env))  # noqa: S606 - as it is meant
+            if box:
+                _look_for(argv[0], env)
+            os.execvpe([*box, *argv][0], [*box, *argv], dict(env))  # noqa: S606 - as it is meant
         except OSError as error:
             os.write(tell, b"%s %d" % (step, error.errno or 0))
         except (ValueError, UnicodeError, IndexError):
@@ -67,6 +71,21 @@ def spawn(
             os._exit(127)
     os.close(tell)
     return pid, told
+
+
+def _look_for(command: str, env: Mapping[str, str]) -> None:
+    """Raises what exec would: a box could say only that something was missing."""
+    folders = [""] if "/" in command else env.get("PATH", os.defpath).split(os.pathsep)
+    found = [path for folder in folders if os.path.exists(path := os.path.join(folder, command))]
+    if not found:
+        raise FileNotFoundError(errno.ENOENT, "no such command")
+    programs = [path for path in found if os.path.isfile(path) and os.access(path, os.X_OK)]
+    if not programs:
+        raise PermissionError(errno.EACCES, "not a program")
+    with open(programs[0], "rb") as program:
+        first = program.readline(1000)
+    if first.startswith(b"#!") and not os.path.exists(first[2:].split()[0]):
+        raise FileNotFoundError(errno.ENOENT, "no such interpreter")
 
 
 def _prepare(output: int) -> None:

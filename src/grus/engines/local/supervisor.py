@@ -44,6 +44,9 @@ class Supervisor:
         self._spec = json.loads(layout.read_file(self._folder, layout.SPEC) or b"{}")
         self._argv: list[str] = self._spec["argv"]
         self._workdir: str = self._spec["workdir"]
+        self._box: list[str] = self._spec["box"]
+        """In one, the main process is the box's outside: its child is the first process inside, which adopts
+        all orphans there, and the oldest child of that one is the command."""
         self._pretended: int = self._spec["memory_cap"] if self._spec["pretended"] else 0
         """Bytes of the virtual GPU's memory, where that is what caps it; else 0."""
         self._main = 0
@@ -52,7 +55,9 @@ class Supervisor:
         self._stopping: float | None = None
         """When a stop turns into a kill (monotonic)."""
         self._asked = False
-        """Whether the main process was told to stop while it was alive."""
+        """Whether the main process was to be told to stop while it was alive."""
+        self._unheard = False
+        """Whether it could not be told yet: its box is still being made."""
         self._passed_on = False
         self._childless = True
         self._verdict: tuple[str, str] | None = None
@@ -130,7 +135,7 @@ class Supervisor:
             self._bell = reports.hang_bell(self._folder, owner)
             self._poll.register(self._bell, select.POLLIN)
         self._main, self._told = spawning.spawn(
-            self._argv, self._spec["env"], self._workdir, identity, output, self._pretended
+            self._argv, self._spec["env"], self._workdir, identity, output, self._pretended, self._box
         )
         self._childless = False
         os.close(output)
@@ -179,6 +184,8 @@ class Supervisor:
         until = self._memory.due
         for due in (self._stopping, self._bell_due):
             until = until if due is None else min(until, due)
+        if self._unheard:
+            until = min(until, time.monotonic() + _RETRY)
         ready = {fd for fd, _ in self._poll.poll(max(0.0, until - time.monotonic()) * 1000 + 1)}
         if self._output in ready:
             self._copy_output()
@@ -193,6 +200,8 @@ class Supervisor:
         )  # before a stop: an end by itself must not look like obedience
         if self._signals in ready and signal.SIGTERM in os.read(self._signals, 1024):
             self._asked_to_stop()
+        if self._unheard and self._status is None:
+            self._terminate_main()
         if time.monotonic() >= self._memory.due and not self._childless:
             self._check_memory()
 
@@ -224,7 +233,7 @@ class Supervisor:
 
     def _ended(self, pid: int, status: int) -> None:
         if pid == self._main:
-            self._status = status
+            self._status = _of_boxed(status) if self._box else status
 
     def _copy_output(self) -> bool:
         """Move what stands in the pipe to the log; False when there is no more for now."""
@@ -268,18 +277,26 @@ class Supervisor:
 
     def _terminate_main(self) -> None:
         """SIGTERM, and SIGCONT so that a stopped process hears it. Not reaped: the pid is its own."""
-        os.kill(self._main, signal.SIGTERM)
-        os.kill(self._main, signal.SIGCONT)
+        if not self._box:
+            os.kill(self._main, signal.SIGTERM)
+            os.kill(self._main, signal.SIGCONT)
+            return
+        table = processes.children(processes.scan())
+        inside = [one for init in table.get(self._main, ()) for one in table.get(init.pid, ())]
+        self._unheard = not inside
+        if inside:
+            _end(min(inside, key=lambda one: (one.start, one.pid)))
 
     def _pass_on(self) -> None:
         """To those whom the dead shell left to us; what is below them is theirs to tell."""
         if self._passed_on:
             return
         self._passed_on = True
-        for one in killing.below_me():
-            if one.parent == os.getpid():
-                processes.send(one.pid, one.start, signal.SIGTERM)
-                processes.send(one.pid, one.start, signal.SIGCONT)
+        left = killing.below_me()
+        ours = {one.pid for one in left if one.parent == os.getpid()}
+        for one in left:
+            if one.parent in ours if self._box else one.pid in ours:
+                _end(one)
 
     def _kill_all(self) -> None:
         """Return only when the kernel knows of no descendant any more."""
@@ -349,6 +366,17 @@ class Supervisor:
         assert self._status is not None
         code = os.WEXITSTATUS(self._status) if os.WIFEXITED(self._status) else None
         return "GPU_MEMORY", code, verdict
+
+
+def _end(process: processes.Process) -> None:
+    processes.send(process.pid, process.start, signal.SIGTERM)
+    processes.send(process.pid, process.start, signal.SIGCONT)
+
+
+def _of_boxed(status: int) -> int:
+    """The command's wait status by that of its box, which tells a signal as a shell does: 128 + number."""
+    code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0
+    return code - 128 if 128 < code <= 128 + signal.NSIG - 1 else status
 
 
 def _signal_name(number: int) -> str:
