@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from grus.cli import doctor
+from grus.engines.local import boxes
 from grus.model.errors import NotLoggedIn, Unreachable
 from grus.sdk.places import places
 from tests.cli.conftest import Grus
@@ -64,3 +65,22 @@ def test_a_port_that_somebody_has_is_a_failure(grus: Grus, tmp_path: Path) -> No
         config.parent.mkdir(parents=True)
         config.write_text(f"[server]\nport = {taken.getsockname()[1]}\n")
         assert states(grus)["port"]["state"] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "state", "words"),
+    [("", "ok", "a box (bubblewrap)"), ("there is no bwrap on PATH: install bubblewrap", "fail", "install")],
+)
+def test_boxes_that_were_asked_for_and_cannot_be_made_are_a_failure(
+    grus: Grus, monkeypatch: pytest.MonkeyPatch, trouble: str, state: str, words: str
+) -> None:
+    monkeypatch.setattr(boxes, "trouble", lambda: trouble)
+    assert (
+        "no boxes" in states(grus)["isolation"]["text"]
+        or "trusted users" in states(grus)["isolation"]["text"]
+    )
+    places().config_file.parent.mkdir(parents=True, exist_ok=True)
+    places().config_file.write_text('[server]\nisolation = "bubblewrap"\n')
+    found = states(grus)["isolation"]
+    assert found["state"] == state
+    assert words in found["text"]

@@ -97,7 +97,8 @@ def test_a_fraction_caps_memory_to_its_part_of_the_device(local: LocalEngine) ->
 
 def test_what_a_worker_and_its_children_have_together_ends_at_the_gpus_memory(local: LocalEngine) -> None:
     """No single one of them goes beyond it: the kernel is told anew how much is left."""
-    each = f"{sys.executable} -I -S -c '{HOG.format(blocks=8, then=chr(10) + 'time.sleep(1000)')}' & "
+    hungry = f"{sys.executable} -I -S -c '{HOG.format(blocks=8, then=chr(10) + 'time.sleep(1000)')}'"
+    each = f"( {hungry} || kill $$ ) & "  # who is refused memory ends them all
     local.start(a_worker("family", each * 3 + "wait", share=GPU // 100))
     found = end_of(local, WorkerId("family"))
     assert (found.cause, "160 MB" in found.text) == (ExitCause.GPU_MEMORY, True)

@@ -168,10 +168,22 @@ def _mps(at: Places) -> Finding:  # noqa: ARG001 - the shape of a check
     return Finding("mps", WARN, "absent: slices are kept by an allocator cap and a watchdog", fix)
 
 
-def _isolation(at: Places) -> Finding:  # noqa: ARG001 - the shape of a check
+def _isolation(at: Places) -> Finding:
+    from grus.engines.local import boxes
+    from grus.server.config import load
+
+    try:
+        boxed = load(at).isolation == "bubblewrap"
+    except GrusError:
+        boxed = False  # what is wrong with config.toml is told above
+    if boxed and (why := boxes.trouble()):
+        return Finding("isolation", FAIL, f"no boxes: {why}", 'or set isolation = "processes" in config.toml')
+    box = "each worker in a box (bubblewrap)" if boxed else "no boxes"
     if os.geteuid() == 0:
-        return Finding("isolation", OK, "a server of root's runs jobs as their own Unix users; no containers")
-    fix = "where people do not trust each other, run the server as root, or use Kubernetes"
+        return Finding("isolation", OK, f"a server of root's runs jobs as their own Unix users; {box}")
+    if boxed:
+        return Finding("isolation", OK, f"jobs of a server of yours run as you, {box}")
+    fix = 'where people do not trust each other: isolation = "bubblewrap", a server of root\'s, or Kubernetes'
     told = "jobs of a server of yours run as you, and see each other's files (trusted users only)"
     return Finding("isolation", WARN, told, fix)
 
