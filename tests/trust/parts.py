@@ -98,6 +98,8 @@ PROMISES = (
     Promise("seconds until a hang is noticed", "detection", "hang_noticed_s", "≤ 120", at_most(120)),
     Promise("contradictions in what clients saw under chaos", "chaos", "contradictions", "0", none),
     Promise("jobs lost under chaos", "chaos", "lost", "0", none),
+    Promise("jobs run twice under chaos", "chaos", "twice", "0", none),
+    Promise("servers that ended by themselves under chaos", "chaos", "server_deaths", "0", none),
     Promise("processes left after chaos", "chaos", "left_processes", "0", none),
     Promise("milliseconds of a submit under load, p99", "load", "submit_p99_ms", "≤ 100", at_most(100)),
     Promise("errors under load", "load", "errors", "0", none),
