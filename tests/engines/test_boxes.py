@@ -95,6 +95,15 @@ def test_of_the_state_a_worker_sees_its_own_folder_its_code_and_the_vaults(
     assert seen[-1] == str(state / "code" / "mine")
 
 
+def test_not_even_root_takes_away_what_hides_the_rest(engine: LocalEngine, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    (state / "grus.db").write_text("x")
+    line = f"umount -l {state}; mount --bind / /mnt; cat {state}/grus.db /mnt{state}/grus.db; echo tried"
+    seen = says(engine, "mine.1", line)
+    assert "x" not in seen.split()
+    assert "tried" in seen
+
+
 def test_a_worker_can_write_its_report_and_nothing_else_of_the_engines(
     engine: LocalEngine, tmp_path: Path
 ) -> None:

@@ -162,7 +162,8 @@ def _boxes(settings: ServerSettings, control: Settings) -> boxes.Boxes | None:
         rule = f'cannot be "bubblewrap" here ({why}); mend that, or set it to "processes"'
         raise in_file(settings.places, [Mistake("server.isolation", rule)])
     at = settings.places
-    return boxes.Boxes(program, at.state.absolute(), (control.artefacts.absolute(),), (at.token_file,))
+    secrets = tuple(path for path in (at.token_file, settings.key) if path is not None)
+    return boxes.Boxes(program, at.state.absolute(), (control.artefacts.absolute(),), secrets)
 
 
 def _start_loop(

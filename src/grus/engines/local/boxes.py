@@ -18,7 +18,10 @@ from grus.engines.local import layout
 PROGRAM = "bwrap"
 _TRIAL = 10.0
 """Seconds that a box may take to show that it works."""
-_AROUND = ("--bind", "/", "/", "--dev-bind", "/dev", "/dev", "--unshare-pid", "--proc", "/proc")
+_AROUND = (
+    *("--bind", "/", "/", "--dev-bind", "/dev", "/dev", "--unshare-pid", "--proc", "/proc"),
+    *("--cap-drop", "ALL"),  # a job of root's could else take away what hides the rest
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,10 @@ class Boxes:
         Its own folder can be read, for what it is told is put there anew each time; only its report and its
         bell can be written to.
         """
-        hidden, folder, workdir = map(os.path.realpath, (self.hidden, folder, workdir))
+        real = os.path.realpath
+        hidden, folder, workdir = real(self.hidden), real(folder), real(workdir)
         words = [self.program, *_AROUND, "--tmpfs", hidden]
-        for shared in map(os.path.realpath, self.shared):
+        for shared in map(real, self.shared):
             words += ["--bind-try", shared, shared]
         if Path(workdir).is_relative_to(hidden):
             words += ["--bind", workdir, workdir]
@@ -50,7 +54,7 @@ class Boxes:
         for name in (layout.REPORT, layout.BELL):
             path = os.path.join(folder, name)
             words += ["--bind-try", path, path]
-        for secret in map(os.path.realpath, self.secrets):
+        for secret in map(real, self.secrets):
             if os.path.exists(secret):
                 words += ["--ro-bind", os.devnull, secret]
         return [*words, "--chdir", workdir, "--"]
