@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +24,9 @@ from tests.engines.test_local_descendants import DAEMONS
 
 PROGRAM = shutil.which(boxes.PROGRAM)
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="needs Debian's package bubblewrap")
+
+
+WAITS = 'until grep -q go "$GRUS_CONTROL" 2>/dev/null; do sleep 0.05; done'
 
 
 def boxed(home: Path) -> LocalEngine:
@@ -124,8 +128,7 @@ def test_nobody_sees_or_ends_processes_outside_the_box(engine: LocalEngine) -> N
 
 
 def test_what_a_worker_is_told_later_reaches_it(engine: LocalEngine) -> None:
-    line = 'until grep -q go "$GRUS_CONTROL" 2>/dev/null; do sleep 0.05; done; echo heard'
-    spec = a_worker("mine.1", line)
+    spec = a_worker("mine.1", f"{WAITS}; echo heard")
     engine.start(spec)
     until(lambda: engine.workers()[0].state is WorkerState.RUNNING)
     engine.publish(spec.id, '{"word": "wait"}')
@@ -216,6 +219,28 @@ def test_ends_are_told_as_without_a_box(engine: LocalEngine, tmp_path: Path) -> 
     engine.start(a_worker("script.1", "", argv=(str(script),)))
     end = end_of(engine, WorkerId("script.1"))
     assert (end.cause, "interpreter" in end.text) == (ExitCause.START, True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: only root runs jobs as other users")
+def test_another_unix_user_has_a_box_too() -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        home = Path(folder)
+        home.chmod(0o711)
+        engine = boxed(home)
+        (home / "state").chmod(0o711)
+        engine.open(1)
+        (home / "state" / "grus.db").write_text("x")
+        line = f'id -un; echo said >>"$GRUS_REPORT"; ls {home}/state; {WAITS}'
+        spec = a_worker("mine.1", line, unix_user="nobody")
+        engine.start(spec)
+        until(lambda: engine.workers()[0].state is WorkerState.RUNNING)
+        engine.publish(spec.id, "go")
+        assert end_of(engine, spec.id).cause is ExitCause.DONE
+        assert engine.report(spec.id) == "said"
+        seen = engine.log(spec.id)[0].decode().split()
+        assert seen[0] == "nobody"
+        assert "grus.db" not in seen
+        engine.close()
 
 
 def test_why_there_can_be_no_box_is_said(tmp_path: Path) -> None:
