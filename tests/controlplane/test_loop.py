@@ -3,9 +3,11 @@
 import json
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from grus.controlplane.settings import Settings
 from grus.model.errors import Conflict, Fenced, StoreFailed
 from grus.model.identifiers import JobId, NodeId, WorkerId
 from grus.model.jobs import FIRST_BACK_OFF, Checkpoint, Exit, ExitCause, Job, Launch, Phase
@@ -13,8 +15,9 @@ from grus.model.ports import Event, WorkerState
 from grus.model.queues import Queue
 from grus.model.resources import Range
 from grus.store.memory import MemoryStore
-from tests.controlplane.plane import ADMIN, ANN, Plane, a_spec
-from tests.scheduling.builders import a_queue, a_role, lose
+from tests.controlplane.plane import ADMIN, ANN, Plane, Server, a_spec
+from tests.fakes.engine import SimulatedEngine
+from tests.scheduling.builders import a_pool, a_queue, a_role, lose
 
 
 @pytest.fixture
@@ -489,3 +492,51 @@ def test_grace_is_shorter_for_the_rest_of_a_failed_gang(plane: Plane) -> None:
     plane.settle()
     plane.after(plane.settings.failure_grace)
     assert plane.phase(job) is Phase.FAILED
+
+
+class OnTheWall:
+    """A control plane whose clock can be set."""
+
+    def __init__(self) -> None:
+        self.set_by = 0.0
+        self.engine = SimulatedEngine(a_pool("1x4"))
+        self.store = MemoryStore()
+        self.store.put_user(ANN)
+        self.server = Server(
+            self.store,
+            self.engine,
+            settings=Settings(state=Path("/nonexistent")),
+            clock=self.wall,
+            steady=lambda: self.engine.now,
+            entropy=iter(range(1, 100)).__next__,
+        )
+        self.server.open()
+
+    def wall(self) -> float:
+        return self.engine.now + self.set_by
+
+    def after(self, seconds: float, set_by: float = 0.0) -> None:
+        self.engine.advance(seconds)
+        self.set_by += set_by
+        self.server.loop.settle(self.wall())
+
+
+@pytest.mark.parametrize("leap", [3600.0, -3600.0])
+def test_a_time_limit_counts_time_and_not_what_the_clock_was_set_by(leap: float) -> None:
+    pool = OnTheWall()
+    job = pool.server.services.submit(ANN, a_spec(max_runtime=100.0)).result().id
+    pool.after(0.0)
+    assert pool.store.job(job).phase is Phase.RUNNING
+    pool.after(40.0, leap)
+    pool.after(50.0)
+    assert pool.store.job(job).phase is Phase.RUNNING
+    late = pool.server.services.submit(ANN, a_spec("late", max_runtime=100.0)).result().id
+    pool.after(0.0)
+    pool.after(20.0)
+    found = pool.store.job(job)
+    assert (found.phase, found.exit and found.exit.cause) == (Phase.FAILED, ExitCause.TIME)
+    pool.after(70.0)
+    assert pool.store.job(late).phase is Phase.RUNNING  # it began when the clock had been set
+    pool.after(20.0)
+    assert pool.store.job(late).phase is Phase.FAILED
+    pool.server.close()

@@ -22,7 +22,7 @@ from grus.controlplane.settings import Settings
 from grus.model.cluster import Node
 from grus.model.errors import Fenced, GrusError, StoreFailed
 from grus.model.identifiers import JobId, WorkerId
-from grus.model.jobs import HOLDING, Job, JobType, Phase
+from grus.model.jobs import HOLDING, ExitCause, Job, JobType, Phase
 from grus.model.ports import Event, WorkerSpec, WorkerStatus
 from grus.model.queues import Queue
 from grus.model.tags import Tag
@@ -65,6 +65,7 @@ class ControlPlane:
             self.engine,
             settings=world.settings,
             clock=world.wall,
+            steady=lambda: world.now,
             entropy=world.entropy,
             decide=world.decide,
             tags=lambda _: world.tags,
@@ -113,6 +114,8 @@ class World:
         self._ids = 0
         self._turns = 0
         self._decisions = 0
+        self.began: dict[tuple[JobId, int], tuple[float, int]] = {}
+        """Attempts: when each began in true time, and under whom."""
         self.waited: set[tuple[JobId, float]] = set()
         """Jobs, and until when they had to wait: that time has come."""
         self.pool = Pool(nodes)
@@ -391,6 +394,22 @@ class World:
         )
         actor = Actor(who.epoch, who.loop) if isinstance(who, ControlPlane) else None
         self.promises.committed(before, job, event, actor, epoch, self.disk.epoch)
+        if actor is not None:
+            self._had_its_time(before, job, actor.epoch)
+
+    def _had_its_time(self, before: Job | None, job: Job, epoch: int) -> None:
+        """A limit of time counts time that has passed, if one control plane was there all along."""
+        attempt = (job.id, job.attempt)
+        if job.phase is Phase.STARTING and (before is None or before.attempt != job.attempt):
+            # It counts from when it was decided; a slow disk takes its time for that to be on record.
+            self.began[attempt] = (self.now - (self.wall() - (job.started_at or 0.0)), epoch)
+        ends = job.exit is not None and job.exit.cause is ExitCause.TIME
+        if not ends or (before is not None and before.exit is not None) or attempt not in self.began:
+            return
+        began, then = self.began[attempt]
+        limit = job.spec.max_runtime or 0.0
+        if then == epoch and self.now - began < limit - 1.0:
+            raise Broken("S5", f"{job.id} ended by its limit of {limit:g} s after {self.now - began:g} s")
 
     def effect(self, engine: Machines, verb: str, worker: WorkerId, spec: WorkerSpec | None) -> None:
         self.note("effect", f"{verb} {worker}")

@@ -59,6 +59,8 @@ class Limits:
     """Of the job or of its queue, whichever is shorter."""
     words_late: float = 0.0
     """By how many seconds what workers say may be late."""
+    leapt: float = 0.0
+    """By how many seconds the clock was set since the attempt began: forwards if above zero."""
 
 
 def change(job: Job, kind: str, now: float, text: str, *, reason: str | None = None) -> Change:
@@ -185,7 +187,9 @@ def _failure(job: Job, staying: list[Member], own: Statuses) -> Exit | None:
 
 
 def _too_long(job: Job, now: float, limits: Limits) -> Exit | None:
-    if limits.max_runtime is None or job.started_at is None or now < job.started_at + limits.max_runtime:
+    if limits.max_runtime is None or job.started_at is None:
+        return None
+    if now < job.started_at + limits.max_runtime + limits.leapt:
         return None
     return Exit(ExitCause.TIME, None, f"it ran longer than its max_runtime of {limits.max_runtime:g} s")
 
@@ -195,7 +199,7 @@ def _never_up(job: Job, staying: list[Member], own: Statuses, now: float, limits
     if job.phase is Phase.RUNNING:
         late = _stuck(job, staying, own, now - limits.start_timeout)
     elif job.phase is Phase.STARTING and job.started_at is not None:
-        late = _late(job, staying, own, now - limits.start_timeout)
+        late = _late(job, staying, own, now - limits.start_timeout - max(0.0, limits.leapt))
     else:
         late = []
     return (

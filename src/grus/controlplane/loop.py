@@ -33,6 +33,7 @@ from grus.controlplane.effects import Effect, Forget, Hand, Launch, wanted
 from grus.controlplane.endpoints import endpoints
 from grus.controlplane.idleness import Idleness
 from grus.controlplane.launching import Surroundings, keeper, members
+from grus.controlplane.leaps import Leaps
 from grus.controlplane.lifecycle import Change, waits_too_long
 from grus.controlplane.observe import Heard, Mailbox
 from grus.controlplane.picture import Picture
@@ -61,8 +62,6 @@ SOONEST = 0.05
 """Seconds: a decision asked for earlier than that is not made in a tight circle."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds to wait after trouble with the store or the engine, doubled each time."""
-SET_BACK = 1.0
-"""Seconds by which the clock goes back that are worth a word; less is a clock that is kept right."""
 REFRESH = 5.0
 """Seconds that somebody who changed a queue waits for a loop in trouble; the change is on record anyway."""
 
@@ -92,12 +91,15 @@ class ControlLoop:
         *,
         settings: Settings,
         clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] | None = None,
         decide: Decide = cycle.decide,
         snapshot: Snapshot | None = None,
         tags: Tags = lambda _: {},
         profiles: Profiles | None = None,
         on_stopped: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """`steady` counts seconds whatever `clock` is set to; if not given, the clock is believed to do so,
+        unless it is the one on the wall."""
         self._store = store
         self._engine = engine
         self._settings = settings
@@ -112,7 +114,8 @@ class ControlLoop:
         self._on_stopped = on_stopped
         self._mailbox = Mailbox()
         self._lock = threading.RLock()
-        self._picture = Picture(store, settings, snapshot, profiles)
+        counts = steady or (time.monotonic if clock is time.time else clock)
+        self._picture = Picture(store, settings, Leaps(counts), snapshot, profiles)
         self._audit = Audit(store, self._picture)
         self._curves = CurveKeeper(store)
         self._hand = Hand(engine)
@@ -273,9 +276,9 @@ class ControlLoop:
 
     def _follow_clock(self, now: float) -> None:
         """A clock that was set back must not keep anything waiting until it has caught up with itself."""
+        if leap := self._picture.leaps.look(now):
+            log.warning("the clock was set %s by %.1f s", "back" if leap < 0 else "forward", abs(leap))
         if now < self._seen:
-            if now < self._seen - SET_BACK:
-                log.warning("the clock was set back by %.1f s", self._seen - now)
             self._picture.timers.bring_forward(self._seen - now)
         self._seen = now
 
@@ -417,8 +420,9 @@ class ControlLoop:
     def _nearly_over(self, jobs: list[Job], now: float) -> Iterator[Change]:
         for job in jobs:
             attempt = (job.id, job.attempt)
-            longest = self._picture.limits(job).max_runtime
-            if attempt not in self._warned and (found := idleness.nearly_over(job, longest, now)) is not None:
+            limits = self._picture.limits(job)
+            found = idleness.nearly_over(job, limits.max_runtime, now - limits.leapt)
+            if attempt not in self._warned and found is not None:
                 self._warned.add(attempt)
                 yield found
 

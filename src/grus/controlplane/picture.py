@@ -13,6 +13,7 @@ from grus.controlplane import access, pool, replicas, teams
 from grus.controlplane.dependencies import Dependencies
 from grus.controlplane.idleness import Policy, policies
 from grus.controlplane.launching import Surroundings
+from grus.controlplane.leaps import Leaps
 from grus.controlplane.learning import Learning
 from grus.controlplane.lifecycle import Limits, crowded, ending
 from grus.controlplane.pairing import Pairing, sentence
@@ -49,10 +50,12 @@ class Picture:
         self,
         store: Store,
         settings: Settings,
+        leaps: Leaps,
         snapshot: Snapshot | None = None,
         profiles: Profiles | None = None,
     ) -> None:
         self._settings = settings
+        self.leaps = leaps
         self._ended: dict[JobId, int] = {}
         self.snapshot = snapshot if snapshot is not None else Snapshot()
         self.nodes: tuple[Node, ...] = ()
@@ -138,6 +141,7 @@ class Picture:
             self.holding.add(job.id)
         else:
             self.holding.discard(job.id)
+        self.leaps.note(job, job.phase in HOLDING)
         self.timers.set(job.id, self.deadline(job, now))
         if job.spec.after and not job.attempt:
             self.freed.add(job.id)
@@ -257,6 +261,7 @@ class Picture:
         return Limits(
             start_timeout=self._settings.start_timeout,
             max_runtime=pool.max_runtime(job, self.by_name),
+            leapt=self.leaps.since(job),
             words_late=LATE_FROM_AFAR if self._settings.containers else 0.0,
         )
 
@@ -286,7 +291,7 @@ class Picture:
             return None
         limits = self.limits(job)
         team = teams.next_look(job, self.statuses(job.id), now, limits.start_timeout)
-        times = [] if limits.max_runtime is None else [job.started_at + limits.max_runtime]
+        times = [] if limits.max_runtime is None else [job.started_at + limits.max_runtime + limits.leapt]
         if job.phase is Phase.STARTING:
             up = job.started_at + limits.start_timeout
             # Later than that only while the setup still runs: look again from time to time.

@@ -1,0 +1,46 @@
+"""Clocks on walls are set. A clock that only counts tells by how much, so that limits count time that passed.
+
+What was set while no control plane ran cannot be told from time, and counts as such.
+"""
+
+from collections.abc import Callable
+
+from grus.model.identifiers import JobId
+from grus.model.jobs import Job
+
+WORTH_A_WORD = 1.0
+"""Seconds; less is a clock that is kept right."""
+
+
+class Leaps:
+    """By how much the clock on the wall was set, since each attempt began. One a control loop."""
+
+    def __init__(self, steady: Callable[[], float]) -> None:
+        self._steady = steady
+        self._seen: tuple[float, float] | None = None
+        """Both clocks at the last look."""
+        self._whole = 0.0
+        self._before: dict[JobId, tuple[int, float]] = {}
+        """Of each job that holds GPUs: its attempt, and what had been set before it began."""
+
+    def look(self, now: float) -> float:
+        """By how many seconds it was set since the last look: forwards if above zero."""
+        at = self._steady()
+        leap = 0.0 if self._seen is None else (now - self._seen[0]) - (at - self._seen[1])
+        self._seen = now, at
+        if abs(leap) <= WORTH_A_WORD:
+            return 0.0
+        self._whole += leap
+        return leap
+
+    def note(self, job: Job, holds: bool) -> None:
+        """Take note of an attempt that begins, or is over."""
+        if not holds:
+            self._before.pop(job.id, None)
+        elif self._before.get(job.id, (0, 0.0))[0] != job.attempt:
+            self._before[job.id] = job.attempt, self._whole
+
+    def since(self, job: Job) -> float:
+        """By how many seconds it was set since the job's attempt began."""
+        attempt, before = self._before.get(job.id, (0, 0.0))
+        return self._whole - before if attempt == job.attempt else 0.0
