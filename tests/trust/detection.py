@@ -170,7 +170,7 @@ class Team:
         """Steps done by each living member, by its pid."""
         found = {}
         for pid in _pids(self._pool, "team"):
-            with suppress(FileNotFoundError, ValueError):
+            with suppress(FileNotFoundError, ValueError, IndexError):  # gone, or being written
                 found[pid] = int((self._folder / "at" / str(pid)).read_text().split()[1])
         return found
 
