@@ -3,6 +3,7 @@
 Runs of other code say nothing about this one, so the ledger of each state of the sources is its own.
 """
 
+import fcntl
 import hashlib
 import json
 from collections.abc import Mapping
@@ -46,21 +47,29 @@ def largest_counts(part: Part, name: str) -> bool:
 
 
 class Ledger:
-    """Figures by part. Written whole after each run, so that a proof that is broken off loses one run."""
+    """Figures by part. Written whole after each run, so that a proof that is broken off loses one run.
+
+    Several may add to one file, each runs of other parts.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._figures: dict[str, dict[str, object]] = json.loads(path.read_text()) if path.exists() else {}
+
+    def _read(self) -> dict[str, dict[str, object]]:
+        return json.loads(self._path.read_text()) if self._path.exists() else {}
 
     def figures(self, part: str) -> Mapping[str, object]:
-        return self._figures.get(part, {})
+        return self._read().get(part, {})
 
     def add(self, part: Part, figures: Figures) -> None:
-        self._figures[part.name] = added(part, self.figures(part.name), figures)
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self._path.with_suffix(".new")
-        draft.write_text(json.dumps(self._figures, indent=1, sort_keys=True))
-        draft.replace(self._path)
+        with self._path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            whole = self._read()
+            whole[part.name] = added(part, whole.get(part.name, {}), figures)
+            draft = self._path.with_suffix(".new")
+            draft.write_text(json.dumps(whole, indent=1, sort_keys=True))
+            draft.replace(self._path)
 
     def next(self, part: Part) -> int:
         """A number that no run before has begun with, or gone through."""

@@ -48,6 +48,14 @@ def test_runs_add_up_and_the_slowest_time_stays(tmp_path: Path) -> None:
     assert ledger.next(A_PART) == 101
 
 
+def test_two_that_add_to_one_ledger_lose_nothing_of_each_other(tmp_path: Path) -> None:
+    one, other = Ledger(tmp_path / "ledger.json"), Ledger(tmp_path / "ledger.json")
+    one.add(A_PART, {"cuts": 1})
+    other.add(Part("kills", "x", "x", "kills", 100), {"kills": 2})
+    one.add(A_PART, {"cuts": 3})
+    assert (other.figures("cuts"), one.figures("kills")) == ({"cuts": 4}, {"kills": 2})
+
+
 def test_the_page_gets_the_table_in_place_of_the_one_before(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{pages.BEGIN}\nold\n{pages.END}\nafter\n")
