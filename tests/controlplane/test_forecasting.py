@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from grus.controlplane import oracle
+from grus.controlplane import forecasting, oracle
 from grus.controlplane.forecasting import Forecaster
 from grus.controlplane.oracle import OracleLost, OracleProcess
 from grus.model.identifiers import JobId
@@ -86,6 +86,18 @@ def test_a_running_job_has_an_end_and_a_waiting_one_a_start(plane: Watched) -> N
     assert second is not None
     assert second.start_p50 is not None
     assert second.start_p50 - plane.now == pytest.approx(500.0, abs=60)
+
+
+def test_of_very_many_jobs_those_that_run_and_the_first_in_line_have_a_forecast(
+    plane: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forecasting, "MOST_ASKED", 4)
+    for _ in range(4):
+        plane.ran("resnet", 600.0)
+    jobs = [plane.submit("resnet") for _ in range(7)]
+    assert [plane.phase(job) is Phase.RUNNING for job in jobs] == [True, True, *[False] * 5]
+    plane.look()
+    assert [plane.forecaster.of(job) is not None for job in jobs] == [*[True] * 4, *[False] * 3]
 
 
 def test_without_history_the_end_is_unknown_and_the_reason_is_told(plane: Watched) -> None:

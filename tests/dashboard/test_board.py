@@ -149,6 +149,18 @@ def test_of_too_many_jobs_those_that_ended_first_go_and_living_ones_stay() -> No
     assert {f"ended-{number:03}" for number in range(20, 60)} < set(found)
 
 
+def test_living_jobs_beyond_what_it_holds_stay_and_later_ended_ones_still_go() -> None:
+    board = Board(most=100)
+    living = [a_job(f"living-{number}") for number in range(300)]
+    board.take(living)
+    ended = [replace(job, phase=Phase.FAILED, ended_at=float(n), version=2) for n, job in enumerate(living)]
+    board.take(ended[:40])
+    assert len(names(board, limit=1000)) == 300
+    board.take(ended[40:])
+    board.take(a_job(f"more-{number}") for number in range(100))
+    assert len(names(board, limit=1000)) == 100
+
+
 def test_a_line_tells_what_is_held_what_is_asked_and_what_is_meant_to_happen() -> None:
     job = a_job("bert", gpus="2..8", type="dev")
     seats = tuple(Seat("worker", number, "n", (f"g{number}",), GPU) for number in range(3))  # type: ignore[arg-type]  # plain names

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import nsmallest
 
 from grus.controlplane import pool
 from grus.controlplane.loop import ControlLoop
@@ -37,6 +38,9 @@ REFRESH = 30.0
 """Seconds after which time alone is a reason to ask again."""
 REMEMBERED = 5000
 """Ended jobs that the oracle is told of when it begins."""
+MOST_ASKED = 2000
+"""Jobs of which a forecast is made: those that run, and the first in line. Who comes after so many others has
+none, and an answer for all of them would hold up everybody who asks the server something."""
 AT_ONCE = 200
 """Forecasts stored in one go, so that who submits meanwhile does not wait for all of them."""
 KEPT = 1000
@@ -193,7 +197,7 @@ class Forecaster:
             try:
                 if present.jobs or self._primed:
                     self._tell_oracle(heard)
-                found = self._oracle.foresee(Ask(present)) if present.jobs else {}
+                found = self._oracle.foresee(Ask(present, _first(present))) if present.jobs else {}
             except OracleLost as error:
                 if not self._closing.is_set():
                     self._forget(error)
@@ -294,6 +298,16 @@ class Forecaster:
             if one.start and one.start[-1] > one.at + WAITED and not (ended and not started):
                 starts.append(outcome(Chances(one.start), started, now))
         self.record = Record(calibrate(ends), calibrate(starts))
+
+
+def _first(present: Present) -> tuple[JobId, ...] | None:
+    """Of whom to ask, if not of all."""
+    if len(present.jobs) <= MOST_ASKED:
+        return None
+    jobs = (one.job for one in present.jobs)
+    return tuple(
+        job.id for job in nsmallest(MOST_ASKED, jobs, key=lambda job: (not job.held, job.submitted_at))
+    )
 
 
 def _moment(chances: Chances | None, level: float, now: float) -> float | None:

@@ -162,6 +162,8 @@ class Board:
         self._most = most
         self._lock = threading.Lock()
         self._briefs: dict[JobId, Brief] = {}
+        self._above = FULL * most
+        """With more than that, some go."""
         self._revision = 0
         self._full = False
 
@@ -200,7 +202,7 @@ class Board:
                 known = self._briefs.get(brief.id)
                 if known is None or known.version < brief.version:
                     self._briefs[brief.id] = brief
-            if len(self._briefs) > FULL * self._most:
+            if len(self._briefs) > self._above:
                 self._let_go()
             self._revision += 1
 
@@ -209,6 +211,9 @@ class Board:
         ended = [brief for brief in self._briefs.values() if brief.ended is not None]
         for brief in nsmallest(len(self._briefs) - self._most, ended, key=lambda brief: brief.ended or 0.0):
             del self._briefs[brief.id]
+        self._above = FULL * max(
+            self._most, len(self._briefs)
+        )  # many that live must not be gone through each time
 
     def look(self, wanted: Wanted, sees: Sees, *, since: float = 0.0) -> Sighted:
         """What is wanted, of what may be seen; jobs that ended before `since` are no longer on record."""
