@@ -5,7 +5,6 @@ The output of the `setup` lines comes first in the log of worker 0, as people wo
 
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
 
 from grus.controlplane.launching import members, setup_id
 from grus.model.errors import NotFound
@@ -59,8 +58,8 @@ def _find(engine: Engine, job: Job, number: int) -> WorkerId | None:
     if number < len(team):
         return team[number].id if _has_log(engine, team[number].id) else None
     if not team:
-        found = (worker for worker in _ended(job) if _has_log(engine, worker))
-        if (worker := next(islice(found, number, None), None)) is not None:
+        found = enumerate(worker for worker in _ended(job) if _has_log(engine, worker))
+        if (worker := next((worker for place, worker in found if place == number), None)) is not None:
             return worker
     if number:
         raise NotFound(f"job {job.id} has no worker {number}")
