@@ -19,6 +19,7 @@ from grus.model.jobs import ExitCause
 from grus.model.ports import Engine, WorkerSpec, WorkerState
 from grus.telemetry.virtual import VirtualSource
 from tests.contracts.engine_contract import EngineContract, end_of, until
+from tests.engines.conftest import opened
 from tests.engines.test_local import a_worker
 from tests.engines.test_local_descendants import DAEMONS
 
@@ -47,13 +48,8 @@ class TestBoxedEngine(EngineContract):
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[LocalEngine]:
-    made = boxed(tmp_path)
-    made.open(1)
-    yield made
-    for status in made.workers():
-        made.stop(status.id, 0)
-    until(lambda: all(one.state is WorkerState.ENDED for one in made.workers()))
-    made.close()
+    with opened(boxed(tmp_path)) as made:
+        yield made
 
 
 def says(engine: LocalEngine, name: str, line: str, **changes: object) -> str:

@@ -153,8 +153,8 @@ def serve(read: BinaryIO, write: BinaryIO, foreteller: Foreteller) -> None:
         except EOFError:
             return
         if isinstance(message, tuple):
-            for one in message:
-                facts.append(one) if isinstance(one, Fact) else jobs.append(one)
+            facts += [one for one in message if isinstance(one, Fact)]
+            jobs += [one for one in message if isinstance(one, Standing)]
         else:
             foreteller.learn(facts)
             whole = replace(message, present=replace(message.present, jobs=tuple(jobs)))

@@ -174,7 +174,10 @@ class Services:
     def submit_graph(
         self, user: User, jobs: Sequence[JobIn], *, key: str | None = None, fresh: bool = False
     ) -> list[Job]:
-        """Store jobs that name each other, all or none. Raises NotAllowed, BadInput or DoesNotFit first."""
+        """Store jobs that name each other. Raises NotAllowed, BadInput or DoesNotFit before any is stored.
+
+        If the server dies on the way, the first of them are there: the same key again stores the rest.
+        """
         return self._submitting.submit(user, jobs, key=key, fresh=fresh)
 
     def retry(self, user: User, id_: JobId, *, key: str | None = None) -> list[Job]:

@@ -62,7 +62,8 @@ def spawn(
                 )  # given up already; nobody could find this process by its environment before exec
             if box:
                 _look_for(argv[0], env)
-            os.execvpe([*box, *argv][0], [*box, *argv], dict(env))  # noqa: S606 - as it is meant
+            words = [*box, *argv]
+            os.execvpe(words[0], words, dict(env))  # noqa: S606 - as it is meant
         except OSError as error:
             os.write(tell, b"%s %d" % (step, error.errno or 0))
         except (ValueError, UnicodeError, IndexError):
