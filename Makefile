@@ -39,12 +39,12 @@ types:
 tests:
 	@echo '== tests'
 	@rm -f .pytest_cache/v/cache/lastfailed
-	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not serial' || $(PYTHON) -m tools.second_look
+	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not serial' || $(PYTHON) -m tools.second_look $$?
 	@echo '== tests that need the machine for themselves'
-	@$(PYTHON) -m pytest -m serial || [ $$? -eq 5 ] || $(PYTHON) -m tools.second_look
+	@$(PYTHON) -m pytest -m serial || { code=$$?; [ $$code -eq 5 ] || $(PYTHON) -m tools.second_look $$code; }
 
-trust: setup system-packages ## every proof of reliability and its table, ten minutes; SIZE=long adds a long run to those before
-	@$(PYTHON) -m tests.trust.table $(if $(filter long,$(SIZE)),--long) $(if $(WRITE),--write)
+trust: setup system-packages ## every proof of reliability and its table, ten minutes; SIZE=long adds long runs to those before, for MINUTES each
+	@$(PYTHON) -m tests.trust.table $(if $(filter long,$(SIZE)),--long) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(WRITE),--write)
 
 simulate: setup ## simulated histories of the whole control plane under faults: SEEDS=1000, FROM=0
 	@$(PYTHON) -m tests.trust.simulate --seeds $(or $(SEEDS),200) --from $(or $(FROM),0)

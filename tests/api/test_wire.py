@@ -1,7 +1,9 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from grus.api.runs_wire import result_out
 from grus.api.wire import (
     JobIn,
     JobOut,
@@ -33,6 +35,7 @@ from grus.api.wire import (
     why_out,
     worker_out,
 )
+from grus.cli.dev import SESSION
 from grus.model.cluster import Device, Health, Node
 from grus.model.errors import BadInput
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, WorkerId
@@ -41,6 +44,7 @@ from grus.model.ports import AccessRole, Event, Token, Usage, User, WorkerState,
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU, Range
 from grus.scheduling.quota import QueueState
+from tests.store.builders import a_result
 
 NOON = 1_763_208_000.25
 JOB = JobId("j0123456789")
@@ -118,6 +122,37 @@ def test_a_request_by_roles_is_shown_by_role() -> None:
     }
     spec = to_spec(read(JobIn, {"roles": roles}))
     assert request_text(spec.request) == "launcher 0, worker 2..8 × A100:2"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "told"), [(0, "3 × 0"), (0.25, "3 × 0.25"), (1, "3"), ("A100:2", "3 × A100:2")]
+)
+def test_a_served_model_that_was_scaled_is_told_in_replicas_and_what_each_takes(
+    gpu: object, told: str
+) -> None:
+    given = {
+        "type": "serve",
+        "serve": {"model": "nets.py:net", "replicas": "1..4"},
+        "resources": {"gpu": gpu},
+    }
+    job = replace(a_job(), spec=to_spec(read(JobIn, given)), size=Range(3, 3))
+    assert job_out(job).request == told
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"train": {"make": "nets.py:make", "epochs": 2}}, 'train: {"epochs": 2, "make": "nets.py:make"}'),
+        ({"type": "serve", "serve": {"model": "nets.py:net"}}, 'serve: {"model": "nets.py:net"}'),
+        ({"run": (*SESSION, "lab")}, "grus dev: lab"),
+        ({"run": ["python3", "fit.py", "--name", "a b"]}, "python3 fit.py --name 'a b'"),
+        ({"run": "python fit.py | tee log"}, "python fit.py | tee log"),
+    ],
+)
+def test_a_command_is_shown_as_people_wrote_it(given: dict[str, object], told: str) -> None:
+    spec = to_spec(read(JobIn, given))
+    assert job_out(replace(a_job(), spec=spec)).run == told
+    assert result_out(replace(a_result("j1"), command=spec.run)).command == told
 
 
 def test_queues_survive_being_read_and_shown() -> None:

@@ -101,6 +101,21 @@ def test_a_queue_is_made_with_every_mistake_named_then_changed_and_deleted(
     expect(row).to_have_count(0)
 
 
+def test_the_default_queue_is_changed_but_for_its_quota(page: Page, site: Site, sign_in: SignIn) -> None:
+    sign_in(at="/admin")
+    row = page.locator("#queues tr", has_text="default")
+    row.get_by_role("button", name="Change default").click()
+    form = page.get_by_role("dialog", name="Queue")
+    expect(form.get_by_label("Quota", exact=True)).not_to_be_editable()
+    form.get_by_label("Weight").fill("3")
+    form.get_by_role("button", name="Save").click()
+    expect(row.locator("[data-label=Weight]")).to_have_text("3")
+    (found,) = [queue for queue in site.ask("GET", "/v1/queues") if queue["name"] == "default"]
+    assert found["weight"] == 3
+    page.get_by_role("button", name="Add a queue").click()
+    expect(form.get_by_label("Quota", exact=True)).to_be_editable()
+
+
 def test_what_the_server_refuses_is_said_where_it_was_asked(
     page: Page, site: Site, sign_in: SignIn, watch: Watch
 ) -> None:

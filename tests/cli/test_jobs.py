@@ -72,6 +72,14 @@ def test_a_size_that_grus_chose_is_shown_with_its_reason(grus: Grus, client: Fak
     assert "gets" not in said
 
 
+def test_a_size_that_was_set_is_told_beside_what_was_asked_for(grus: Grus, client: FakeClient) -> None:
+    client.known = [a_job(request="4", size="4", unscaled="2..8")]
+    assert "asked for    2..8 GPUs, scaled to 4\n" in grus("describe", "j0000000001").stdout
+    client.known = [a_job(type="serve", request="3 × 0", size="3", unscaled="0")]
+    assert "asked for    0 GPUs, scaled to 3 replicas\n" in grus("describe", "j0000000001").stdout
+    assert grus("scale", "resnet", "3").stdout == "j0000000001 (resnet): size 3 replicas\n"
+
+
 def test_a_plan_is_printed_and_nothing_is_submitted(grus: Grus, client: FakeClient, job_file: str) -> None:
     result = grus("submit", job_file, "--plan")
     assert result.exit_code == 0

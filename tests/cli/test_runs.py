@@ -13,7 +13,7 @@ import grus
 
 lr = grus.params()["lr"]
 for step in range(3):
-    grus.report(step=step, loss=lr / (step + 1))
+    grus.report(step=step, loss=lr / (step + 1), steady=1 + lr / 10_000)
 """
 JOB = """
 name: fit
@@ -93,6 +93,17 @@ def test_what_is_the_same_is_shown_when_asked_for(grus: RealGrus) -> None:
     assert by_name["parameters", "act"][2:] == ["relu", "relu", "="]
     assert by_name["metrics", "loss"][-1] == "-50.0%"
     assert "do not differ" in grus("runs", "diff", first, first).stdout
+
+
+def test_figures_that_differ_by_a_rounding_are_left_out_unless_asked_for(grus: RealGrus) -> None:
+    second, first = (run["job"] for run in grus.json("runs"))
+    shown = grus("runs", "diff", first, second).stdout
+    assert "steady" not in shown
+    assert "0.0%" not in shown.replace("50.0%", "")
+    lines = [line.split() for line in grus("runs", "diff", first, second, "--all").stdout.splitlines()]
+    assert next(line for line in lines if line[1] == "steady")[-1] == "≈"
+    told = grus.json("runs", "diff", first, second)["differences"]
+    assert "steady" in [one["name"] for one in told], "programs are told everything that differs"
 
 
 def test_a_job_that_goes_on_is_refused_with_a_sentence(grus: RealGrus) -> None:

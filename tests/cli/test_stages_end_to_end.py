@@ -3,11 +3,13 @@
 import os
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from grus.controlplane.skipping import COARSE
 from tests.cli.real import RealGrus
 from tests.server.process import eventually
 
@@ -65,6 +67,14 @@ def run(grus: RealGrus, *words: str, code: int | None = 0) -> dict[str, str]:
     return last(grus)
 
 
+def write_well_before(path: Path, text: str) -> None:
+    """Before the next submission, by more than the clock of files is coarse: so that is what it runs."""
+    path.write_text(text)
+    eventually(
+        lambda: time.time() > path.stat().st_ctime + 2 * COARSE, "the file is older than the submission"
+    )
+
+
 def last(grus: RealGrus) -> dict[str, str]:
     (newest, *_) = grus.json("ps", "--tree", "-a", "--limit", "1")
     own = [stage["job"] for stage in newest["stages"] if not stage["earlier"]]
@@ -89,7 +99,7 @@ def test_changed_code_and_data_run_again_and_a_stage_that_does_not_see_the_chang
     grus: RealGrus,
 ) -> None:
     run(grus)
-    (grus.work / "add.py").write_text(ADD + "# another one\n")
+    write_well_before(grus.work / "add.py", ADD + "# another one\n")
     assert run(grus) == {"prepare": "skipped", "add": "succeeded", "show": "succeeded"}
     # Its code was written just before it was submitted: what it really ran must be on record to stand for it.
     eventually(lambda: grus.json("runs", "show", "add")["code"], "what it ran is on record")

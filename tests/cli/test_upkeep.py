@@ -45,8 +45,61 @@ def test_a_state_goes_back_to_its_back_up_and_what_ran_since_is_ended(grus: Real
     eventually(lambda: grus.json("ps")[0]["phase"] == "running", "it was found again")
 
 
+OUTPUT = """
+name: made
+run: echo weights > model.pt
+resources: {gpu: 0}
+outputs: {model: model.pt}
+"""
+
+
+def test_artefacts_of_a_back_up_are_examined_and_nothing_in_it_is_repaired(
+    grus: RealGrus, tmp_path: Path
+) -> None:
+    grus.up()
+    (grus.work / "job.yaml").write_text(OUTPUT)
+    grus("submit", "job.yaml", "--watch")
+    with_them, without = tmp_path / "with", tmp_path / "without"
+    grus("backup", str(without))
+    grus("backup", str(with_them), "--artefacts")
+    assert "nothing differs" in grus("fsck", str(with_them), "--artefacts").stdout
+    assert "stays as it was made" in grus("fsck", str(with_them), "--repair", code=2).stderr
+    assert "are not in this back-up" in grus("fsck", str(without), "--artefacts", code=2).stderr
+    (chunk,) = with_them.glob("artefacts/*/chunks/??/*")
+    chunk.chmod(0o600)
+    chunk.write_bytes(bytes([chunk.read_bytes()[0] ^ 1]) + chunk.read_bytes()[1:])
+    assert "nothing differs" in grus("fsck", str(with_them)).stdout  # by names and sizes
+    assert "changed on the disk" in _told(grus, with_them, "--artefacts")
+    chunk.unlink()
+    assert "missing" in _told(grus, with_them)
+    for manifest in with_them.glob("artefacts/*/manifests/??/*"):
+        manifest.unlink()
+    assert "not kept any more" in _told(grus, with_them)
+
+
+def _told(grus: RealGrus, back_up: Path, *words: str) -> str:
+    (finding,) = json.loads(grus("fsck", str(back_up), *words, "-o", "json", code=1).stdout)["findings"]
+    assert "make another back-up" in finding["fix"]
+    return str(finding["text"])
+
+
+def test_a_back_up_goes_into_the_folder_that_one_is_in(grus: RealGrus) -> None:
+    grus.up()
+    assert grus.json("backup", ".")["folder"] == str(grus.work)
+    assert "nothing differs" in grus("fsck", ".").stdout
+
+
 def test_what_is_not_there_is_said_so(tmp_path: Path) -> None:
     grus = RealGrus(tmp_path / "home")
     assert "nothing was ever stored" in grus("fsck", code=4).stderr
     assert "nothing was ever stored" in grus("backup", str(tmp_path / "b"), code=4).stderr
     assert "no back-up" in grus("restore", str(tmp_path / "b"), code=4).stderr
+
+
+def test_a_record_that_is_lost_is_not_called_one_that_never_was(tmp_path: Path) -> None:
+    grus = RealGrus(tmp_path / "home")
+    (tmp_path / "home" / "state" / "engine" / "epochs" / "3").mkdir(parents=True)
+    for command in (["fsck"], ["backup", str(tmp_path / "b")], ["up", "--virtual", "1x1x1GB", "--port", "0"]):
+        told = grus(*command, code=4).stderr
+        assert "this state was in use" in told
+        assert "grus restore BACKUP" in told

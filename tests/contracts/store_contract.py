@@ -420,7 +420,9 @@ class StoreContract(LogContract, ResultsContract):
         assert store.predictions(10) == []
 
     def test_predictions_go_with_their_jobs(self, store: Store) -> None:
-        stored(store, replace(a_job("j1", phase=Phase.SUCCEEDED), ended_at=1.0), a_job("j2"))
+        stored(
+            store, replace(a_job("j1", phase=Phase.SUCCEEDED, submitted_at=0.0), ended_at=1.0), a_job("j2")
+        )
         done(store.put_predictions([Prediction(job=JobId(job), at=1.0) for job in ("j1", "j2")]))
         assert done(store.prune(events_before=0.0, jobs_before=2.0)) == 1
         assert [one.job for one in store.predictions(10)] == ["j2"]
@@ -446,7 +448,7 @@ class StoreContract(LogContract, ResultsContract):
         assert {profile.fingerprint for profile in store.profiles()} == {one.fingerprint for one in many}
 
     def test_profiles_outlast_their_jobs(self, store: Store) -> None:
-        stored(store, replace(a_job("j1", phase=Phase.SUCCEEDED), ended_at=1.0))
+        stored(store, replace(a_job("j1", phase=Phase.SUCCEEDED, submitted_at=0.0), ended_at=1.0))
         done(store.put_profile(a_full_profile("f")))
         done(store.prune(events_before=0.0, jobs_before=2.0))
         assert store.profiles() == [a_full_profile("f")]
@@ -478,7 +480,9 @@ class StoreContract(LogContract, ResultsContract):
         assert [one.number for one in store.reports(JobId("j2"))] == [1, 3]
 
     def test_reports_go_with_their_job(self, store: Store) -> None:
-        stored(store, replace(a_job("j1", phase=Phase.SUCCEEDED), ended_at=1.0), a_job("j2"))
+        stored(
+            store, replace(a_job("j1", phase=Phase.SUCCEEDED, submitted_at=0.0), ended_at=1.0), a_job("j2")
+        )
         done(store.put_reports([a_report("j1", 0), a_report("j2", 0)]))
         done(store.prune(events_before=0.0, jobs_before=2.0))
         assert [store.reports(JobId(job)) for job in ("j1", "j2")] == [[], [a_report("j2", 0)]]
@@ -502,9 +506,9 @@ class StoreContract(LogContract, ResultsContract):
     # -------------------------------------------------------------------------------------------- prune
 
     def test_prune_drops_old_events_and_jobs_that_ended_before(self, store: Store) -> None:
-        old = replace(a_job("jold", phase=Phase.SUCCEEDED), ended_at=10.0)
-        new = replace(a_job("jnew", phase=Phase.FAILED), ended_at=20.0)
-        alive = replace(a_job("jrun", phase=Phase.RUNNING), ended_at=5.0)
+        old = replace(a_job("jold", phase=Phase.SUCCEEDED, submitted_at=0.0), ended_at=10.0)
+        new = replace(a_job("jnew", phase=Phase.FAILED, submitted_at=0.0), ended_at=20.0)
+        alive = replace(a_job("jrun", phase=Phase.RUNNING, submitted_at=0.0), ended_at=5.0)
         for at, job in enumerate((old, new, alive)):
             done(store.create(job, an_event(job, at=float(at)), key=job.id))
         assert done(store.prune(events_before=1.0, jobs_before=20.0)) == 2
@@ -513,14 +517,30 @@ class StoreContract(LogContract, ResultsContract):
         assert done(store.prune(events_before=1.0, jobs_before=20.0)) == 0
 
     def test_a_job_that_ended_after_it_was_created_is_pruned_by_its_end(self, store: Store) -> None:
-        [job] = stored(store, a_job())
+        [job] = stored(store, a_job(submitted_at=0.0))
         done(store.replace(replace(job, phase=Phase.STOPPED, ended_at=5.0), None))
         assert done(store.prune(events_before=0.0, jobs_before=5.0)) == 0
         assert done(store.prune(events_before=0.0, jobs_before=6.0)) == 1
         assert store.jobs() == []
 
+    def test_a_job_that_ended_before_it_was_submitted_is_not_old(self, store: Store) -> None:
+        """The clock was set back meanwhile: who looks for old jobs by their submits does not see it."""
+        stored(store, replace(a_job(phase=Phase.SUCCEEDED, submitted_at=9.0), ended_at=5.0))
+        assert done(store.prune(events_before=0.0, jobs_before=6.0)) == 0
+        assert done(store.prune(events_before=0.0, jobs_before=10.0)) == 1
+
+    def test_a_job_that_is_to_be_kept_is_not_pruned_with_others(self, store: Store) -> None:
+        for id_ in ("j1", "j2", "j3"):
+            job = replace(a_job(id_, phase=Phase.SUCCEEDED, submitted_at=0.0), ended_at=1.0)
+            done(store.create(job, an_event(job, at=1.0), key=id_))
+        keep = [JobId("j2"), JobId("jnever")]
+        assert done(store.prune(events_before=2.0, jobs_before=2.0, keep=keep)) == 3 + 2
+        assert [job.id for job in store.jobs()] == ["j2"]
+        assert done(store.create(a_job("j4"), an_event(), key="j2")).id == "j2"
+        assert done(store.prune(events_before=2.0, jobs_before=2.0)) == 1
+
     def test_a_pruned_job_frees_its_key(self, store: Store) -> None:
-        ended = replace(a_job("j1", phase=next(iter(TERMINAL))), ended_at=1.0)
+        ended = replace(a_job("j1", phase=next(iter(TERMINAL)), submitted_at=0.0), ended_at=1.0)
         done(store.create(ended, an_event(), key="k"))
         done(store.prune(events_before=0.0, jobs_before=2.0))
         assert done(store.create(a_job("j2"), an_event(), key="k")).id == "j2"

@@ -94,7 +94,7 @@ class ResultsContract:
         assert {job.id for job in store.without_result(99)} == ended - {"jfailed"}
 
     def test_results_outlast_their_jobs_until_their_own_time_comes(self, store: Store) -> None:
-        old = replace(a_job("j1", phase=Phase.SUCCEEDED), ended_at=1.0)
+        old = replace(a_job("j1", phase=Phase.SUCCEEDED, submitted_at=0.0), ended_at=1.0)
         stored(store, old)
         kept(store, a_result("j1", ended_at=1.0))
         assert done(store.prune(events_before=0.0, jobs_before=2.0)) == 1
@@ -104,7 +104,7 @@ class ResultsContract:
         assert store.results() == []
 
     def test_a_result_never_goes_before_its_job(self, store: Store) -> None:
-        stored(store, replace(a_job("j1", phase=Phase.SUCCEEDED), ended_at=1.0))
+        stored(store, replace(a_job("j1", phase=Phase.SUCCEEDED, submitted_at=0.0), ended_at=1.0))
         kept(store, a_result("j1", ended_at=1.0))
         assert done(store.prune(events_before=0.0, jobs_before=0.5, results_before=9.0)) == 0
         assert ids(store.results()) == ["j1"]

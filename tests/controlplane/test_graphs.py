@@ -1,6 +1,7 @@
 """Jobs that are submitted together: all or none, found again from any of them, tried again from one."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from grus.model.artefacts import Artefact
 from grus.model.errors import BadInput, Conflict, DoesNotFit, NotAllowed, NotFound
 from grus.model.identifiers import JobId, UserName
 from grus.model.jobs import Job, Phase
-from grus.model.ports import User
-from tests.controlplane.plane import ADMIN, ANN, Plane
+from grus.model.ports import NewJob, User
+from tests.controlplane.plane import ADMIN, ANN, Plane, a_spec
 from tests.scheduling.builders import a_queue
 
 BEN = User(name=UserName("ben"))
@@ -106,23 +107,30 @@ def test_a_submission_that_is_repeated_with_its_key_finds_its_jobs(plane: Plane)
         submit(plane, CHAIN.replace("run: x, after: [b]", "run: y, after: [b]"), key="k")
 
 
+def test_a_submission_that_is_refused_when_it_is_written_leaves_nothing(plane: Plane) -> None:
+    other = plane.services.submit(ANN, a_spec("other"), key="k-2").result()
+    with pytest.raises(Conflict, match="k-2"):
+        submit(plane, CHAIN, key="k")
+    assert plane.store.jobs() == [other]
+
+
 def test_a_submission_that_broke_off_is_completed_by_its_repetition(plane: Plane) -> None:
-    real = plane.store.create
-    written: list[JobId] = []
+    """As a server before the one write could leave it: the first two are there."""
+    real = plane.store.create_all
+    written: list[NewJob] = []
 
-    def breaks_off(job: Job, *rest: object) -> object:
-        if len(written) == 2:
-            raise OSError("the disk is gone")
-        written.append(job.id)
-        return real(job, *rest)  # type: ignore[arg-type]  # passed on as it came
+    def breaks_off(new: Sequence[NewJob]) -> "Future[list[Job]]":
+        written.extend(new[:2])
+        real(new[:2])
+        raise OSError("the disk is gone")
 
-    plane.store.create = breaks_off  # type: ignore[assignment,method-assign]  # trouble on purpose
+    plane.store.create_all = breaks_off  # type: ignore[assignment,method-assign]  # trouble on purpose
     with pytest.raises(OSError, match="the disk is gone"):
         submit(plane, CHAIN, key="k")
-    plane.store.create = real  # type: ignore[method-assign]  # as it was
+    plane.store.create_all = real  # type: ignore[method-assign]  # as it was
     plane.after(60)
     jobs = submit(plane, CHAIN, key="k")
-    assert list(jobs.values())[:2] == written
+    assert list(jobs.values())[:2] == [one.job.id for one in written]
     graph = plane.services.graph(ANN, jobs["c"])
     assert [stage.job.spec.name for stage in graph.stages] == ["a", "b", "c", "side"]
 

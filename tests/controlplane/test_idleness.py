@@ -147,7 +147,8 @@ def test_policies_come_from_the_job_and_every_queue_above_it() -> None:
 def test_a_hung_job_is_told_so_with_a_reason_and_never_ended() -> None:
     plane, job = a_plane(replace(PAUSE, seconds=60.0))
     before = plane.job(job).reason
-    hung = replace(NOTHING, kind=Kind.TRAINING, utilisation=0.0, hung_since=plane.now, note="2 ranks wait")
+    hung = replace(NOTHING, kind=Kind.TRAINING, utilisation=0.0, hung_since=plane.now)
+    hung = replace(hung, note="hangs: 2 ranks wait")  # as the profiler says it
     began = pass_time(plane, job, hung, 1000.0)
     ((_, words),) = said(plane, job, "hung")
     assert "(2 ranks wait)" in words

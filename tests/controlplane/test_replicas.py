@@ -128,6 +128,15 @@ def test_replicas_without_a_gpu_or_with_a_slice_are_scaled_too(plane: Plane, rep
         assert len(plane.engine.alive(job)) == size
 
 
+def test_replicas_without_a_gpu_are_told_in_replicas(plane: Plane) -> None:
+    job = plane.submit("model", type="serve", roles=(Role("worker", Range(1, 4), Replica(gpus=0)),))
+    plane.do(lambda: plane.services.scale(ANN, job, Range(3, 3)))
+    told = [event.text for event in plane.store.events(job=job)]
+    assert "scaled to 3 replicas by ann" in told
+    assert "grows from 1 to 3 workers: grew by 2 replicas: there was room" in told
+    assert plane.job(job).reason == "grew by 2 replicas: there was room"
+
+
 def test_stop_and_pause_end_all_replicas_and_none_comes_back(plane: Plane) -> None:
     job = serving(plane)
     plane.engine.kill(sorted(plane.engine.alive(job))[0])

@@ -13,7 +13,7 @@ from grus.model.errors import BadInput, Conflict, DoesNotFit, NotAllowed, NotFou
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Checkpoint, Launch, Phase
 from grus.model.ports import AccessRole, User
-from grus.model.queues import DEFAULT_QUEUE
+from grus.model.queues import DEFAULT_QUEUE, Queue
 from grus.model.resources import GPU, Range
 from tests.controlplane.plane import ADMIN, ANN, Plane, a_spec
 from tests.scheduling.builders import a_queue
@@ -276,8 +276,21 @@ def test_the_default_queue_has_what_the_others_leave(plane: Plane) -> None:
     assert default() == GPU
     plane.do(lambda: plane.services.put_queue(ADMIN, a_queue("dept", quota=2)))
     assert default() == 0
-    made = plane.services.put_queue(ADMIN, replace(a_queue("default"), members=(ANN.name,)))
+    unsaid = Queue(name=DEFAULT_QUEUE, members=(ANN.name,))
+    made = plane.services.put_queue(ADMIN, unsaid)
     assert made.members == (ANN.name,)
+
+
+def test_the_default_queue_takes_no_other_quota_than_it_has(plane: Plane) -> None:
+    with pytest.raises(BadInput, match="what the other queues leave, 1 now") as refused:
+        plane.services.put_queue(ADMIN, a_queue("default", quota=3))
+    assert [mistake.field for mistake in refused.value.mistakes] == ["queues.default.quota"]
+    with pytest.raises(BadInput, match="what the other queues leave"):
+        plane.services.put_queue(ADMIN, a_queue("default", quota=0))
+    made = plane.services.put_queue(ADMIN, replace(a_queue("default", quota=1), weight=2.0))
+    assert (made.quota.total, made.weight) == (GPU, 2.0)
+    unsaid = Queue(name=DEFAULT_QUEUE, limit=4 * GPU)
+    assert plane.services.put_queue(ADMIN, unsaid).limit == 4 * GPU
 
 
 def test_a_queue_with_jobs_is_not_deleted_nor_made_a_branch(plane: Plane) -> None:

@@ -1,5 +1,6 @@
 """What keeps the loop sound over time: timers, audit, retention, code copies, trouble with the store."""
 
+import json
 import logging
 import shutil
 import subprocess
@@ -18,18 +19,20 @@ from grus.controlplane.retention import prune
 from grus.controlplane.services import Services
 from grus.controlplane.settings import Settings
 from grus.controlplane.timers import Timers
+from grus.model.artefacts import Input, Output
 from grus.model.errors import NotFound, StoreFailed
 from grus.model.identifiers import QueueName
-from grus.model.jobs import Job, Phase
+from grus.model.jobs import Job, JobType, Phase
 from grus.model.ports import Event
 from grus.model.queues import Queue
+from grus.model.sweeps import Axis, Budget, Rule, Stopping, Sweep, Trial
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decisions
 from grus.scheduling.snapshot import Snapshot
 from grus.store.memory import MemoryStore
 from tests.controlplane.plane import ADMIN, ANN, Plane, a_spec
 from tests.fakes.engine import SimulatedEngine
-from tests.scheduling.builders import a_pool
+from tests.scheduling.builders import a_job, a_pool
 
 
 def test_a_timer_tells_once_and_the_last_time_set_counts() -> None:
@@ -165,6 +168,80 @@ def test_retention_removes_old_jobs_with_their_logs_and_code(tmp_path: Path) -> 
     assert not [worker for worker in plane.engine.workers_alive.logs if worker.startswith(job.id)]
     assert plane.phase(kept) is Phase.SUCCEEDED
     plane.close()
+
+
+def test_retention_leaves_what_a_job_on_record_waits_for() -> None:
+    plane = Plane()
+    first, second = plane.submit("first"), plane.submit("second")
+    last = plane.submit("last", after=[first, second])
+    plane.do(lambda: plane.engine.finish(first))
+    plane.after(plane.settings.job_retention + 10)
+    assert prune(plane.store, plane.engine, plane.settings, plane.now) > 0, "its old events go"
+    plane.do(lambda: plane.engine.finish(second))
+    assert plane.phase(last) is Phase.RUNNING
+    plane.do(lambda: plane.engine.finish(last))
+    prune(plane.store, plane.engine, plane.settings, plane.now)
+    assert {job.id for job in plane.store.jobs()} == {second, last}
+    plane.close()
+
+
+def test_retention_leaves_what_a_job_on_record_is_given_while_it_may_start_again() -> None:
+    plane = Plane()
+    maker = plane.submit("maker", outputs=(Output("data"),))
+    user = plane.submit("user", inputs=(Input("in", maker, "data"),), after=[maker])
+    plane.engine.reports(maker, json.dumps({"artefacts": [["data", "ab" * 32, 7]]}))
+    plane.do(lambda: plane.engine.finish(maker))
+    plane.do(lambda: plane.services.pause(ANN, user))
+    plane.after(plane.settings.job_retention + 10)
+    prune(plane.store, plane.engine, plane.settings, plane.now)
+    plane.do(lambda: plane.services.resume(ANN, user))
+    (worker,) = plane.engine.alive(user)
+    assert "ab" * 32 in " ".join(plane.engine.workers_alive.known[worker].spec.argv)
+    plane.close()
+
+
+def test_retention_leaves_the_trials_of_a_sweep_that_goes_on() -> None:
+    plane = Plane()
+    search = Sweep(
+        axes=(Axis(name="lr", low=1e-4, high=1.0),),
+        metric="loss",
+        sampler="random",
+        stopping=Stopping(rule=Rule.NONE),
+        budget=Budget(trials=2),
+        parallel=1,
+    )
+    spec = replace(a_spec("tune"), type=JobType.SWEEP, sweep=search)
+    sweep = plane.services.submit(ANN, spec).result().id
+    plane.search()
+    _ends_with_a_figure(plane)
+    plane.after(plane.settings.job_retention + 10)
+    prune(plane.store, plane.engine, plane.settings, plane.now)
+    plane.restart()
+    _ends_with_a_figure(plane)
+    assert plane.phase(sweep) is Phase.SUCCEEDED
+    assert len(plane.engine.workers_alive.started) == 2, "the first trial was counted"
+    plane.close()
+
+
+def test_retention_leaves_a_sweep_that_has_ended_before_its_trials() -> None:
+    sweep, trial = a_job("tune"), a_job("trial")
+    over = replace(sweep, phase=Phase.STOPPED, submitted_at=0.0, ended_at=1.0)
+    part = Trial(sweep=sweep.id, number=0)
+    store = MemoryStore()
+    for job in (over, replace(trial, spec=replace(trial.spec, trial=part))):
+        store.create(job, Event(at=0.0, kind="submitted", text="", job=job.id)).result()
+    plane = Plane()
+    prune(store, plane.engine, plane.settings, 2 * plane.settings.job_retention)
+    assert {job.id for job in store.jobs()} == {sweep.id, trial.id}
+    plane.close()
+
+
+def _ends_with_a_figure(plane: Plane) -> None:
+    """The trial that runs."""
+    line = {"at": plane.now, "figures": {"step": 1, "loss": 1.0}}
+    plane.engine.reports("", json.dumps(line))
+    plane.engine.finish("")
+    plane.search()
 
 
 def test_retention_does_not_read_through_all_that_has_ended_since(

@@ -157,7 +157,12 @@ class MadeUp:
         """Recognised is what runs, not what it measures."""
 
     def hear(
-        self, job: JobId, figures: Mapping[str, float], at: float, worker: WorkerId | None = None
+        self,
+        job: JobId,
+        figures: Mapping[str, float],
+        at: float,
+        worker: WorkerId | None = None,
+        saved_at: float | None = None,
     ) -> None:
         """As above."""
 

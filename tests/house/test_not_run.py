@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import SOME_NOT_RUN
+
 CONFTEST = Path(__file__).resolve().parents[1] / "conftest.py"
 TESTS = "import pytest\ndef test_runs(): pass\ndef test_cannot(): pytest.skip('no such machine')\n"
 
 
-@pytest.mark.parametrize(("required", "code"), [("0", 0), ("1", 1)])
+@pytest.mark.parametrize(("required", "code"), [("0", 0), ("1", SOME_NOT_RUN)])
 @pytest.mark.parametrize("parallel", [(), ("-n", "1")], ids=["alone", "parallel"])
 def test_a_skip_is_named_and_fails_where_all_are_required(
     tmp_path: Path, required: str, code: int, parallel: tuple[str, ...]

@@ -36,6 +36,20 @@ def test_pauses_are_those_that_ended_with_work() -> None:
     assert activity.longest_pause == pytest.approx(10.0)
 
 
+def test_a_rhythm_is_one_of_its_work_while_something_happens_in_each_cycle() -> None:
+    working = [0.9] * 4 + [0.0] * 4
+    assert watched(working * 4).carries(8.0)
+    assert not watched(working * 4 + [0.0] * 20).carries(8.0)  # it did
+    assert not watched(working).carries(8.0)  # seen too short
+
+
+def test_a_rhythm_in_noise_is_none_of_its_work() -> None:
+    noise = [0.001, 0.002] * 30
+    assert not watched(noise).carries(2.0)
+    assert not watched([0.9] * 3 + noise).carries(2.0)  # it was loaded, then it waits
+    assert not watched([*noise, 0.03] * 3 + [0.001]).carries(2.0)  # a late sample now and then
+
+
 def test_the_time_without_samples_is_neither_work_nor_rest() -> None:
     activity = watched([0.9] * 5 + [0.0] * 5)
     activity.add(2000.0, 0.0)

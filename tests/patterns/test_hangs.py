@@ -81,6 +81,17 @@ def test_a_rhythm_that_gives_way_to_quiet_or_flatness_for_several_periods_is_a_h
     assert not hung(Steps(), Evidence(flat_for=45.0, power_low=False, period=10.0), 0.0)
 
 
+def test_the_rhythm_of_earlier_runs_has_not_given_way_to_anything() -> None:
+    assert not hung(Steps(), Evidence(quiet_for=600.0, period=10.0, own=False), 0.0)
+
+
+def test_who_reports_something_new_gets_on_though_it_reports_no_steps() -> None:
+    assert not hung(Steps(), Evidence(quiet_for=600.0, period=10.0, told_for=35.0), 0.0)
+    found = hang(Steps(), Evidence(quiet_for=600.0, period=10.0, told_for=41.0), T0)
+    assert found is not None
+    assert found.since == T0 - 41.0
+
+
 def test_a_job_whose_reports_stop_while_its_rhythm_goes_on_does_not_hang() -> None:
     assert not hung(stepped(), Evidence(period=5.0, beating=True), 600.0)
 

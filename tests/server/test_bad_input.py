@@ -55,6 +55,7 @@ def test_a_body_that_is_no_job_is_bad_input(house: House, body: bytes) -> None:
         ("POST", "/v1/jobs?paln=true", JOB, "paln"),
         ("PUT", "/v1/queues/spare", {"quota": "many"}, "quota"),
         ("PUT", "/v1/queues/spare", {"quoat": 1}, "quoat"),
+        ("PUT", "/v1/queues/default", {"quota": 0.3}, "queues.default.quota"),
         ("PUT", "/v1/queues/No%20Name", {}, "name"),
         ("PUT", "/v1/users/x", {"role": "king"}, "role"),
         ("POST", "/v1/tokens", {}, "user"),

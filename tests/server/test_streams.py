@@ -1,16 +1,21 @@
 """Streams are bounded, woken without being missed, and cut when nobody reads."""
 
 import asyncio
+import logging
+import socket
 import threading
 from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from starlette.types import Message
+import uvicorn
+from starlette.types import Message, Receive, Scope, Send
 
 from grus.model.errors import NotLoggedIn
 from grus.model.identifiers import UserName
 from grus.server.errors import Refusal
+from grus.server.listen import bind
+from grus.server.protocol import PatientProtocol
 from grus.server.streams import LiveResponse, Streams, frame, waited
 
 ADA, BEN, EVE = UserName("ada"), UserName("ben"), UserName("eve")
@@ -81,6 +86,36 @@ def test_a_client_that_does_not_read_is_cut_and_its_place_is_free() -> None:
     asyncio.run(LiveResponse(two_pieces(), streams, ADA, slowest=0.01)(SCOPE, never, send))
     assert [message.get("body") for message in sent] == [None, b"one"]
     assert streams.count == 0
+
+
+def test_a_cut_ends_the_connection_and_nothing_false_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    streams = Streams()
+
+    async def flood() -> AsyncGenerator[bytes, None]:
+        while True:
+            yield bytes(1 << 20)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await LiveResponse(flood(), streams, ADA, slowest=0.1)(scope, receive, send)
+
+    async def run() -> None:
+        with bind("127.0.0.1", 0) as sock, socket.socket() as client:
+            sock.listen()
+            config = uvicorn.Config(app, http=PatientProtocol, lifespan="off", log_config=None, ws="none")
+            server = uvicorn.Server(config)
+            serving = asyncio.create_task(server._serve([sock]))
+            client.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(client, sock.getsockname())
+            client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            async with asyncio.timeout(30):
+                while "was cut" not in caplog.text or server.server_state.connections:
+                    await asyncio.sleep(0.01)
+            server.should_exit = True
+            await serving
+
+    asyncio.run(run())
+    assert streams.count == 0
+    assert [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR] == []
 
 
 def test_a_client_that_leaves_ends_its_stream() -> None:

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from grus.model.errors import GrusError
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import TERMINAL, Job, Phase
-from grus.model.ports import Event, Store, Token, User
+from grus.model.ports import Event, NewJob, Store, Token, User
 from grus.model.queues import Queue, Quota
 from grus.model.results import Result
 from grus.model.tags import Kind, Tag
@@ -146,10 +146,12 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
         result = a_result(id, ended_at=at, user=user, queue=queue, name=user, key=key, phase=phase)
         self.waiting.append(lambda store: store.put_result(result))
 
-    @rule(events=TIMES, jobs=TIMES, results=TIMES)
-    def prune(self, events: float, jobs: float, results: float) -> None:
+    @rule(events=TIMES, jobs=TIMES, results=TIMES, keep=st.lists(IDS, max_size=2))
+    def prune(self, events: float, jobs: float, results: float, keep: list[JobId]) -> None:
         self.waiting.append(
-            lambda store: store.prune(events_before=events, jobs_before=jobs, results_before=results)
+            lambda store: store.prune(
+                events_before=events, jobs_before=jobs, results_before=results, keep=keep
+            )
         )
 
     # ----------------------------------------------------------------------------------------- and compared
@@ -250,7 +252,17 @@ def _event(job: Job, at: float) -> Event:
     return Event(at=at, kind="tick", text="It ticked.", job=job.id)
 
 
-TestSqliteAgainstMemory = SqliteAgainstMemory.TestCase
+class SqliteWithSubmissions(SqliteAgainstMemory):
+    """What a cluster's store cannot do: several jobs in one write."""
+
+    @rule(ids=st.lists(IDS, max_size=3), keys=st.lists(KEYS, min_size=3, max_size=3), name=NAMES, at=TIMES)
+    def create_all(self, ids: list[JobId], keys: list[str | None], name: str, at: float) -> None:
+        jobs = [a_job(id_, name=name, submitted_at=at) for id_ in ids]
+        new = [NewJob(job, _event(job, at), key) for job, key in zip(jobs, keys, strict=False)]
+        self.waiting.append(lambda store: store.create_all(new))
+
+
+TestSqliteAgainstMemory = SqliteWithSubmissions.TestCase
 TestSqliteAgainstMemory.settings = settings(
     max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

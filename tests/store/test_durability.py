@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
@@ -22,9 +23,9 @@ def run(script: Path, *arguments: object) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
 
 
-def confirmed_before_death(path: Path, first: int, confirmations: int) -> set[str]:
+def confirmed_before_death(path: Path, first: int, confirmations: int, *together: int) -> set[str]:
     """Ids that a process got confirmed before (or just as) it was killed in full flight."""
-    process = run(Path(__file__).with_name("submitter.py"), path, first, 8)
+    process = run(Path(__file__).with_name("submitter.py"), path, first, 8, *together)
     assert process.stdout is not None
     with process:
         lines = [process.stdout.readline() for _ in range(confirmations)]
@@ -49,6 +50,18 @@ def test_every_confirmed_create_survives_kill_9(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+def test_of_jobs_created_together_all_are_there_after_kill_9_or_none(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "grus.db"
+    confirmed: set[str] = set()
+    for life in range(3):
+        confirmed |= confirmed_before_death(path, life * 100_000, 10 + 10 * life, 5)
+        store = SqliteStore(path)
+        found = Counter(job.id.partition("-")[0] for job in store.jobs())
+        store.close()
+        assert {id_.partition("-")[0] for id_ in confirmed} <= found.keys()
+        assert set(found.values()) == {5}
 
 
 def test_a_confirmed_create_repeated_with_its_key_after_kill_9_makes_no_second_job(tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ import pytest
 from grus.model.ports import Store
 from grus.store.memory import MemoryStore
 from tests.contracts.store_contract import StoreContract
+from tests.contracts.store_together_contract import TogetherContract
 
 
-class TestMemoryStore(StoreContract):
+class TestMemoryStore(StoreContract, TogetherContract):
     @pytest.fixture
     def store(self) -> Store:
         return MemoryStore()

@@ -17,6 +17,7 @@ from grus.model.ports import Store
 from grus.store import sqlite
 from grus.store.sqlite import SqliteStore
 from tests.contracts.store_contract import StoreContract
+from tests.contracts.store_together_contract import TogetherContract, some
 from tests.store.builders import a_job, a_report, an_event, done, stored
 
 
@@ -32,7 +33,7 @@ def store(path: Path) -> Iterator[SqliteStore]:
     store.close()
 
 
-class TestSqliteStore(StoreContract):
+class TestSqliteStore(StoreContract, TogetherContract):
     @pytest.fixture
     def store(self, path: Path) -> Iterator[Store]:
         store = SqliteStore(path)
@@ -212,6 +213,18 @@ def test_a_key_that_is_not_unicode_fails_alone(store: SqliteStore) -> None:
     assert done(good).id == "j1"
     assert bad.exception(timeout=30) is not None
     assert [job.id for job in store.jobs()] == ["j1"]
+
+
+def test_of_jobs_created_together_a_fault_of_one_takes_all_back_and_no_neighbour(store: SqliteStore) -> None:
+    release = threading.Event()
+    store._writer.do(lambda _: release.wait(30))
+    first, second = some("j1", "j2")
+    bad = store.create_all([first, replace(second, key="\ud800")])
+    good = store.create_all(some("j3", "j4", key="good"))
+    release.set()
+    assert bad.exception(timeout=30) is not None
+    assert [job.id for job in done(good)] == ["j3", "j4"]
+    assert {job.id for job in store.jobs()} == {"j3", "j4"}
 
 
 def test_a_closed_store_says_so(path: Path) -> None:

@@ -224,6 +224,38 @@ def test_a_job_that_never_reports_but_loses_its_rhythm_is_hung(watched: Watched)
     assert watched.tag.hung_since == pytest.approx(1200.0, abs=8.0)
 
 
+def test_a_job_that_hardly_works_but_goes_on_is_never_hung(watched: Watched) -> None:
+    """Its rhythm shows in noise: a hundredth of what counts as work, all the time."""
+    watched.known("g0", started_at=1000.0)
+    busy = course((0, 0.9), (3, epochs(2.0, high=0.0016, low=0.0008, work=0.5)))
+    watched.go(600, gpu(), busy=busy)
+    assert any(tag.period is not None for _, tag in watched.told)
+    watched.known("g0", started_at=1600.0)  # it was paused, and goes on
+    watched.go(600, gpu(), busy=busy)
+    assert all(tag.hung_since is None for _, tag in watched.told)
+
+
+def test_a_new_attempt_owes_nothing_to_the_rhythm_of_the_last_one(watched: Watched) -> None:
+    watched.known("g0", started_at=1000.0)
+    watched.go(200, gpu(), busy=epochs(5.0))
+    watched.known("g0", started_at=1200.0)
+    watched.go(300, gpu(), busy=0.0)
+    assert all(tag.hung_since is None for _, tag in watched.told)
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_a_job_that_saves_or_tells_its_loss_gets_on_without_steps(watched: Watched, saves: bool) -> None:
+    watched.known("g0")
+    watched.go(200, gpu(), busy=epochs(5.0))
+    for _ in range(30):
+        news = {} if saves else {"loss": 1000.0 / watched.now}
+        watched.profiler.hear(JOB, news, watched.now, saved_at=watched.now if saves else None)
+        watched.go(10, gpu(), busy=0.0)
+    assert all(tag.hung_since is None for _, tag in watched.told)
+    watched.go(120, gpu(), busy=0.0)
+    assert watched.tag.hung_since is not None
+
+
 def test_utilisation_that_stays_high_while_power_falls_is_a_hang(watched: Watched) -> None:
     watched.known("g0")
     power = course((0, epochs(8.0, high=400.0, low=200.0)), (200, 110.0))

@@ -12,6 +12,8 @@ many nodes may be quarantined by themselves; Grus takes out single GPUs that are
 from grus.model.cluster import Health
 from grus.model.identifiers import DeviceId, JobId
 from grus.model.jobs import Desired, Job, JobType, Phase
+from grus.model.queues import gpus
+from grus.model.resources import GPU
 from tests.controlplane.plane import a_spec
 from tests.trust.storm import LOOKS, Storm, unfinished
 from tests.trust.violations import Broken
@@ -25,6 +27,10 @@ NOTICED = 10.0
 LONGEST_GRACE = 30.0
 POISON = 3
 """Jobs that can never start, beside which the probe must."""
+OF_A = 2
+"""GPUs of queue a's quota."""
+BORROWERS = 8
+"""Jobs of one GPU that never end by themselves, most of them above their quota: they fill the pool."""
 
 
 def calm(storm: Storm) -> None:
@@ -57,14 +63,20 @@ def calm(storm: Storm) -> None:
 
 
 def _starts_inside_quota(storm: Storm) -> None:
-    """L1 and L3: queue a wants nothing any more but one GPU, which is inside its quota of two."""
+    """L1 and L3: queue a wants its whole quota and nothing else, and others have borrowed all there is."""
     world = storm.world
     for job in [job for job in world.open_jobs() if job.spec.queue == "a"]:
         storm.wish("stop", job.id)
     world.advance(LONGEST_GRACE + LOOKS)
-    poison = [_submit(storm, f"poison-probe-{number}", "default") for number in range(POISON)]
-    probe = _submit(storm, "probe", "a")
+    borrowers = [_submit(storm, f"borrower-{number}", "default") for number in range(BORROWERS)]
+    world.advance(SETTLING)
+    free = sum(GPU - world.promises.use[device.id] for node in world.pool.whole for device in node.devices)
+    world.note("pool full" if free < OF_A * GPU else "pool not full", f"{gpus(free)} GPUs are free")
+    poison = [_submit(storm, f"poison-probe-{number}", "b") for number in range(POISON)]
+    probe = _submit(storm, "probe", "a", OF_A)
     world.advance(LONGEST_GRACE + LOOKS)
+    for borrower in borrowers:
+        storm.wish("stop", borrower)
     job = world.disk.job(probe)
     if job.first_started_at is None:
         late = f"{LONGEST_GRACE + LOOKS:g} s after it was submitted inside its quota it is {job.phase.value}"
@@ -75,8 +87,8 @@ def _starts_inside_quota(storm: Storm) -> None:
     world.note("probe L3", f"beside it {POISON} jobs that never can start were tried {tried} times")
 
 
-def _submit(storm: Storm, name: str, queue: str) -> JobId:
-    storm.asked[name] = a_spec(name, queue=queue, gpus=1, retries=2)
+def _submit(storm: Storm, name: str, queue: str, size: int = 1) -> JobId:
+    storm.asked[name] = a_spec(name, queue=queue, gpus=size, retries=2)
     storm.submit(name)
     return storm.world.promises.answered[name]
 

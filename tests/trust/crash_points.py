@@ -1,10 +1,13 @@
-"""Die at every point: `python -m tests.trust.crash_points [--scenarios 5|20]`, one JSON line.
+"""Die at every point: `python -m tests.trust.crash_points [--scenarios 5|20] [--every N]`, one JSON line.
 
 Each scenario is first played without a crash, which finds its points: before and after every write of the
 store and every effect of the engine. Then it is played once for each of them: the control plane dies there,
 another one takes over, and in the end everything must be as it was without: the same jobs in the same phases
 after the same attempts, every process started once, none left. Some are played on the durable store as well,
 where the one that takes over reads what is in the file; the last is killed at every line of a commit.
+
+Whoever takes over may die, too, before it has come to rest: at each such point a second death is tried, or at
+every N-th of all, and a third control plane takes over.
 """
 
 import argparse
@@ -15,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,6 +53,42 @@ class Outcome:
     """How many workers were ever begun for each job, attempt and role."""
 
 
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What a play has come to."""
+
+    outcome: Outcome
+    places: Sequence[str]
+    """All points that were passed, in order."""
+    recovery: range
+    """Numbers of those between the last death and the moment when whoever took over had come to rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """A control plane died, and perhaps the next one while it recovered."""
+
+    times: int
+    wrong: str
+    """Empty if nothing was."""
+    played: Played | None = None
+    """None if the play broke off."""
+
+
+@dataclass(slots=True)
+class Sample:
+    """Every so manieth of all second deaths, counted on from one play to the next."""
+
+    every: int = 1
+    passed: int = 0
+    """How many there were to choose from."""
+
+    def of(self, points: range) -> range:
+        chosen = points[-self.passed % self.every :: self.every]
+        self.passed += len(points)
+        return chosen
+
+
 PLAYED: tuple[Scenario, ...] = (
     Scenario(crash_jobs.submitted),
     Scenario(crash_jobs.reclaimed),
@@ -79,10 +118,10 @@ ON_DISK = 5
 
 
 def play(
-    scenario: Scenario, at: int, folder: Path, kind: type[Memory] | type[Disk] = Memory
-) -> tuple[Outcome, Bomb]:
-    """Die at that point, or not at all (0). Raises AssertionError if a promise was broken."""
-    bomb = Bomb(at)
+    scenario: Scenario, at: tuple[int, ...], folder: Path, kind: type[Memory] | type[Disk] = Memory
+) -> Played:
+    """Die at these of its points. Raises AssertionError if a promise was broken."""
+    bomb = Bomb(*at)
     place = kind(folder)
     plane = Plane(*crash_jobs.QUEUES, pool=scenario.pool, store=place.store, state=folder / "state")
     drive = Drive(plane, bomb, place, folder)
@@ -92,8 +131,8 @@ def play(
         expected = scenario.play(drive)
         found = {name: drive.plane.phase(id_) for name, id_ in drive.ids.items()}
         assert found == expected, found
-        assert drive.deaths == (at > 0), "it did not die"
-        return _outcome(drive), bomb
+        assert drive.deaths == len(at), f"it died {drive.deaths} times"
+        return Played(_outcome(drive), bomb.places, range(max(at, default=0) + 1, drive.recovered + 1))
     finally:
         plane.close()
         place.close()
@@ -121,27 +160,45 @@ def _end(job: Job) -> object:
     return job.exit and (job.exit.cause, job.exit.code)
 
 
-def survivals(scenario: Scenario, folder: Path, kind: type[Memory] | type[Disk] = Memory) -> Iterator[str]:
-    """For each point in turn: what went wrong when it died there, "" if nothing did."""
-    calm, bomb = play(scenario, 0, _made(folder / "calm"), kind)
-    for at, point in enumerate(bomb.places, start=1):
-        own = _made(folder / str(at))
+class Trial:
+    """A scenario that is played with deaths, each time held against how it goes without any."""
+
+    def __init__(self, scenario: Scenario, folder: Path, kind: type[Memory] | type[Disk] = Memory) -> None:
+        self._scenario, self._folder, self._kind = scenario, folder, kind
+        self._calm = play(scenario, (), _made(folder / "calm"), kind)
+
+    def deaths(self, chosen: Callable[[range], range] = lambda _: range(0)) -> Iterator[Death]:
+        """One at each point in turn, each followed by those of the second ones that are chosen."""
+        for at in range(1, len(self._calm.places) + 1):
+            first = self._die((at,), self._calm)
+            yield first
+            if first.played is not None:
+                for second in chosen(first.played.recovery):
+                    yield self._die((at, second), first.played)
+
+    def _die(self, at: tuple[int, ...], before: Played) -> Death:
+        """`before` is a play that goes as this one does until the last death."""
+        own = _made(self._folder / "-".join(map(str, at)))
+        points = ", then ".join(before.places[number - 1] for number in at)
         try:
-            found, _ = play(scenario, at, own, kind)
-            yield "" if found == calm else f"killed {point}: {found} in place of {calm}"
+            found = play(self._scenario, at, own, self._kind)
         except Exception as error:  # noqa: BLE001 - whatever went wrong after a death is what is looked for
-            yield f"killed {point}: {type(error).__name__}: {error}"
-        shutil.rmtree(own)
+            return Death(len(at), f"killed {points}: {type(error).__name__}: {error}")
+        finally:
+            shutil.rmtree(own)
+        same = found.outcome == self._calm.outcome
+        wrong = "" if same else f"killed {points}: {found.outcome} in place of {self._calm.outcome}"
+        return Death(len(at), wrong, found)
 
 
-def commits(folder: Path) -> Iterator[str]:
+def commits(folder: Path) -> Iterator[Death]:
     """The same for each line of what a worker commits."""
     for make, commit, look in crash_files.COMMITS:
         try:
             for _ in crash_files.deaths(_made(folder / commit.__name__), make, commit, look):
-                yield ""
+                yield Death(1, "")
         except AssertionError as error:
-            yield f"killed while it was to {commit.__name__}: {error}"
+            yield Death(1, f"killed while it was to {commit.__name__}: {error}")
 
 
 def _made(folder: Path) -> Path:
@@ -151,39 +208,48 @@ def _made(folder: Path) -> Path:
 
 @dataclass(slots=True)
 class Figures:
-    """What is counted; `points` and `survived` must be equal."""
+    """What is counted; what was survived must be as many as were tried."""
 
     points: dict[str, int] = field(default_factory=dict)
-    wrong: list[str] = field(default_factory=list)
+    seconds: int = 0
+    """Second deaths."""
+    wrong: Counter[int] = field(default_factory=Counter)
+    """Plays that went wrong, by how often the control plane died in them."""
 
-    def count(self, name: str, survived: Iterator[str]) -> None:
+    def count(self, name: str, deaths: Iterator[Death]) -> None:
         said = time.monotonic()
         self.points[name] = 0
-        for wrong in survived:
-            self.points[name] += 1
-            if wrong:
-                self.wrong.append(f"{name}: {wrong}")
-                _say(self.wrong[-1])
+        for death in deaths:
+            if death.times == 1:
+                self.points[name] += 1
+            else:
+                self.seconds += 1
+            if death.wrong:
+                self.wrong[death.times] += 1
+                _say(f"{name}: {death.wrong}")
             if time.monotonic() - said > TELL_EVERY:
                 said = time.monotonic()
-                _say(f"{name}: {self.points[name]} points")
+                _say(f"{name}: {self.points[name]} points, {self.seconds} second deaths in all")
 
 
-def run(folder: Path, scenarios: int) -> dict[str, object]:
+def run(folder: Path, scenarios: int, sample: Sample) -> dict[str, object]:
     """So many scenarios at every point; with the last of all, those on disk too."""
     begun, figures = time.monotonic(), Figures()
     for one in PLAYED[:scenarios]:
-        figures.count(one.name, survivals(one, _made(folder / one.name)))
+        figures.count(one.name, Trial(one, _made(folder / one.name)).deaths(sample.of))
     if scenarios > len(PLAYED):
         figures.count(COMMITTED, commits(_made(folder / COMMITTED)))
         for one in PLAYED[:ON_DISK]:
             name = f"{one.name} on disk"
-            figures.count(name, survivals(one, _made(folder / name), Disk))
+            figures.count(name, Trial(one, _made(folder / name), Disk).deaths(sample.of))
     points = sum(figures.points.values())
     return {
         "scenarios": min(scenarios, len(PLAYED) + 1),
         "points": points,
-        "survived": points - len(figures.wrong),
+        "survived": points - figures.wrong[1],
+        "second_points": figures.seconds,
+        "second_survived": figures.seconds - figures.wrong[2],
+        "second_in_all": sample.passed,
         "seconds": round(time.monotonic() - begun, 1),
         "points_of": figures.points,
     }
@@ -196,11 +262,14 @@ def _say(text: str) -> None:
 def main() -> int:
     options = argparse.ArgumentParser(prog="python -m tests.trust.crash_points")
     options.add_argument("--scenarios", type=int, default=5, help=f"how many of {len(PLAYED) + 1}")
+    options.add_argument("--every", type=int, default=1, help="of so many second deaths one is tried")
+    given = options.parse_args()
     logging.disable(logging.CRITICAL)  # every death would be told
     with tempfile.TemporaryDirectory() as folder:
-        found = run(Path(folder), options.parse_args().scenarios)
+        found = run(Path(folder), given.scenarios, Sample(given.every))
     print(json.dumps(found))
-    return 0 if found["points"] == found["survived"] else 1
+    survived = (found["survived"], found["second_survived"])
+    return 0 if survived == (found["points"], found["second_points"]) else 1
 
 
 if __name__ == "__main__":

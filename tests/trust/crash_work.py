@@ -30,6 +30,7 @@ stages:
 
 def staged(drive: Drive) -> dict[str, Phase]:
     """Stages are submitted all or none; one fails and those after it; they are tried again from there."""
+    drive.left = lambda: _require_whole(drive, {"a", "b", "c"}, {"b", "c"})
     stages = parse_job_file(CHAIN, folder="/nowhere")
     drive.do(lambda: _name(drive, drive.plane.services.submit_graph(ANN, stages, key="k")))
     assert [drive.job(name).spec.graph for name in "abc"] == [drive.ids["a"]] * 3
@@ -41,6 +42,15 @@ def staged(drive: Drive) -> dict[str, Phase]:
         drive.finish(name)
     ended = dict.fromkeys(("a", "again-b", "again-c"), Phase.SUCCEEDED)
     return ended | dict.fromkeys(("b", "c"), Phase.FAILED)
+
+
+def _require_whole(drive: Drive, *submitted: set[str]) -> None:
+    """Of each submission all jobs are on record, or none, though nobody has asked again."""
+    found: dict[JobId | None, set[str]] = {}
+    for job in drive.plane.store.jobs():
+        found.setdefault(job.spec.graph, set()).add(job.spec.name)
+    for names in found.values():
+        assert names in submitted, f"of a submission only {sorted(names)} are on record"
 
 
 def _name(drive: Drive, jobs: Sequence[Job], prefix: str = "") -> None:

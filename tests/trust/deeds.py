@@ -28,6 +28,7 @@ WEIGHTS = {
     "answers lost": 2,
     "engine trouble": 2,
     "tags": 3,
+    "retention": 4,
 }
 WAITS = (0.0, 0.0, 0.0, 0.4, 1.0, 3.0, 7.0, 20.0, 61.0)
 """Seconds between two deeds: often none, sometimes longer than any grace and any timeout."""

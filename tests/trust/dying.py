@@ -1,4 +1,4 @@
-"""A control plane that dies at one chosen place, and is followed by another one that goes on.
+"""A control plane that dies at chosen places, and is each time followed by another one that goes on.
 
 A `Bomb` counts the places where a control plane could die: before and after every write of its store and
 every effect of its engine. `Drive` is a scenario under way: what was killed half-way is done again, as people
@@ -16,13 +16,13 @@ from typing import Any
 
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job
-from grus.model.ports import Event, Store
+from grus.model.ports import Event, NewJob, Store
 from grus.store.memory import MemoryStore
 from grus.store.sqlite import SqliteStore
 from tests.controlplane.plane import ANN, Plane, a_spec
 
 WRITES = (
-    *("take_over", "create", "replace", "prune", "set_cordoned"),
+    *("take_over", "create", "create_all", "replace", "prune", "set_cordoned"),
     *("put_queue", "delete_queue", "put_user", "delete_user", "put_token", "delete_token"),
     *("put_predictions", "put_profile", "put_reports", "put_tags", "put_result"),
 )
@@ -35,15 +35,15 @@ class Killed(BaseException):
 
 
 class Bomb:
-    """Goes off at the n-th place where it is asked; never for n = 0."""
+    """Goes off at these places of all where it is asked, counted from 1."""
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, *at: int) -> None:
         self.at = at
         self.places: list[str] = []
 
     def __call__(self, place: str) -> None:
         self.places.append(place)
-        if len(self.places) == self.at:
+        if len(self.places) in self.at:
             raise Killed(place)
 
 
@@ -64,6 +64,10 @@ def _mined(write: Callable[..., Any], name: str, bomb: Bomb, /, *given: Any, **m
 
 
 def _word(given: object) -> str:
+    if isinstance(given, list):
+        return " ".join(_word(one) for one in given)
+    if isinstance(given, NewJob):
+        given = given.job
     if isinstance(given, Job):
         return f"{given.spec.name}"
     return given.kind if isinstance(given, Event) else type(given).__name__
@@ -133,10 +137,14 @@ class Drive:
     """Of the scenario, for files of its own."""
     ids: dict[str, JobId] = field(default_factory=dict)
     deaths: int = 0
+    recovered: int = 0
+    """How many places had been passed when whoever took over first had come to rest; 0 before."""
     rest: Callable[[], object] | None = None
     """What lets everything come to rest, where that is more than the loop."""
     reborn: Callable[[], object] = lambda: None
     """What else begins anew with a control plane."""
+    left: Callable[[], object] = lambda: None
+    """What is looked at after each death, before anybody asks again."""
 
     def do(self, what: Callable[[], object]) -> None:
         """Something outside happens or somebody asks; a person who got no answer asks again."""
@@ -149,6 +157,8 @@ class Drive:
 
     def settle(self) -> None:
         self._to_the_end(self.rest or (lambda: self.plane.settle()))
+        if self.deaths and not self.recovered:
+            self.recovered = len(self.bomb.places)
 
     def after(self, seconds: float) -> None:
         # Graces end while nobody watches, if that is how it falls.
@@ -163,16 +173,20 @@ class Drive:
         self.do(lambda: self.plane.engine.finish(f"{self.ids[name]}."))
 
     def _to_the_end(self, what: Callable[[], object]) -> None:
+        dead = False
         for _ in range(MOST_DEATHS):
             try:
+                if dead:
+                    self._take_over()  # which may be its last deed, too
                 what()
             except Killed:
-                self._again()
+                self.deaths += 1
+                dead = True
             else:
                 return
         raise AssertionError(f"died {MOST_DEATHS} times in a row")
 
-    def _again(self) -> None:
-        self.deaths += 1
+    def _take_over(self) -> None:
         self.reborn()
         self.plane.restart(self.place.again(self.bomb))
+        self.left()

@@ -1,78 +1,128 @@
-"""What long proofs have shown so far: the figures of several runs of the same code, added up in a file.
+"""What long proofs have shown: a file of the project, docs/figures/trust.json, with a line for every run.
 
-Runs of other code say nothing about this one, so the ledger of each state of the sources is its own.
+A line is written once and stays, also of a run that broke a promise: what the runs have come to together is
+counted from the lines (`counting`), never kept. So ledgers of several clones and machines become one by
+taking the lines of all.
 """
 
+import datetime
 import fcntl
-import hashlib
 import json
-from collections.abc import Mapping
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tests.trust.parts import Figures, Part
+from tests.trust.sources import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "out" / "trust"
-MEASURES = ("_s", "_ms", "_mb", "_per_min")
-"""How names of times, sizes and slopes end."""
-
-
-def digest_of_sources(root: Path = ROOT) -> str:
-    """Of everything that a proof runs: the program and the tests."""
-    found = hashlib.sha256()
-    for path in sorted([*(root / "src").rglob("*.py"), *(root / "tests").rglob("*.[pc]*")]):
-        if path.suffix in (".py", ".c"):
-            found.update(str(path.relative_to(root)).encode())
-            found.update(path.read_bytes())
-    return found.hexdigest()[:16]
+LEDGER = ROOT / "docs" / "figures" / "trust.json"
+OF_SEEDS = ("seed", "from", "to")
+"""Names under which programs tell what stands in a run's `seeds`."""
+LONGEST_WORDS = 300
+"""Characters that are kept of what a run has said in words."""
 
 
-def added(part: Part, before: Figures, now: Figures) -> dict[str, object]:
-    """The figures of all runs before and of this one: counts added, times and sizes by the largest."""
-    sum_: dict[str, object] = {**before, **now}
-    for name in before.keys() & now.keys():
-        old, new = before[name], now[name]
-        if isinstance(old, dict) and isinstance(new, dict):
-            sum_[name] = added(part, old, new)
-        elif isinstance(old, bool) or isinstance(new, bool):
-            continue
-        elif isinstance(old, int | float) and isinstance(new, int | float):
-            sum_[name] = max(old, new) if largest_counts(part, name) else old + new
-    return sum_
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a part."""
+
+    part: str
+    state: str
+    """Of the sources that it ran, as they were when it began."""
+    date: str
+    """When it was added, UTC."""
+    figures: Figures = field(default_factory=dict)
+    machine: str = ""
+    seeds: tuple[int, int] | None = None
+    """The first and the last it went through; None if they are drawn by chance."""
+    note: str = ""
+    """What went wrong, and, from a person's hand, what became of it."""
 
 
-def largest_counts(part: Part, name: str) -> bool:
-    """Whether of several runs the largest figure is told, not their sum."""
-    return name in part.most or name.endswith(MEASURES)
+def made(part: Part, state: str, first: int, told: Figures) -> Run:
+    """The run of which a program has just told these figures."""
+    last = told.get("to")
+    return Run(
+        part=part.name,
+        state=state,
+        date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        figures=compact(told),
+        machine=machine(),
+        seeds=(first, last if isinstance(last, int) else first) if "{next}" in part.long else None,
+        note=words_of(told),
+    )
+
+
+def compact(told: Figures) -> dict[str, object]:
+    """Numbers; of a list of what went wrong its length."""
+    numbers = {name: len(value) if isinstance(value, list) else value for name, value in told.items()}
+    return {
+        name: value
+        for name, value in numbers.items()
+        if isinstance(value, int | float) and name not in OF_SEEDS
+    }
+
+
+def words_of(told: Figures) -> str:
+    """What went wrong, in the program's words: its lists, and what it calls `broken`, by seed."""
+    broken = told.get("broken")
+    words = [f"seed {seed}: {text}" for seed, text in broken.items()] if isinstance(broken, dict) else []
+    words += [str(text) for value in told.values() if isinstance(value, list) for text in value]
+    in_one_line = " ".join("; ".join(words).split())
+    return in_one_line.replace(f"{ROOT}/", "")[:LONGEST_WORDS]
+
+
+def machine() -> str:
+    return f"{os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}"
 
 
 class Ledger:
-    """Figures by part. Written whole after each run, so that a proof that is broken off loses one run.
+    """All runs. Several processes may add to one file at the same time."""
 
-    Several may add to one file, each runs of other parts.
-    """
-
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path = LEDGER) -> None:
         self._path = path
 
-    def _read(self) -> dict[str, dict[str, object]]:
-        return json.loads(self._path.read_text()) if self._path.exists() else {}
+    def runs(self, part: str | None = None) -> list[Run]:
+        """Of a part, or of all, the oldest first."""
+        text = self._path.read_text(encoding="utf-8") if self._path.exists() else '{"runs": []}'
+        found = [_read(one) for one in json.loads(text)["runs"]]
+        return sorted((run for run in found if part in (None, run.part)), key=lambda run: run.date)
 
-    def figures(self, part: str) -> Mapping[str, object]:
-        return self._read().get(part, {})
-
-    def add(self, part: Part, figures: Figures) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            whole = self._read()
-            whole[part.name] = added(part, whole.get(part.name, {}), figures)
+    def add(self, run: Run) -> None:
+        """It is there when this returns; who dies before leaves the file as it was."""
+        with self._alone() as folder:
+            lines = [json.dumps(_plain(one), ensure_ascii=False) for one in [*self.runs(), run]]
             draft = self._path.with_suffix(".new")
-            draft.write_text(json.dumps(whole, indent=1, sort_keys=True))
+            with draft.open("w", encoding="utf-8") as file:
+                file.write('{"runs": [\n' + ",\n".join(lines) + "\n]}\n")
+                file.flush()
+                os.fsync(file.fileno())
             draft.replace(self._path)
+            os.fsync(folder)  # the new name, too
 
     def next(self, part: Part) -> int:
-        """A number that no run before has begun with, or gone through."""
-        known = self.figures(part.name)
-        end = known.get("to", known.get(part.size, 0))
-        return int(end) + 1 if isinstance(end, int | float) else 1
+        """The first seed after all that any run of the part went through, on whatever state."""
+        return max((run.seeds[1] for run in self.runs(part.name) if run.seeds), default=0) + 1
+
+    @contextmanager
+    def _alone(self) -> Iterator[int]:
+        """The lock is on the folder: one on the file would go with it when it is replaced."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        folder = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield folder
+        finally:
+            os.close(folder)
+
+
+def _read(plain: dict[str, object]) -> Run:
+    seeds = plain.get("seeds")
+    return Run(**{**plain, "seeds": tuple(seeds) if isinstance(seeds, list) else None})  # type: ignore[arg-type]  # as _plain wrote it
+
+
+def _plain(run: Run) -> dict[str, object]:
+    return {name: value for name, value in asdict(run).items() if value not in ("", None)}

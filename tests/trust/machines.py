@@ -118,6 +118,11 @@ class Pool:
     messages: int = 0
     seen: tuple[Node, ...] | None = None
 
+    def forget(self, removed: set[JobId]) -> None:
+        """Of these there is no record any more: stages asked for again by their key get the same ids."""
+        self.workers.started = [id_ for id_ in self.workers.started if id_.split(".")[0] not in removed]
+        self.finished = {one for one in self.finished if one[0] not in removed}
+
     def nodes(self) -> tuple[Node, ...]:
         """As they look from outside."""
         if self.seen is None:

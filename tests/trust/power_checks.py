@@ -85,8 +85,12 @@ def _compare(kept: SqliteStore, words: Words, found: Findings) -> None:
             found.half.append(f"{job.id} has version {job.version} and other events than that")
     found.half += [f"an event of {job}, which is not there" for job in told]
     for word in words:
-        found.held += "will" not in word
-        if "done" in word:
+        found.held += "will" not in word and "will_together" not in word
+        if "will_together" in word:
+            there_of = [id_ for id_ in word["will_together"] if id_ in jobs]
+            if there_of not in ([], word["will_together"]):
+                found.half.append(f"of {word['will_together']}, stored together, there are {there_of}")
+        elif "done" in word:
             there = jobs.get(JobId(word["done"]))
             if there is None or there.version < word["version"]:
                 found.lost.append(f"{word}, found {there.version if there else 'nothing'}")

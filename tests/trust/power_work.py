@@ -13,11 +13,12 @@ import random
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 from grus.model.jobs import Job, Phase
-from grus.model.ports import Event, WorkerSpec, WorkerState, WorkerStatus
+from grus.model.ports import Event, NewJob, WorkerSpec, WorkerState, WorkerStatus
 from grus.store import codec
 from grus.store.on_disk import make_folder
 from tests.store.builders import a_job, a_result, done
@@ -69,35 +70,47 @@ def store(folder: Path, seed: int, size: int, synchronous: str = "FULL") -> None
     epoch = kept.take_over()
     said(epoch=epoch)
 
-    def confirmed(job: Job, key: str = "") -> Job:
-        coming = replace(job, version=job.version + 1)
-        said(will=job.id, version=coming.version, digest=digest(coming))
-        if key:
-            stored = done(kept.create(replace(job, version=0), event_of(coming), key=key))
+    def coming(job: Job) -> Job:
+        next_ = replace(job, version=job.version + 1)
+        said(will=job.id, version=next_.version, digest=digest(next_))
+        return next_
+
+    def created(jobs: list[Job]) -> Job:
+        """The last of jobs that are stored together, or the only one."""
+        new = [NewJob(job, event_of(coming(job)), f"key of {job.id}") for job in jobs]
+        if len(new) > 1:
+            said(will_together=[job.id for job in jobs])
+            stored = done(kept.create_all(new))
         else:
-            stored = done(kept.replace(job, event_of(coming), epoch))
-        said(done=job.id, version=stored.version, key=key)
+            stored = [done(kept.create(new[0].job, new[0].event, key=new[0].key))]
+        for job, one in zip(stored, new, strict=True):
+            said(done=job.id, version=job.version, key=one.key)
+        return stored[-1]
+
+    def changed(job: Job) -> Job:
+        stored = done(kept.replace(job, event_of(coming(job)), epoch))
+        said(done=job.id, version=stored.version)
         return stored
 
     def write(thread: int) -> None:
         chance = random.Random(f"{seed} {thread}")
-        for number in range(size // THREADS):
-            name = f"j{seed}-{thread}-{number}"
-            job = a_job(name, submitted_at=float(number))
+
+        def new(name: str, number: int) -> Job:
             padding = "x" * chance.choice((10, 100, 1000, 9000))  # some bodies need pages of their own
-            job = replace(job, version=0, spec=replace(job.spec, env=(("PADDING", padding),)))
-            job = confirmed(job, key=f"key of {name}")
+            job = a_job(name, submitted_at=float(number))
+            return replace(job, version=0, spec=replace(job.spec, env=(("PADDING", padding),)))
+
+        for number in range(size // THREADS):
+            names = [f"j{seed}-{thread}-{number}", *(f"j{seed}-{thread}-{number}-{n}" for n in range(3))]
+            job = created([new(name, number) for name in names[: chance.choice((1, 1, 2, 4))]])
             for phase in chance.choice(COURSES):
-                job = confirmed(replace(job, phase=phase))
+                job = changed(replace(job, phase=phase))
             if job.phase is Phase.SUCCEEDED:
                 done(kept.put_result(a_result(job.id)))
                 said(result=job.id)
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(THREADS) as threads:
+        list(threads.map(write, range(THREADS)))  # what one of them raises is raised here
 
 
 def store_off(folder: Path, seed: int, size: int) -> None:

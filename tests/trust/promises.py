@@ -6,7 +6,7 @@ believes, but where that is the question: who acts, and of which nodes and queue
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from grus.controlplane.loop import ControlLoop
@@ -45,6 +45,14 @@ class Promises:
     answered: dict[str, JobId] = field(default_factory=dict)
     """Names of submitted jobs, each used once, and the job that their owner was told of."""
     names: dict[str, JobId] = field(default_factory=dict)
+    together: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Names of jobs that were asked for in one submission, by each of them."""
+    being_stored: list[frozenset[str]] = field(default_factory=list)
+    """Those of which the write that is under way has stored one."""
+    removed: set[str] = field(default_factory=set)
+    """Names of jobs that were removed as old, and not submitted again."""
+    needs_kept: frozenset[str] = frozenset()
+    """Jobs that were there when it was last looked what is too old: what they need stays."""
     node_of: dict[DeviceId, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -90,8 +98,19 @@ class Promises:
             raise Broken("S6", f"{job.id} was written by epoch {actor and actor.epoch}, {newest} had begun")
 
     def _named_once(self, before: Job | None, job: Job) -> None:
+        if before is None:
+            self.removed.discard(job.spec.name)
         if before is None and self.names.setdefault(job.spec.name, job.id) != job.id:
             raise Broken("S4", f"{job.spec.name} is there twice: {self.names[job.spec.name]} and {job.id}")
+        if before is None and job.spec.name in self.together:
+            self.being_stored.append(self.together[job.spec.name])
+
+    def written(self) -> None:
+        """S4: of jobs that were submitted together all are on record after each write, or none is."""
+        for names in self.being_stored:
+            if missing := sorted(names - self.names.keys()):
+                raise Broken("S4", f"of {sorted(names)}, submitted together, {missing} were not stored")
+        self.being_stored.clear()
 
     def _goes_forward(self, before: Job | None, job: Job, event: Event | None) -> None:
         if event is not None and (event.job != job.id or event.attempt != job.attempt):
@@ -257,6 +276,11 @@ class Promises:
 
     # --------------------------------------------------------------------------------------- people
 
+    def submits(self, names: Iterable[str]) -> None:
+        """Somebody is about to submit jobs with these names together."""
+        together = frozenset(names)
+        self.together.update(dict.fromkeys(together, together))
+
     def acknowledged(self, job: Job) -> None:
         """S4: somebody was told that this job is stored."""
         if self.answered.setdefault(job.spec.name, job.id) != job.id:
@@ -266,6 +290,31 @@ class Promises:
         if job.id not in self.jobs:
             raise Broken("S4", f"{job.id} was acknowledged and is not on record")
 
+    def pruned(self, gone: Sequence[Job], before: float) -> None:
+        """S4, S5: only what has ended long ago goes, and nothing that one who has not ended needs."""
+        removed = {job.id for job in gone}
+        for job in gone:
+            if not job.terminal or job.ended_at is None or job.ended_at >= before:
+                raise Broken("S4", f"{job.id} is {job.phase}, ended at {job.ended_at}, and was removed")
+            self.names.pop(job.spec.name, None)
+            self.answered.pop(job.spec.name, None)
+            self.removed.add(job.spec.name)
+        for job in self.jobs.values():
+            if job.spec.trial is not None and job.spec.trial.sweep in removed:
+                self.names.pop(
+                    job.spec.name, None
+                )  # its sweep, asked for again, has trials of the same names
+            if not job.terminal and job.id in self.needs_kept and (lost := _needs(job) & removed):
+                raise Broken("S4", f"{sorted(lost)} were removed, and {job.id} needs them")
+        self._trials_stay(gone)
+
+    def _trials_stay(self, gone: Sequence[Job]) -> None:
+        """A search that goes on counts its trials."""
+        for job in gone:
+            sweep = None if job.spec.trial is None else self.jobs.get(job.spec.trial.sweep)
+            if sweep is not None and not sweep.terminal:
+                raise Broken("S4", f"{job.id} was removed, and its sweep {sweep.id} is {sweep.phase}")
+
     # ------------------------------------------------------------------------------------ all of it
 
     def recount(self) -> None:
@@ -273,6 +322,7 @@ class Promises:
         for name, id_ in self.answered.items():
             if id_ not in self.jobs or self.jobs[id_].spec.name != name:
                 raise Broken("S4", f"{id_} ({name}) was acknowledged and is lost")
+        self._submissions_are_whole()
         facts = Facts(self.pool.whole, (), tuple(self.jobs.values()))
         for device, use in reference.device_use(facts).items():
             if use > GPU:
@@ -290,6 +340,15 @@ class Promises:
         if len(started) != len(set(started)):
             raise Broken("S7", f"a worker was started twice: {Counter(started).most_common(1)}")
 
+    def _submissions_are_whole(self) -> None:
+        found: dict[str, set[str]] = {}
+        for job in self.jobs.values():
+            if job.spec.graph:
+                found.setdefault(job.spec.graph, set()).add(job.spec.name)
+        for graph, names in found.items():
+            if self.together.get(min(names), frozenset()) - self.removed != names:
+                raise Broken("S4", f"of the submission {graph} only {sorted(names)} are on record")
+
     def believed(self, loop: ControlLoop) -> None:
         """S10: a control plane at rest believes what is on record."""
         if loop.drift:
@@ -304,6 +363,12 @@ class Promises:
         for id_ in picture.holding:
             if self.jobs[id_].phase not in HOLDING:
                 raise Broken("S10", f"{id_} is believed to hold seats and is {self.jobs[id_].phase}")
+
+
+def _needs(job: Job) -> set[JobId]:
+    """What it comes after, is given something by, or belongs to."""
+    own = {*job.spec.after, *(one.job for one in job.spec.inputs)}
+    return own if job.spec.trial is None else own | {job.spec.trial.sweep}
 
 
 def _counted(job: Job) -> int:

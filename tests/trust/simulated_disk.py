@@ -5,14 +5,15 @@ each control plane's by itself. Between the two a control plane may die: of what
 part lasts, of which nobody ever heard, and the rest is gone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from grus.model.errors import StoreFailed
+from grus.model.identifiers import JobId
 from grus.model.jobs import Job
-from grus.model.ports import Event
+from grus.model.ports import Event, NewJob
 from grus.store.memory import MemoryStore
 
 T = TypeVar("T")
@@ -33,6 +34,14 @@ class Around(Protocol):
         self, who: object, before: Job | None, job: Job, event: Event | None, epoch: int | None
     ) -> None:
         """A job was written; `who` has handed it over."""
+        ...
+
+    def written(self) -> None:
+        """A write is done. Who dies now leaves this much."""
+        ...
+
+    def pruned(self, gone: Sequence[Job], before: float) -> None:
+        """These were removed, as having ended before that time."""
         ...
 
 
@@ -121,11 +130,24 @@ class SimulatedDisk(MemoryStore):
 
     def _do(self, writer: object, work: Callable[[], T]) -> "Future[T]":
         self._writer = writer
-        return super()._write(work)
+        done = super()._write(work)
+        self._around.written()
+        return done
 
-    def _create(self, job: Job, event: Event, key: str | None, epoch: int | None) -> Job:
+    def _create(self, new: Sequence[NewJob], epoch: int | None) -> list[Job]:
         self._named = epoch
-        return super()._create(job, event, key, epoch)
+        return super()._create(new, epoch)
+
+    def _prune(
+        self, events_before: float, jobs_before: float, results_before: float, keep: frozenset[JobId]
+    ) -> int:
+        every, before = self._jobs, dict(self._jobs)
+        rows = super()._prune(events_before, jobs_before, results_before, keep)
+        left, self._jobs = self._jobs, every  # others look at this very record
+        every.clear()
+        every.update(left)
+        self._around.pruned([job for id_, job in before.items() if id_ not in every], jobs_before)
+        return rows
 
     def _replace(self, job: Job, event: Event | None, epoch: int | None) -> Job:
         self._named = epoch
@@ -133,6 +155,5 @@ class SimulatedDisk(MemoryStore):
 
     def _put(self, job: Job, event: Event | None) -> Job:
         before = self._jobs.get(job.id)
-        named, self._named = self._named, None
-        self._around.committed(self._writer, before, job, event, named)
+        self._around.committed(self._writer, before, job, event, self._named)
         return super()._put(job, event)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from grus.api.jobfile import parse_job_file
 from grus.api.wire import JobIn
+from grus.controlplane import retention
 from grus.model.cluster import Health
 from grus.model.errors import BadInput, Conflict, DoesNotFit, Fenced, NotFound, StoreFailed
 from grus.model.identifiers import JobId, QueueName
@@ -72,6 +73,7 @@ class Storm:
             "answers lost": self._answers_lost,
             "engine trouble": self._engine_trouble,
             "tags": self._tags,
+            "retention": self._retention,
         }
 
     def do(self, deed: Deed) -> None:
@@ -110,6 +112,7 @@ class Storm:
         """Submit what belongs to the key, for the first time or again."""
         if key in self.graphs:
             jobs = self.graphs[key]
+            self.world.promises.submits(str(job.name) for job in jobs)
             found = self.ask(lambda plane: plane.services.submit_graph(ANN, jobs, key=key))
         else:
             spec = self.asked[key]
@@ -329,6 +332,14 @@ class Storm:
         job = holding[int(place * len(holding))]
         self._said(deed, f"{job.id} is recognised as {tag.kind.value}")
         world.tags = {**world.tags, job.id: tag}
+
+    def _retention(self, deed: Deed, chance: random.Random) -> None:
+        """What has ended some time ago goes; who submits while that is looked up comes too late for it."""
+        world, age = self.world, chance.choice([5.0, 60.0, 600.0])
+        self._said(deed, f"what ended {age:g} s ago is removed")
+        settings = replace(world.settings, job_retention=age)
+        world.promises.needs_kept = frozenset(world.disk.every_job)
+        self.ask(lambda plane: retention.prune(world.disk, plane.engine, settings, world.wall()))
 
     # ------------------------------------------------------------------------------------------ calm
 

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from grus.controlplane import lifecycle
+from grus.controlplane import lifecycle, retention
 from grus.controlplane.lifecycle import Change
 from grus.model.jobs import Job
+from grus.scheduling import victims
 from grus.store import rules
+from grus.store.memory import MemoryStore
 from tests.trust.simulate import run, shrink
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +26,7 @@ def test_no_promise_is_broken(seed: int) -> None:
     assert history.violation is None, history.violation
     assert history.events > 300
     assert {"commit", "effect", "deed", "message told", "begin"} <= history.counts.keys()
+    assert history.counts["pool full"] == 1, "nothing had to be taken back for the probe"
 
 
 def test_a_seed_gives_the_same_history_to_the_byte_in_any_process() -> None:
@@ -73,7 +76,23 @@ def test_a_release_before_the_death_is_noticed_and_told_in_a_short_history(
     assert short.violation is not None
     assert short.violation.invariant == "S9"
     assert len(short.deeds) < 30
-    assert any("submits" in line for line in short.lines)
+    assert any("stopping" in line for line in short.lines)
+
+
+def test_a_queue_that_cannot_have_back_what_it_lent_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(victims, "may_reclaim", lambda *_: False)
+    assert _caught() == (0, "L1")
+
+
+def test_a_retention_that_does_not_ask_who_is_needed_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "_needed", lambda *_: [])
+    assert _caught(40)[1] == "S4"
+
+
+def test_a_submission_of_which_a_part_was_written_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    create_all = MemoryStore.create_all
+    monkeypatch.setattr(MemoryStore, "create_all", lambda store, new: create_all(store, new[:2]))
+    assert _caught()[1] == "S4"
 
 
 def test_a_store_without_a_fence_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

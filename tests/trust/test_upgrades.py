@@ -11,9 +11,9 @@ from grus.server.restoring import restore
 from grus.store.copying import epoch_of
 from tests.server.process import ServerProcess
 from tests.store import released
-from tests.trust import upgrades
+from tests.trust import preloading, restore_deaths, upgrades
 from tests.trust.damages import DAMAGES, a_job, opened
-from tests.trust.used_state import a_used_pool, use
+from tests.trust.used_state import a_used_pool, examined, use
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 def test_a_state_that_was_really_used_is_clean(used: ServerProcess) -> None:
-    verdict = upgrades.examine(used.places.state)
+    verdict = examined(used.places.state)
     assert verdict.findings == ()
     assert (verdict.jobs, verdict.events > 10) == (6, True)
 
@@ -74,6 +74,21 @@ def test_a_restore_needs_force_over_a_state_and_raises_the_epoch_above_all_that_
 def test_an_old_file_opens_and_a_newer_one_is_refused(tmp_path: Path) -> None:
     assert upgrades.opens(released.VERSIONS[0], tmp_path / "old")
     assert upgrades.newer_is_refused(tmp_path / "newer")
+
+
+@pytest.mark.skipif(preloading.compiler() is None, reason=preloading.CANNOT)
+def test_a_restore_that_dies_leaves_the_old_state_or_the_new_one(tmp_path: Path) -> None:
+    found = list(restore_deaths.deaths(tmp_path.resolve(), step=11))
+    assert found == [""] * len(found)
+    assert len(found) > 20
+
+
+def test_a_state_that_has_lost_its_log_while_it_was_restored_is_noticed(tmp_path: Path) -> None:
+    at, backed_up = restore_deaths.before(tmp_path)
+    (at.state / "grus.db-wal").rename(at.state / "grus.db.before-now-wal")
+    assert "has jobs []" in restore_deaths.wrong(at.config, backed_up, over=False, serve=False)
+    (at.state / "grus.db").unlink()
+    assert "there is no file" in restore_deaths.wrong(at.config, backed_up, over=False, serve=False)
 
 
 def test_a_release_whose_file_has_lost_a_job_does_not_count_as_opened(

@@ -6,6 +6,8 @@
   it began; the last one is restored elsewhere, and a server goes on with it.
 - Every damage of `tests.trust.damages`, planted in a state that was really used, is found by `grus fsck`; the
   state itself is clean.
+- A restore that is killed, or loses its power, before any of its operations leaves the old state or the new
+  one (`restore_deaths`).
 
 Longer: more back-ups.
 """
@@ -24,9 +26,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from grus.api.wire import JobOut
-from grus.controlplane.fsck import Verdict, check
-from grus.controlplane.leftovers import Leftovers
-from grus.controlplane.settings import Settings
+from grus.controlplane.fsck import check
 from grus.sdk.client import Client
 from grus.server.backing_up import back_up
 from grus.server.restoring import restore
@@ -35,8 +35,9 @@ from grus.store.sqlite import SqliteStore
 from tests.live.pool import LivePool
 from tests.server.process import ServerProcess, eventually
 from tests.store import released
+from tests.trust import preloading, restore_deaths
 from tests.trust.damages import DAMAGES, Damage
-from tests.trust.used_state import WAITS, a_used_pool, use
+from tests.trust.used_state import WAITS, a_used_pool, examined, use
 
 SUBMITTERS = 4
 AHEAD = 20
@@ -61,6 +62,10 @@ class Figures:
     """Whether the state that was really used, and every back-up, has nothing to be found."""
     fsck_damages: int = 0
     fsck_found: int = 0
+    restore_deaths: int = 0
+    """Kills of a restore, and cuts of its power: one each before every operation that changes a file."""
+    restore_survived: int = 0
+    """Of those: the state was wholly the old one or the new one, clean, and the restore could be repeated."""
     seconds: float = 0.0
 
     @property
@@ -73,13 +78,8 @@ class Figures:
             and self.went_on == 2
             and self.fsck_clean
             and self.fsck_found == self.fsck_damages
+            and self.restore_survived == self.restore_deaths
         )
-
-
-def examine(state: Path) -> Verdict:
-    """As `grus fsck --artefacts` does."""
-    settings = Settings(state=state, as_submitters=False)
-    return check(state / "grus.db", Leftovers(settings, time.time()), read_all=True)
 
 
 # -------------------------------------------------------------------------------------------- upgrade
@@ -211,7 +211,7 @@ def restored(target: Path, home: Path, promised: set[str], token: Path) -> int:
     server = ServerProcess(home)
     restore(server.places, target, time.time())
     shutil.copyfile(token, server.places.token_file)
-    assert examine(server.places.state).clean
+    assert examined(server.places.state).clean
     return goes_on(home, promised)
 
 
@@ -223,7 +223,7 @@ def is_found(damage: Damage, state: Path, copy: Path) -> bool:
     shutil.copytree(state, copy, symlinks=True, ignore=shutil.ignore_patterns("notify", "epochs", "bell"))
     try:
         damage.plant(copy)
-        verdict = examine(copy)
+        verdict = examined(copy)
         return any(one.grave and one.check == damage.check and one.fix for one in verdict.findings)
     finally:
         shutil.rmtree(copy)
@@ -249,7 +249,7 @@ def run(folder: Path, backups: int = 3) -> Figures:
         figures.backups = len(made)
         pool.stop()
         state = pool.places.state
-        figures.fsck_clean = clean and examine(state).clean
+        figures.fsck_clean = clean and examined(state).clean
         for name, damage in DAMAGES.items():
             found = is_found(damage, state, folder / "damaged")
             figures.fsck_damages, figures.fsck_found = figures.fsck_damages + 1, figures.fsck_found + found
@@ -263,6 +263,12 @@ def run(folder: Path, backups: int = 3) -> Figures:
         lost = restored(target, folder / "restored", promised, pool.places.token_file)
         figures.restored_lost += lost
         figures.went_on += lost == 0
+    for wrong in restore_deaths.deaths(folder / "deaths"):
+        figures.restore_deaths += 1
+        figures.restore_survived += not wrong
+        if wrong:
+            _say(wrong)
+    _say(f"{figures.restore_survived} of {figures.restore_deaths} deaths of a restore survived")
     figures.seconds = round(time.monotonic() - begun, 1)
     return figures
 
@@ -277,8 +283,11 @@ def main() -> int:
     )
     parser.add_argument("--backups", type=int, default=3, help="how many back-ups under load")
     options = parser.parse_args()
+    if preloading.compiler() is None:
+        print(json.dumps({"skipped": preloading.CANNOT}))
+        return 0
     with tempfile.TemporaryDirectory() as temporary:
-        figures = run(Path(temporary), options.backups)
+        figures = run(Path(temporary).resolve(), options.backups)
     print(json.dumps(asdict(figures)))
     return 0 if figures.kept else 1
 

@@ -3,8 +3,12 @@
 Its jobs go on, as they do; whoever made it ends them by `LivePool.end`.
 """
 
+import time
 from pathlib import Path
 
+from grus.controlplane.fsck import Verdict, check
+from grus.controlplane.leftovers import Leftovers
+from grus.controlplane.settings import Settings
 from grus.model.jobs import TERMINAL, Phase
 from tests.live.pool import LivePool
 from tests.server.process import eventually
@@ -18,6 +22,12 @@ def a_used_pool(folder: Path) -> LivePool:
     """Not started yet."""
     folder.mkdir(parents=True, exist_ok=True)
     return LivePool(folder, POOL, vision={"quota": 4})
+
+
+def examined(state: Path) -> Verdict:
+    """As `grus fsck --artefacts` does."""
+    settings = Settings(state=state, as_submitters=False)
+    return check(state / "grus.db", Leftovers(settings, time.time()), read_all=True)
 
 
 def use(pool: LivePool) -> None:

@@ -11,7 +11,7 @@ same deeds have the same digest.
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from heapq import heappop, heappush
@@ -397,6 +397,15 @@ class World:
         if actor is not None:
             self._had_its_time(before, job, actor.epoch)
 
+    def written(self) -> None:
+        self.promises.written()
+
+    def pruned(self, gone: Sequence[Job], before: float) -> None:
+        for job in gone:
+            self.note("removal", f"{job.id} is removed")
+        self.promises.pruned(gone, before)
+        self.pool.forget({job.id for job in gone})
+
     def _had_its_time(self, before: Job | None, job: Job, epoch: int) -> None:
         """A limit of time counts time that has passed, if one control plane was there all along."""
         attempt = (job.id, job.attempt)
@@ -426,7 +435,7 @@ class World:
             spec = self.disk.job(job).spec
             self.natures[job] = Nature(
                 poisoned="poison" in spec.name,
-                endless=spec.type is JobType.SERVE,
+                endless=spec.type is JobType.SERVE or "borrower" in spec.name,
                 meets="team" in spec.name,
                 tries=spec.trial is not None,
             )

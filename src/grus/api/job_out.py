@@ -8,16 +8,16 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
-from grus.api.job_spec import SHELL
 from grus.api.out import Out
 from grus.api.profile_wire import ExpectedOut, TagOut
 from grus.api.times import maybe_rfc3339, rfc3339
 from grus.api.units import GpuAsk, gpu_number, render_gpu
 from grus.model.artefacts import Artefact
 from grus.model.identifiers import JobId
-from grus.model.jobs import Desired, Exit, Job, Phase, Seat, Spec
+from grus.model.jobs import Desired, Exit, Job, JobType, Phase, Seat, Spec
 from grus.model.ports import Event, Usage, WorkerStatus
 from grus.model.resources import Range, Replica, Request
+from grus.model.results import words_of
 
 
 class ExitOut(Out):
@@ -252,7 +252,7 @@ def job_out(job: Job, eta: EtaOut | None = None, tag: TagOut | None = None) -> J
         lost=job.lost,
         gpus=gpu_number(job.held),
         guest_of=job.guest_of if job.seats else None,
-        request=request_text(spec.request) if job.size is None else str(job.size),
+        request=request_text(spec.request) if job.size is None else size_text(spec, job.size),
         asked="" if job.sizing is None else request_text(job.sizing.asked),
         sizing="" if job.sizing is None else job.sizing.why,
         size=None if job.size is None else str(job.size),
@@ -338,6 +338,15 @@ def request_text(request: Request) -> str:
     )
 
 
+def size_text(spec: Spec, size: Range) -> str:
+    """A size that somebody has set, beside the GPUs that are held: replicas of a served model that are not
+    a GPU each are told with what each takes."""
+    role = spec.request.elastic
+    if spec.type is not JobType.SERVE or role is None or role.replica.gpus == 1:
+        return str(size)
+    return f"{size} × {_one(role.replica)}"
+
+
 def _plain_request(count: Range, replica: Replica) -> str:
     return render_gpu(GpuAsk(count, types=replica.types)) if replica.gpus else _one(replica)
 
@@ -349,14 +358,10 @@ def _one(replica: Replica) -> str:
 
 
 def run_text(spec: Spec) -> str:
-    """The command for people: the line as it was written, or the arguments."""
+    """The command for people, of each role that has its own."""
     if not spec.run:
-        return "; ".join(f"{role.name}: {_command(role.run)}" for role in spec.request.roles)
-    return _command(spec.run)
-
-
-def _command(run: tuple[str, ...]) -> str:
-    return run[2] if run[:2] == SHELL and len(run) == 3 else " ".join(run)
+        return "; ".join(f"{role.name}: {words_of(role.run)}" for role in spec.request.roles)
+    return words_of(spec.run)
 
 
 def seat_out(seat: Seat) -> SeatOut:

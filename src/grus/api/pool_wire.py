@@ -118,7 +118,7 @@ def to_queue(name: str, queue: QueueIn) -> Queue:
     return Queue(
         name=QueueName(name),
         parent=None if queue.parent is None else QueueName(queue.parent),
-        quota=Quota.of(queue.quota),
+        quota=Quota.of(queue.quota) if "quota" in queue.model_fields_set else Quota(),
         reserved=round(queue.reserved * GPU),
         weight=float(queue.weight),
         limit=None if queue.limit is None else round(queue.limit * GPU),

@@ -16,8 +16,11 @@ One that answers requests says where, and what they must bring; and a session, w
 import json
 import math
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
+MOST_LINES = 512
+"""Remembered at a time: several ask what one line says, and it stays the same for a while."""
 MOST_FIGURES = 32
 LONGEST_NAME = 64
 LONGEST_ADDRESS = 255
@@ -69,6 +72,7 @@ class Report(NamedTuple):
     """Names of figures that are NaN or infinite; they have no value."""
 
 
+@lru_cache(MOST_LINES)
 def read(line: str) -> Report:
     said = _object(line)
     return Report(

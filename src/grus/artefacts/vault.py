@@ -123,6 +123,11 @@ class Vault:
         except (NotFound, Damaged):
             return False
 
+    def sound(self, kind: str, digest: str) -> bytes | None:
+        """The bytes of a chunk or manifest, if they are what their name says; else None."""
+        content = _content(self._place(kind, digest))
+        return content if content is not None and digest_of(content) == digest else None
+
     def used(self, digest: str) -> None:
         """Note that it is in use now."""
         os.utime(self._place(MANIFESTS, digest), follow_symlinks=False)

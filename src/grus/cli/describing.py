@@ -24,6 +24,7 @@ from grus.cli.output import (
     write_log,
 )
 from grus.model.errors import GrusError
+from grus.model.resources import replica_words
 
 if TYPE_CHECKING:
     from grus.api.wire import EventOut, JobOut, LearnedOut, PlanOut, WhyOut, WorkerOut
@@ -111,9 +112,14 @@ def _left_words(job: "JobOut") -> str:
 
 
 def _asked_words(job: "JobOut") -> str:
-    words = job.asked or job.request
+    words = job.asked or job.unscaled or job.request
     words += "" if words.endswith("auto") else " GPUs"
-    return words + (f", scaled to {job.size}" if job.size else "")
+    return words + (f", scaled to {size_words(job, job.size)}" if job.size else "")
+
+
+def size_words(job: "JobOut", size: str) -> str:
+    """What it was scaled to: of a served model, so many replicas."""
+    return replica_words(size) if job.type == "serve" else size
 
 
 def _size_words(job: "JobOut") -> str:

@@ -390,9 +390,12 @@ def scale(
     output: Output = Format.TABLE,
 ) -> None:
     """Change the size of an elastic job."""
+    from grus.cli.describing import size_words
+
     with connected() as client:
         changed = client.scale(find_job(client, job).id, size)
-        emit(changed, output, lambda: say(f"{changed.id} ({changed.name}): size {size}"))
+        told = size_words(changed, size) if changed.size else size
+        emit(changed, output, lambda: say(f"{changed.id} ({changed.name}): size {told}"))
 
 
 def _act(verb: str, meant: list[str], output: Format, until: "set[Phase] | None") -> None:

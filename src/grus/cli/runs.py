@@ -29,6 +29,8 @@ MOST_WORDS = 4
 """Parameters, and metrics, that a line of the list names; `show` has them all."""
 COUNTERS = frozenset({"step", "epoch", "total", "batch"})
 """Figures that say how far a job came, not how well it did."""
+ALIKE = "≈"
+"""The change of a measured figure that would round to none; not a difference that people look for."""
 SHORT = 12
 """Letters of a digest that people are shown."""
 
@@ -91,7 +93,7 @@ def diff(
     if not everything:
         differing = tuple(one for one in found.differences if not one.same)
         found = found.model_copy(update={"differences": differing})
-    emit(found, output, lambda: _diff(found))
+    emit(found, output, lambda: _diff(found, everything))
 
 
 def find_run(client: "Client", meant: str) -> "ResultOut":
@@ -195,13 +197,15 @@ def _show(one: "ResultOut") -> None:
         table(("ARTEFACT", "NAME", "SIZE", "DIGEST"), kept)
 
 
-def _diff(found: "DiffOut") -> None:
-    if not found.differences:
-        say(f"{found.first.job} and {found.second.job} do not differ in anything that is kept.")
+def _diff(found: "DiffOut", everything: bool) -> None:
+    lines = [(one, _change(one)) for one in found.differences]
+    shown = [(one, change) for one, change in lines if everything or change != ALIKE]
+    if not shown:
+        but = " by more than a rounding; --all shows all" if lines else ""
+        say(f"{found.first.job} and {found.second.job} do not differ in anything that is kept{but}.")
         return
     rows = [
-        (one.part, one.name, _cell(one, one.first), _cell(one, one.second), _change(one))
-        for one in found.differences
+        (one.part, one.name, _cell(one, one.first), _cell(one, one.second), change) for one, change in shown
     ]
     names = [f"{one.job} {one.name}" for one in (found.first, found.second)]
     table(("PART", "WHAT", *names, "CHANGE"), rows)
@@ -237,14 +241,15 @@ def _cell(line: "DifferenceOut", value: bool | int | float | str | None) -> str:
 
 
 def _change(line: "DifferenceOut") -> str:
-    """Of figures that were measured by how much; else only what is the same is marked."""
+    """Of figures that were measured by how much; else only what is the same, or nearly so, is marked."""
     if line.same:
         return "="
     first, second = line.first, line.second
     if line.part not in ("metrics", "profile") or not first:
         return ""
     if isinstance(first, int | float) and isinstance(second, int | float):
-        return f"{(second - first) / abs(first):+.1%}"
+        told = f"{(second - first) / abs(first):+.1%}"
+        return told if told[1:] != "0.0%" else ALIKE
     return ""
 
 

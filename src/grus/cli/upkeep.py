@@ -6,18 +6,20 @@ not, `restore` only while none does.
 
 import os
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from grus.cli.output import Format, Output, emit, examples, fields, hint, say, table
+from grus.model.errors import BadInput, Mistake
 from grus.sdk.places import Places, places
 
 if TYPE_CHECKING:
     from grus.controlplane.fsck import Verdict
     from grus.controlplane.leftovers import Leftovers
+    from grus.model.findings import Finding
     from grus.server.restoring import Restored
 
 PANEL = "Server"
@@ -52,13 +54,14 @@ def fsck(
 ) -> None:
     """Work the state out again from the log of events and say what differs; exit code 1 if anything does."""
     from grus.controlplane.fsck import check
-    from grus.server.backing_up import DATABASE, database_in
+    from grus.server.record import DATABASE, require
 
     removed: list[Path] = []
     if back_up is not None:
-        verdict = check(database_in(back_up))
+        verdict = _check_back_up(back_up.absolute(), artefacts=artefacts, repair=repair)
     else:
         at = places()
+        require(at.state)
         beside = _beside(at)
         verdict = check(at.state / DATABASE, beside, read_all=artefacts)
         if repair:
@@ -76,14 +79,41 @@ def fsck(
         raise typer.Exit(1)
 
 
-def _beside(at: Places) -> "Leftovers":
+def _check_back_up(source: Path, *, artefacts: bool, repair: bool) -> "Verdict":
+    """What is in it against each other, as it was when it was made; nothing in it is ever changed."""
+    from grus.controlplane.fsck import check
+    from grus.server.backing_up import contents
+    from grus.server.record import DATABASE
+
+    if repair:
+        raise BadInput([Mistake("repair", "is for the state; a back-up stays as it was made", str(source))])
+    made = contents(source)
+    database = source if made is None else source / DATABASE
+    if made is not None and made.artefacts:
+        beside = _beside(Places(config=source, state=source), made.at)
+        verdict = check(database, beside, read_all=artefacts)
+        return replace(verdict, findings=tuple(map(_in_a_back_up, verdict.findings)))
+    if artefacts:
+        rule = "are not in this back-up; `grus backup --artefacts` makes one that has them"
+        raise BadInput([Mistake("artefacts", rule, str(source))])
+    return check(database)
+
+
+def _in_a_back_up(finding: "Finding") -> "Finding":
+    if finding.check != "artefacts":
+        return finding
+    return replace(finding, fix="make another back-up while the state still has it; this one has lost it")
+
+
+def _beside(at: Places, now: float | None = None) -> "Leftovers":
+    """What lies beside the record, at that time (now)."""
     from grus.controlplane.leftovers import Leftovers
     from grus.controlplane.settings import Settings
     from grus.server.config import load
 
     kept = load(at).artefacts_kept
     settings = Settings(state=at.state, as_submitters=os.geteuid() == 0, artefact_retention=kept)
-    return Leftovers(settings, time.time())
+    return Leftovers(settings, time.time() if now is None else now)
 
 
 def _repair(at: Places, beside: "Leftovers") -> list[Path]:
@@ -139,13 +169,23 @@ def backup(
             )
         ),
     )
+    if made.damaged:
+        hint(f"{made.damaged} damaged parts of artefacts are not in it: `grus fsck --artefacts` says whose")
     hint("not in it: logs, copies of code, telemetry, and the token file; keep your token elsewhere")
 
 
 def restore(
-    source: Annotated[Path, typer.Argument(help="A back-up, or a copy of grus.db alone.")],
+    source: Annotated[
+        Path, typer.Argument(help="A back-up, or a copy of grus.db with its log (grus.db-wal) beside it.")
+    ],
     force: Annotated[
         bool, typer.Option("--force", help="Put aside the state that is there, and end what it alone knows.")
+    ] = False,
+    without_log: Annotated[
+        bool,
+        typer.Option(
+            "--without-log", help="Take a copy of grus.db alone; what stood only in its log is lost."
+        ),
     ] = False,
     output: Output = Format.TABLE,
 ) -> None:
@@ -153,7 +193,7 @@ def restore(
     from grus.server.restoring import restore as bring_back
 
     at = places()
-    done = bring_back(at, source.absolute(), time.time(), force=force)
+    done = bring_back(at, source.absolute(), time.time(), force=force, without_log=without_log)
     emit(asdict(done), output, lambda: _show_restored(at, done))
     if not at.token_file.exists():
         hint(f"there is no token in {at.token_file}: put your own there, or set GRUS_TOKEN")
@@ -168,7 +208,14 @@ def _show_restored(at: Places, done: "Restored") -> None:
             ("epoch", f"{done.epoch}; whoever acted under an earlier one is fenced"),
             ("ended", ", ".join(done.ended)),
             ("settings", done.settings),
+            ("tokens", _of_tokens(done.revoked)),
             ("before", done.aside),
         )
     )
     hint("next: grus fsck · grus up")
+
+
+def _of_tokens(revoked: tuple[str, ...] | None) -> str:
+    if revoked is None:
+        return "all of the back-up are valid; revoke those that were revoked since"
+    return f"not valid any more: {', '.join(revoked)}" if revoked else "as in the back-up"

@@ -13,14 +13,11 @@ from grus.api.job_spec import to_spec
 from grus.api.stages_in import MOST_STAGES
 from grus.controlplane import code_reading, graphs
 from grus.controlplane.graphs import STEP, Graphs
-from grus.controlplane.submission import Submission, new_job
-from grus.model.errors import BadInput, Conflict, DoesNotFit, Mistake, NotAllowed
+from grus.controlplane.submission import Submission, new_job, submitted
+from grus.model.errors import BadInput, Conflict, DoesNotFit, Mistake, NotAllowed, NotFound
 from grus.model.identifiers import JobId, job_id
 from grus.model.jobs import Job, JobType, Spec
-from grus.model.ports import Store, User
-
-Create = Callable[[Job, str | None], Job]
-"""Stores a new job, durably."""
+from grus.model.ports import NewJob, Store, User
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,6 @@ class GraphSubmission:
         clock: Callable[[], float],
         entropy: Callable[[], int],
         stands: Callable[[Job], bool],
-        create: Create,
     ) -> None:
         self._store = store
         self._submission = submission
@@ -54,7 +50,6 @@ class GraphSubmission:
         self._clock = clock
         self._entropy = entropy
         self._stands = stands
-        self._create = create
 
     def submit(self, user: User, jobs: Sequence[JobIn], *, key: str | None, fresh: bool) -> list[Job]:
         """Store them, each behind those that it names. Raises NotAllowed, BadInput or DoesNotFit first."""
@@ -111,8 +106,8 @@ class GraphSubmission:
         return [_id_of(user, key, index) for index in range(count)]
 
     def _store_all(self, user: User, asked: Sequence[_Asked], key: str | None) -> list[Job]:
-        """Everything is checked before anything is stored."""
-        now = self._clock()
+        """Everything is checked before anything is stored; then all of it is, in one write."""
+        now = self._time(asked[0].id)
         coming = {one.id: new_job(one.id, user, one.spec, now) for one in asked}
         specs = self._complete(user, asked, coming)
         leaves = [path for spec in specs for path in _leaves(spec)]
@@ -121,12 +116,16 @@ class GraphSubmission:
             replace(self._made(user, one.id, spec, own, leaves), saves_as=one.saves_as)
             for one, spec, own in zip(asked, specs, keys, strict=True)
         ]
-        stored: list[Job] = []
-        for index, (job, own) in enumerate(zip(made, keys, strict=True)):
-            # The first may be there already, from a submission that broke off: the others belong to its time.
-            at = stored[0].submitted_at + index * STEP if stored else now
-            stored.append(self._create(replace(job, submitted_at=at), own))
-        return stored
+        timed = [replace(job, submitted_at=now + index * STEP) for index, job in enumerate(made)]
+        new = [NewJob(job, submitted(job), own) for job, own in zip(timed, keys, strict=True)]
+        return self._store.create_all(new).result()
+
+    def _time(self, first: JobId) -> float:
+        """Now; if the first is there already, alone or not, its own: the others are found by that time."""
+        try:
+            return self._store.job(first).submitted_at
+        except NotFound:
+            return self._clock()
 
     def _complete(self, user: User, asked: Sequence[_Asked], coming: dict[JobId, Job]) -> list[Spec]:
         found: list[Spec] = []

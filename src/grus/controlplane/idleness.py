@@ -124,7 +124,7 @@ def hang(job: Job, tag: Tag | None, now: float) -> Change | None:
         return None
     told = job.reason.startswith(HANGS)
     if tag.hung_since is not None and not told:
-        note = f" ({tag.note})" if tag.note else ""
+        note = f" ({tag.note.removeprefix(HANGS)})" if tag.note else ""
         text = f"{HANGS}no progress for {render_seconds(round(now - tag.hung_since))}{note}"
         advice = f"it is not ended: see `grus logs {job.id}`, and `grus stop {job.id}` if it is lost"
         return change(job, "hung", now, f"{text}; {advice}", reason=text)

@@ -14,6 +14,7 @@ from grus.api.pods import merged_texts
 from grus.api.wire import is_bundle
 from grus.controlplane import handing_on
 from grus.controlplane.handing_on import Stage
+from grus.controlplane.remembering import remembered
 from grus.model.identifiers import DeviceId, NodeId, WorkerId
 from grus.model.jobs import Job, Launch, Seat, Spec, worker_id, worker_per_seat
 from grus.model.ports import WorkerSpec
@@ -62,6 +63,7 @@ class Surroundings:
     """What the program around its own is told, if it has inputs or outputs."""
 
 
+@remembered
 def members(job: Job) -> tuple[Member, ...]:
     """The workers of the present attempt, in the order of their ranks; leaving ones last."""
     order = {role.name: place for place, role in enumerate(job.spec.request.roles)}

@@ -60,6 +60,8 @@ class Picture:
         self.snapshot = snapshot if snapshot is not None else Snapshot()
         self.nodes: tuple[Node, ...] = ()
         self.queues: tuple[Queue, ...] = ()
+        self._given: tuple[Queue, ...] | None = None
+        """Queues as they were last told, without the default one."""
         self.by_name: dict[QueueName, Queue] = {}
         self.version = 0
         """Counts changes of nodes and queues."""
@@ -94,7 +96,10 @@ class Picture:
 
     def set_pool(self, nodes: tuple[Node, ...], queues: Iterable[Queue]) -> bool:
         """Take note of the pool and the queues; whether anything was new."""
-        complete = pool.with_default(queues, pool.size(nodes))
+        given = tuple(queues)
+        if nodes == self.nodes and given == self._given:
+            return False  # as nearly always: it is looked at every few seconds
+        self._given, complete = given, pool.with_default(given, pool.size(nodes))
         if nodes == self.nodes and complete == self.queues:
             return False
         if nodes != self.nodes:

@@ -6,7 +6,7 @@ from grus.model.errors import BadInput, Conflict, Mistake, NotFound
 from grus.model.identifiers import QueueName
 from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.ports import Store, User
-from grus.model.queues import DEFAULT_QUEUE, Queue, check_tree, pool_of_quotas
+from grus.model.queues import DEFAULT_QUEUE, Queue, Quota, check_tree, gpus, pool_of_quotas
 
 
 class QueueChanges:
@@ -26,13 +26,19 @@ class QueueChanges:
             mistakes = [
                 Mistake(f"queues.{queue.name}.parent", "must not be the default queue", DEFAULT_QUEUE)
             ]
+        made = {one.name: one for one in pool.with_default(known.values(), pool.size(nodes))}[queue.name]
+        if queue.name == DEFAULT_QUEUE and queue.quota not in (Quota(), made.quota):
+            rule = (
+                f"is what the other queues leave, {gpus(made.quota.total)} now; set theirs, or leave it out"
+            )
+            mistakes = [Mistake(f"queues.{queue.name}.quota", rule, gpus(queue.quota.total))]
         if mistakes:
             raise BadInput(mistakes)
         if queue.parent is not None and (jobs := self._unfinished(queue.parent)):
             raise Conflict(f"queue {queue.parent} has jobs and so cannot have queues below it: {_list(jobs)}")
         self._store.put_queue(queue).result()
         self._loop.refresh()
-        return {made.name: made for made in pool.with_default(known.values(), pool.size(nodes))}[queue.name]
+        return made
 
     def delete(self, user: User, name: QueueName) -> None:
         access.require_admin(user, "delete queues")

@@ -1,37 +1,40 @@
 """Letting go of what is old: events, ended jobs with their logs and code copies, results, each by its age.
 
-The record goes first and its files afterwards, so that a crash between leaves files without a record, never
-a record without its files. Artefacts that no record names any more are swept afterwards.
+What a job that has not ended yet comes after, is given something by, or searches with stays as long as it
+does. The record goes first and its files afterwards, so that a crash between leaves files without a record,
+never a record without its files. Artefacts that no record names any more are swept afterwards.
 """
 
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from grus.controlplane.collecting import Collector
 from grus.controlplane.settings import Settings
 from grus.model.errors import GrusError, NotFound
 from grus.model.identifiers import JobId
-from grus.model.jobs import TERMINAL, Job
+from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.ports import Engine, Store
 
 log = logging.getLogger(__name__)
 
 PAGE = 500
+OPEN = frozenset(Phase) - TERMINAL
 
 
 def prune(store: Store, engine: Engine, settings: Settings, now: float) -> int:
     """Drop what is too old; how many rows of the store went."""
     jobs_before = now - settings.job_retention
-    old = [
-        job for job in _ended(store, jobs_before) if job.ended_at is not None and job.ended_at < jobs_before
-    ]
+    # Those that were submitted before that, as the store does: the others may be many.
+    ended = _pages(store, TERMINAL, after=(jobs_before, JobId("")))
+    old = [job for job in ended if job.ended_at is not None and job.ended_at < jobs_before]
     rows = store.prune(
         events_before=now - settings.event_retention,
         jobs_before=jobs_before,
         results_before=now - settings.result_retention,
+        keep=_needed(store, old) if old else (),
     ).result()
     for job in old:
         if _is_gone(store, job.id):
@@ -40,12 +43,26 @@ def prune(store: Store, engine: Engine, settings: Settings, now: float) -> int:
     return rows
 
 
-def _ended(store: Store, before: float) -> Iterator[Job]:
-    """Those that were submitted before that: whoever ended before that was, and the others may be many."""
-    after = (before, JobId(""))
-    while page := store.jobs(phases=tuple(TERMINAL), limit=PAGE, after=after):
+def _pages(store: Store, phases: Iterable[Phase], after: tuple[float, JobId] | None = None) -> Iterator[Job]:
+    while page := store.jobs(phases=tuple(phases), limit=PAGE, after=after):
         yield from page
         after = (page[-1].submitted_at, page[-1].id)
+
+
+def _needed(store: Store, old: Sequence[Job]) -> list[JobId]:
+    """Those of them that a job which has not ended needs; one that comes while this is read is too late."""
+    open_: set[JobId] = set()
+    named: set[JobId] = set()
+    for job in _pages(store, OPEN):
+        open_.add(job.id)
+        named.update(job.spec.after, (one.job for one in job.spec.inputs))
+        if job.spec.trial is not None:
+            named.add(job.spec.trial.sweep)  # which ends it, even if it has ended itself
+    return [
+        job.id
+        for job in old
+        if job.id in named or (job.spec.trial is not None and job.spec.trial.sweep in open_)
+    ]
 
 
 def _is_gone(store: Store, job: JobId) -> bool:

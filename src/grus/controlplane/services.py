@@ -31,7 +31,7 @@ from grus.controlplane.remarks import Remarks
 from grus.controlplane.results import Results
 from grus.controlplane.settings import Settings
 from grus.controlplane.sight import Sight
-from grus.controlplane.submission import Submission, new_job
+from grus.controlplane.submission import Submission, new_job, submitted
 from grus.controlplane.sweep_view import SweepView, Winner, view_of, winner
 from grus.controlplane.trials import Trials
 from grus.controlplane.watching import Watching, holding
@@ -121,7 +121,6 @@ class Services:
             clock=clock,
             entropy=entropy,
             stands=self._stands,
-            create=lambda job, key: self._store_new(job, key).result(),
         )
         self._remarks = Remarks(loop, watching)
         self.results = Results(store, self._sight)
@@ -166,18 +165,12 @@ class Services:
         return self._store_new(self._submission.sized(job), key)
 
     def _store_new(self, job: Job, key: str | None) -> "Future[Job]":
-        why = "" if job.sizing is None else f"; it takes {job.sizing.why}"
-        text = f"{job.user} submitted {job.spec.name} to queue {job.spec.queue}{why}"
-        event = Event(at=job.submitted_at, kind="submitted", text=text, job=job.id)
-        return self._store.create(job, event, key)
+        return self._store.create(job, submitted(job), key)
 
     def submit_graph(
         self, user: User, jobs: Sequence[JobIn], *, key: str | None = None, fresh: bool = False
     ) -> list[Job]:
-        """Store jobs that name each other. Raises NotAllowed, BadInput or DoesNotFit before any is stored.
-
-        If the server dies on the way, the first of them are there: the same key again stores the rest.
-        """
+        """Store jobs that name each other, all or none. Raises NotAllowed, BadInput or DoesNotFit."""
         return self._submitting.submit(user, jobs, key=key, fresh=fresh)
 
     def retry(self, user: User, id_: JobId, *, key: str | None = None) -> list[Job]:

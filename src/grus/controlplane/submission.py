@@ -21,7 +21,7 @@ from grus.model.artefacts import Input
 from grus.model.errors import BadInput, DoesNotFit, Mistake, NotAllowed, NotFound
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, JobType, Launch, Spec
-from grus.model.ports import Store, User
+from grus.model.ports import Event, Store, User
 from grus.model.queues import Queue
 from grus.model.resources import Range
 from grus.scheduling.fitting import never_fits, never_fits_at
@@ -308,3 +308,10 @@ def new_job(id_: JobId, user: User, spec: Spec, now: float) -> Job:
         size=_first_size(spec),
         reason="waits for its turn; `grus why` says for what",
     )
+
+
+def submitted(job: Job) -> Event:
+    """The first event of a new job."""
+    why = "" if job.sizing is None else f"; it takes {job.sizing.why}"
+    text = f"{job.user} submitted {job.spec.name} to queue {job.spec.queue}{why}"
+    return Event(at=job.submitted_at, kind="submitted", text=text, job=job.id)

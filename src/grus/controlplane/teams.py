@@ -19,6 +19,7 @@ from grus.api import reports
 from grus.controlplane import complaints, ends
 from grus.controlplane.ends import Statuses
 from grus.controlplane.launching import Member, members
+from grus.controlplane.remembering import remembered
 from grus.model.identifiers import WorkerId
 from grus.model.jobs import Exit, ExitCause, Job, Resizing, Seat, worker_per_seat
 
@@ -41,6 +42,7 @@ class Step:
     text: str = ""
 
 
+@remembered
 def team(job: Job) -> tuple[Member, ...]:
     """The present members in the order of their ranks: those who were there first come first."""
     found = [member for member in members(job) if not member.leaving and member.seats[0].joined]
@@ -285,8 +287,9 @@ class _Draft:
 # --------------------------------------------------------------------------------------------- questions
 
 
-def _staying(job: Job) -> list[Member]:
-    return [member for member in members(job) if not member.leaving]
+@remembered
+def _staying(job: Job) -> tuple[Member, ...]:
+    return tuple(member for member in members(job) if not member.leaving)
 
 
 def _roles(job: Job) -> set[str]:

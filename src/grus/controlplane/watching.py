@@ -54,7 +54,12 @@ class Recogniser(Protocol):
     def take(self, batch: Batch) -> None: ...
 
     def hear(
-        self, job: JobId, figures: Mapping[str, float], at: float, worker: WorkerId | None = None
+        self,
+        job: JobId,
+        figures: Mapping[str, float],
+        at: float,
+        worker: WorkerId | None = None,
+        saved_at: float | None = None,
     ) -> None: ...
 
     def known(self, job: JobId, facts: Known) -> None: ...
@@ -196,7 +201,8 @@ class Watching:
             for job in jobs:
                 self._profiler.known(job.id, self._facts(job))
             for worker, job_id, said in told:
-                self._profiler.hear(job_id, reports.progress(said), said.at or now, worker)
+                progress = reports.progress(said)
+                self._profiler.hear(job_id, progress, said.at or now, worker, said.saved_at)
             ids = frozenset(job.id for job in jobs)
             for gone in self._jobs - ids:
                 self._profiler.forget(gone)
@@ -214,7 +220,9 @@ class Watching:
             if job.phase is Phase.RUNNING
             for member in members(job)
         ]
-        return [one for one in found if reports.progress(one[2]) and one[2].at is not None]
+        return [
+            one for one in found if one[2].at is not None and (one[2].saved_at or reports.progress(one[2]))
+        ]
 
     def count(self, now: float) -> None:
         """Record what queues and the pool hold and want, and how busy the pool's GPUs are."""

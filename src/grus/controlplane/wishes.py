@@ -9,8 +9,18 @@ from dataclasses import replace
 from grus.controlplane.lifecycle import Change, change
 from grus.model.errors import BadInput, Conflict, Mistake
 from grus.model.identifiers import UserName
-from grus.model.jobs import HOLDING, Desired, Exit, ExitCause, Job, PauseCause, Phase, worker_per_seat
-from grus.model.resources import Range
+from grus.model.jobs import (
+    HOLDING,
+    Desired,
+    Exit,
+    ExitCause,
+    Job,
+    JobType,
+    PauseCause,
+    Phase,
+    worker_per_seat,
+)
+from grus.model.resources import Range, replica_words
 
 
 def pause(job: Job, who: str, now: float, cause: PauseCause = PauseCause.PERSON) -> Change | None:
@@ -85,7 +95,9 @@ def scale(job: Job, size: Range | None, who: UserName, now: float) -> Change | N
         _check_size(job, role.replicas, size)
     if size == job.size:
         return None
-    text = f"scaled to {size} by {who}" if size else f"scaled to {role.replicas} (as submitted) by {who}"
+    told = size or role.replicas
+    words = replica_words(told) if job.spec.type is JobType.SERVE else str(told)
+    text = f"scaled to {words} {'' if size else '(as submitted) '}by {who}"
     # Why the job is where it is has not changed yet.
     asked = replace(job, size=size)
     if job.phase in HOLDING:

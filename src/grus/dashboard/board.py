@@ -12,7 +12,7 @@ from enum import StrEnum
 from heapq import nsmallest
 from typing import Any
 
-from grus.api.job_out import request_text, status_word
+from grus.api.job_out import request_text, size_text, status_word
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import Job, Phase
 from grus.model.resources import GPU, Request
@@ -88,7 +88,7 @@ def brief_of(job: Job) -> Brief:
         type=spec.type.value,
         priority=spec.priority,
         held=job.held,
-        asked=request_text(job.asked) if job.size is None else str(job.size),
+        asked=request_text(job.asked) if job.size is None else size_text(spec, job.size),
         least=_least(spec.request),
         submitted=job.submitted_at,
         started=job.first_started_at,

@@ -3,7 +3,7 @@
 Each promise in prose here is a test in `tests/contracts/`, which every implementation passes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
@@ -88,6 +88,16 @@ class Prediction:
 
 Change = tuple[Job, Event]
 
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job that is to be stored, with its first event and the key under which it was asked for."""
+
+    job: Job
+    event: Event
+    key: str | None = None
+
+
 MOST_PROFILES = 1000
 """Fingerprints that a store keeps; beyond that the one that was not updated for longest goes."""
 
@@ -98,7 +108,7 @@ class Store(Protocol):
     A Future's result means durable: the write survives kill -9 and power loss from then on. Writes given by
     one thread take effect in the order given. Writes may share one commit, but stand or fall one by one: a
     stale one among them never undoes its neighbours. All methods may be called from any thread.
-    Nothing here promises that two jobs change together.
+    Jobs can be created together; nothing here promises that two jobs change together.
     """
 
     def take_over(self) -> int:
@@ -113,6 +123,15 @@ class Store(Protocol):
         With a `key` that this user used before, nothing is written and the result is the job stored then, as
         it is now; if that job's spec differs from this one's, the future raises Conflict. Raises Fenced if
         `epoch` is given and a later one has begun.
+        """
+        ...
+
+    def create_all(self, new: Sequence[NewJob], epoch: int | None = None) -> "Future[list[Job]]":
+        """Store new jobs, each as `create` does: all of them in one commit, or none of them.
+
+        One whose key was used before is in the result as it is now, and the others are stored. If one is
+        refused the future raises why. Raises Conflict if two of them have the same id or key, and where no
+        commit can hold several, as in a cluster.
         """
         ...
 
@@ -258,10 +277,16 @@ class Store(Protocol):
         ...
 
     def prune(
-        self, *, events_before: float, jobs_before: float, results_before: float = 0.0
+        self,
+        *,
+        events_before: float,
+        jobs_before: float,
+        results_before: float = 0.0,
+        keep: Collection[JobId] = (),
     ) -> "Future[int]":
-        """Drop events before that, and jobs that ended before that, with all that is kept of them.
+        """Drop events before that, and jobs submitted and ended before that, with all that is kept of them.
 
+        Jobs of `keep` stay, however old; their old events go.
         Results of jobs that ended before `results_before` go too, once their jobs are no longer on record.
         The result is how many events, jobs and results went.
         """

@@ -26,6 +26,11 @@ class Range:
         return str(self.low) if self.rigid else f"{self.low}..{self.high}"
 
 
+def replica_words(size: Range | str) -> str:
+    """The size of a served model, whatever each replica takes: 1 replica, 2..4 replicas."""
+    return f"{size} replica{'' if str(size) == '1' else 's'}"
+
+
 @dataclass(frozen=True, slots=True)
 class Replica:
     """What one replica of a role takes, all of it on one node.

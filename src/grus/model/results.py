@@ -72,6 +72,16 @@ class Result:
         return next((one for one in self.metrics if one.name == name), None)
 
 
+WRITTEN = {
+    ("python3", "-m", "grus.elastic.section"): "train:",
+    ("python3", "-m", "grus.serving.replica"): "serve:",
+    ("python3", "-m", "grus.interactive.session"): "grus dev:",
+}
+"""What people wrote for whom Grus runs a program of its own; its only argument stands behind."""
+
+
 def words_of(argv: tuple[str, ...]) -> str:
     """A command as people wrote it."""
+    if len(argv) == 4 and (written := WRITTEN.get(argv[:3])):
+        return f"{written} {argv[3]}"
     return argv[2] if argv[:2] == ("/bin/sh", "-c") and len(argv) == 3 else shlex.join(argv)

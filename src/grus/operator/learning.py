@@ -37,7 +37,12 @@ class FromNodes:
         """Its node has seen it."""
 
     def hear(
-        self, job: JobId, figures: Mapping[str, float], at: float, worker: WorkerId | None = None
+        self,
+        job: JobId,
+        figures: Mapping[str, float],
+        at: float,
+        worker: WorkerId | None = None,
+        saved_at: float | None = None,
     ) -> None:
         """Its node has heard it."""
 

@@ -76,6 +76,14 @@ class Activity:
         """Seconds since it first did something; 0 if it never did."""
         return 0.0 if self._began is None else self.last - self._began
 
+    def carries(self, period: float) -> bool:
+        """Whether a rhythm of this period is one of its work: something happens in each cycle, up to now.
+
+        A rhythm may also show in noise far below anything that counts as work.
+        """
+        going_on = self.quiet_for <= period and self.usual_pause <= period
+        return going_on and self.at_work_for >= 2 * period
+
     @property
     def pauses(self) -> int:
         """How many ended, of those remembered."""

@@ -5,12 +5,13 @@ Told by evidence only, and against what is usual for the very job:
 - it reported steps, and they have stopped: sooner where its activity is gone as well, or has become flat (a
   spin, a collective call that waits for a lost peer: utilisation high, power low), later where it looks busy
   as ever (it may evaluate);
-- it never reported, but had a rhythm, and that has given way to quiet or to flat activity for several
-  periods.
+- it never reported a step, but worked in a rhythm, and that has given way to quiet or to flat activity for
+  several periods, in which it has not reported anything else that is new either.
 
 A job that never reported and never had a rhythm is idle or unknown, not hung. Whoever writes to disk saves.
 """
 
+import math
 from collections import deque
 from dataclasses import dataclass
 
@@ -97,8 +98,12 @@ class Evidence:
     """Whether it takes much less power than before; None where that is not measured."""
     period: float | None = None
     """Seconds of the rhythm that it has, or had last; or that earlier runs of it had."""
+    own: bool = True
+    """Whether it has worked in that rhythm itself since it was started, and not only earlier runs of it."""
     beating: bool = False
     """Whether that rhythm is there now."""
+    told_for: float = math.inf
+    """Seconds since it last reported something new: other figures, or that it has saved."""
     writing: bool = False
     """It writes to disk: it saves."""
     on_demand: bool = False
@@ -118,9 +123,10 @@ def hang(steps: Steps, seen: Evidence, now: float) -> Hang | None:
         return None
     if steps.known or (steps.advanced_at is not None and seen.period is not None):
         return _by_steps(steps, seen, now)
-    if seen.period is None or seen.on_demand:
+    if seen.period is None or not seen.own or seen.on_demand:
         return None
     odd, how = _odd(seen)
+    odd = min(odd, seen.told_for)
     if odd < _patience((SOON[0], PERIODS), seen.period):
         return None
     return Hang(now - odd, 0.7, f"its rhythm has given way to {how} activity")

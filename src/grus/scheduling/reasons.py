@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from grus.model.jobs import JobType
 from grus.model.queues import gpus
-from grus.model.resources import GPU
+from grus.model.resources import GPU, replica_words
 from grus.scheduling.rhythm import hung, phase
 from grus.scheduling.topology import SOON
 
@@ -65,6 +66,8 @@ def resized_reason(entry: "Entry", added: int, given: int, victim: "Victim | Non
         return f"gave back {_seats(given)} above its minimum, for {_named(by)} of {by.queue.name}"
     if given:
         return f"gave back {_seats(given)}, as its size was set"
+    if entry.job.spec.type is JobType.SERVE:
+        return f"grew by {replica_words(str(added))}: there was room"
     return f"grew by {added}: GPUs were idle and {entry.queue.name} was next"
 
 

@@ -78,9 +78,11 @@ def create_app(
     session_key: bytes | None = None,
     doorway: Doorway | None = None,
     clock: Callable[[], float] = time.time,
+    gone: Callable[[], str] = lambda: "",
 ) -> FastAPI:
     """The app around these services. What is mounted into it gets the same gate in front.
 
+    `gone` says why the record is not there any more, "" while it is.
     Without a `session_key` browsers sign in again after a restart; without a `doorway` nobody opens a
     development session.
     """
@@ -97,7 +99,7 @@ def create_app(
     app.state.services = services
     app.state.streams = streams or Streams()
     app.state.figures = figures or Figures()
-    app.state.health = Health(pulse)
+    app.state.health = Health(pulse, gone=gone)
     app.state.doorway = doorway
     _add_routes(app)
     _add_error_forms(app)

@@ -1,4 +1,4 @@
-"""Whether the server does its work: the control loop must keep making passes.
+"""Whether the server does its work: the control loop must keep making passes, and its record be in place.
 
 The loop passes at least every few seconds by itself (it asks the engine for its nodes). A task of the event
 loop looks at its count once a second, so that a stuck loop is seen even when nobody asks.
@@ -18,7 +18,14 @@ EVERY = 1.0
 class Health:
     """The age of the last pass that was seen."""
 
-    def __init__(self, pulse: Pulse, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        pulse: Pulse,
+        clock: Callable[[], float] = time.monotonic,
+        gone: Callable[[], str] = lambda: "",
+    ) -> None:
+        """`gone` says why the record is not there any more; "" while it is."""
+        self._gone = gone
         self._pulse = pulse
         self._clock = clock
         self._passes = -1
@@ -42,7 +49,7 @@ class Health:
             return "the control loop no longer acts: a newer server has taken over"
         if self.age > OLDEST:
             return f"the control loop has made no pass for {self.age:.0f} s"
-        return ""
+        return self._gone()
 
     async def watch(self) -> None:
         """Look now and then, until cancelled."""

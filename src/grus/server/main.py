@@ -33,7 +33,7 @@ from grus.controlplane.sweeping import Sweeper
 from grus.controlplane.tag_keeping import TagKeeper
 from grus.controlplane.trials import Trials
 from grus.controlplane.watching import holding
-from grus.engines.local import boxes
+from grus.engines.local import boxes, epochs
 from grus.engines.local.engine import LocalEngine
 from grus.model.errors import BadInput, Mistake
 from grus.model.ports import Store, User
@@ -51,6 +51,7 @@ from grus.server.figures import Figures
 from grus.server.first_start import ensure_admin
 from grus.server.lock import StateLock
 from grus.server.logs import log_to
+from grus.server.record import DATABASE, require
 from grus.server.sessions import key_in
 from grus.server.telemetry import watch
 from grus.simulation.recording import MOST_BYTES, Recording
@@ -85,8 +86,10 @@ def serve(settings: ServerSettings, mount: Mount | None = None) -> int:
         dev_sock = listen.bind_beside(settings.host, sock.getsockname()[1], settings.dev_port)
         stack.callback(dev_sock.close)
         pool = pools.choose(settings.pool, settings.places.state / "pool")
-        store = SqliteStore(settings.places.state / "grus.db")
+        require(settings.places.state)
+        store = SqliteStore(settings.places.state / DATABASE)
         stack.callback(store.close)
+        store.raise_epoch(epochs.highest(settings.places.state / "engine"))  # a restore may have broken off
         secret = ensure_admin(store, settings.places.token_file, time.time())
         _put_queues(store, settings, pool.source)
         brake, figures = listen.Brake(), Figures()
@@ -103,6 +106,7 @@ def serve(settings: ServerSettings, mount: Mount | None = None) -> int:
             mount=mount,
             session_key=key,
             doorway=doorway,
+            gone=store.gone,
         )
         sessions = listen.Beside(dev_app(services, doorway, key), dev_sock, settings, **listen.SOCKETS)
         stack.callback(sessions.close)

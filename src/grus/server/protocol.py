@@ -1,15 +1,29 @@
-"""HTTP/1.1 of uvicorn with one thing added: headers that trickle in are not waited for without end.
+"""HTTP/1.1 of uvicorn with two things added: headers that trickle in are not waited for without end, and an
+answer can be cut.
 
 uvicorn itself only limits the silence between two requests. A connection whose request line and headers are
 not complete in time is closed; bodies have a limit of their own (`bodies`).
+
+Whoever leaves an answer unfinished is told by uvicorn's log to be a broken program, and its connection waits
+for a client that does not read. So an application may end the connection itself, on purpose: `cut`.
 """
 
 import asyncio
 
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 SLOWEST_HEADERS = 10.0
 """Seconds from the first byte (or the connection) to the end of the headers."""
+CUT = "grus.cut"
+"""Extension of an ASGI scope."""
+
+
+async def cut(scope: Scope) -> None:
+    """End the connection of this request now, with what its client has not read; gone when this returns."""
+    offered = scope.get("extensions") or {}
+    if CUT in offered:
+        await offered[CUT]["cut"]()
 
 
 class PatientProtocol(HttpToolsProtocol):
@@ -19,19 +33,26 @@ class PatientProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's own signature is as narrow
         super().connection_made(transport)
+        self._lost = asyncio.Event()
         self._expect_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._headers_came()
         super().connection_lost(exc)
+        self._lost.set()
 
     def on_message_begin(self) -> None:
         self._expect_headers()
         super().on_message_begin()
+        self.scope["extensions"] = {CUT: {"cut": self._cut}}
 
     def on_headers_complete(self) -> None:
         self._headers_came()
         super().on_headers_complete()
+
+    async def _cut(self) -> None:
+        self.transport.abort()
+        await self._lost.wait()
 
     def _expect_headers(self) -> None:
         self._headers_came()

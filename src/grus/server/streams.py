@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from grus.model.errors import GrusError
 from grus.model.identifiers import UserName
 from grus.server.errors import Refusal
+from grus.server.protocol import cut
 
 log = logging.getLogger(__name__)
 
@@ -135,6 +136,7 @@ class LiveResponse(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._streams.place(self._person):
+            self._scope = scope
             await super().__call__(scope, receive, send)
 
     async def stream_response(self, send: Send) -> None:
@@ -142,7 +144,8 @@ class LiveResponse(StreamingResponse):
         async with aclosing(_with_errors(self._pieces)) as pieces:
             async for piece in pieces:
                 if not await self._sent(send, piece):
-                    return  # without the end of the body: the server then closes the connection
+                    await cut(self._scope)  # without the end of the body: it is not whole
+                    return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _sent(self, send: Send, piece: bytes) -> bool:

@@ -7,7 +7,7 @@ come as one JSON text and rows go in by one many-row INSERT.
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from grus.model.errors import GrusError, StoreFailed
@@ -37,6 +37,13 @@ class JobWrite:
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """Writes of new jobs that stand or fall as one; no two of them have the same id or key."""
+
+    writes: tuple[JobWrite, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of one piece of work: the error, or the result and what is to be told to listeners."""
 
@@ -49,19 +56,52 @@ Elsewhere = Callable[[Sequence[JobWrite]], Mapping[JobId, Exception]]
 """Makes writes last at the place whose copy the file is; the answer: of which jobs it could not, and why."""
 
 
+def portions(given: Iterable[JobWrite | Together]) -> Iterator[list[JobWrite | Together]]:
+    """So many as go into one statement; what belongs together is never parted."""
+    portion: list[JobWrite | Together] = []
+    size = 0
+    for one in given:
+        if portion and size + len(_writes(one)) > LIMIT:
+            yield portion
+            portion, size = [], 0
+        portion.append(one)
+        size += len(_writes(one))
+    if portion:
+        yield portion
+
+
+def _writes(given: JobWrite | Together) -> tuple[JobWrite, ...]:
+    return given.writes if isinstance(given, Together) else (given,)
+
+
 def apply(
-    connection: sqlite3.Connection, writes: Sequence[JobWrite], elsewhere: Elsewhere | None = None
+    connection: sqlite3.Connection, given: Sequence[JobWrite | Together], elsewhere: Elsewhere | None = None
 ) -> list[Outcome]:
-    """Inside the caller's transaction. Outcomes in the order of the writes; a refused one leaves no trace."""
+    """Inside the caller's transaction. Outcomes in the order given; what is refused leaves no trace."""
+    writes = [write for one in given for write in _writes(one)]
     present = _load(connection, writes)
-    outcomes = [present.judge(number, write) for number, write in enumerate(writes)]
+    outcomes: list[Outcome] = []
+    for one in given:
+        outcomes += present.judge(len(outcomes), _writes(one))
     if elsewhere is not None:
         standing = [write for write, outcome in zip(writes, outcomes, strict=True) if outcome.written]
         failed = elsewhere(standing) if standing else {}
         outcomes = [_unless_failed(outcome, failed) for outcome in outcomes]
     outcomes = numbered(outcomes, present.seq)
     _save(connection, writes, outcomes)
-    return outcomes
+    each = iter(outcomes)
+    return [
+        _as_one([next(each) for _ in one.writes]) if isinstance(one, Together) else next(each)
+        for one in given
+    ]
+
+
+def _as_one(outcomes: Sequence[Outcome]) -> Outcome:
+    """Of writes that stand or fall together: all of them stand, or each has the same error."""
+    if outcomes[0].error is not None:
+        return outcomes[0]
+    written = [one for outcome in outcomes for one in outcome.written]
+    return Outcome(result=[outcome.result for outcome in outcomes], written=written)
 
 
 def _unless_failed(outcome: Outcome, failed: Mapping[JobId, Exception]) -> Outcome:
@@ -97,16 +137,24 @@ class _Present:
         self.keyed: dict[tuple[str, str], Job] = {}
         self.written: dict[JobId, Job] = {}
 
-    def judge(self, number: int, write: JobWrite) -> Outcome:
+    def judge(self, number: int, writes: Sequence[JobWrite]) -> list[Outcome]:
+        """Of writes that stand or fall together, the first of which has this number."""
         try:
-            rules.check_epoch(write.epoch, self.epoch)
-            first = self._first(write)
-            if first is not None:
-                return Outcome(result=first)
-            self._check(number, write)
+            there = [self._there(number + index, write) for index, write in enumerate(writes)]
         except GrusError as error:
-            return Outcome(error=error)
-        return self._accept(write)
+            return [Outcome(error=error)] * len(writes)
+        return [
+            self._accept(write) if first is None else Outcome(result=first)
+            for write, first in zip(writes, there, strict=True)
+        ]
+
+    def _there(self, number: int, write: JobWrite) -> Job | None:
+        """What its key stands for already; None if it may be written. Raises why it may not."""
+        rules.check_epoch(write.epoch, self.epoch)
+        first = self._first(write)
+        if first is None:
+            self._check(number, write)
+        return first
 
     def _first(self, write: JobWrite) -> Job | None:
         """The job that this user's key stands for already."""

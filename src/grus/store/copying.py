@@ -4,18 +4,24 @@ A copy is made through a connection that can only read, in one step: the server 
 commits meanwhile is not in the copy. A copy is one file, without a log of its own.
 """
 
+import itertools
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grus.model.errors import StoreFailed
-from grus.store.migrations import STEPS
-from grus.store.readers import read_only
+import msgspec
 
-LOG, SHARED = "-wal", "-shm"
-"""What SQLite keeps beside the file."""
+from grus.model.errors import StoreFailed
+from grus.store.access_kept import Access, keep_access, read_access
+from grus.store.migrations import STEPS
+from grus.store.on_disk import sync_folder
+from grus.store.readers import BUSY, read_only
+
+BESIDE = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a file; it plays a log or a journal into whatever file it finds there."""
+DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,10 @@ class Copied:
 
 def copy(source: Path, target: Path) -> Copied:
     """Make `target`, of mode 0600 and on disk when this returns. Raises StoreFailed, leaving nothing."""
-    os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError as error:
+        raise StoreFailed(f"could not make {target}: {error.strerror}") from error
     try:
         with closing(read_only(source)) as reader, closing(sqlite3.connect(target)) as writer:
             reader.backup(writer)
@@ -39,9 +48,10 @@ def copy(source: Path, target: Path) -> Copied:
             copied = _checked(writer, target)
         _sync(target)
     except BaseException as error:
-        target.unlink(missing_ok=True)
-        if isinstance(error, sqlite3.Error):
-            raise StoreFailed(f"could not copy {source}: {error}") from error
+        _remove(target)
+        if isinstance(error, sqlite3.Error | OSError):
+            advice = f"see that {source.name} can be read, and that there is room in {target.parent}"
+            raise StoreFailed(f"could not copy {source} to {target}: {error}; {advice}") from error
         raise
     return copied
 
@@ -55,8 +65,18 @@ def look(file: Path) -> Copied:
         raise StoreFailed(f"{file} cannot be read: {error}") from error
 
 
+def lacks_log(file: Path) -> bool:
+    """Whether it was written with a log that does not lie beside it: what stood there alone is not in it."""
+    with file.open("rb") as opened:
+        with_log = opened.read(20)[18:] == b"\2\2"  # the versions for writing and reading, in SQLite's head
+    log = file.with_name(f"{file.name}-wal")
+    return with_log and not (log.exists() and log.stat().st_size)
+
+
 def epoch_of(file: Path) -> int:
     """The epoch that a file has come to, as far as it can be read; 0 if it cannot."""
+    if _holds_nothing(file):
+        return 0
     try:
         with closing(read_only(file)) as reader:
             return int(reader.execute("SELECT epoch FROM control").fetchone()[0])
@@ -64,27 +84,123 @@ def epoch_of(file: Path) -> int:
         return 0
 
 
-def install(copied: Path, file: Path, epoch: int, aside: Path) -> None:
-    """Make a copy the file of a state that no server uses, with this epoch; what stood there goes `aside`.
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A copy that can become the file of a state."""
 
-    The old log goes first: SQLite would play it into whatever file it finds beside it.
+    path: Path
+    revoked: tuple[str, ...] | None
+    """Tokens that it had, and the file has no more; None if there is no file that could be asked."""
+
+
+def prepare(copied: Path, file: Path, epoch: int) -> Prepared:
+    """Do all that can fail before a copy becomes the file of a state that no server uses, with this epoch.
+
+    The copy is whole and on disk when this returns, under a name of its own; what stands in the file's place
+    is one file by then, if it can be read, and still the state. Raises StoreFailed.
     """
     fresh = file.with_name(f"{file.name}.new")
-    fresh.unlink(missing_ok=True)
+    if fresh.exists() and fresh.samefile(copied):
+        raise StoreFailed(f"{fresh} may be cut off: it was left by a restore that died; name the back-up")
+    _remove(fresh)  # of a process that died here
     copy(copied, fresh)
+    last = _last_access(file)
     try:
         with closing(sqlite3.connect(fresh)) as writer:
             writer.execute("PRAGMA synchronous = FULL")
             writer.execute("UPDATE control SET epoch = ?", (epoch,))
+            revoked = None if last is None else keep_access(writer, last)
             writer.commit()
+        _sync(fresh)
+        _fold(file)
+        sync_folder(file.parent)
+    except BaseException as error:
+        _remove(fresh)
+        if isinstance(error, sqlite3.Error | msgspec.MsgspecError | OSError):
+            raise StoreFailed(f"could not write {fresh}: {error}") from error
+        raise
+    return Prepared(fresh, revoked)
+
+
+def _last_access(file: Path) -> Access | None:
+    """As the file that is replaced has it, if it can be asked."""
+    if _holds_nothing(file):
+        return None
+    try:
+        with closing(read_only(file)) as replaced:
+            return read_access(replaced)
+    except (sqlite3.Error, msgspec.MsgspecError):
+        return None
+
+
+def install(fresh: Path, file: Path, aside: Path) -> None:
+    """Put what was prepared in the file's place; what stood there is kept under the name `aside`.
+
+    One rename does it: whoever dies here leaves the old state whole, or the new one.
+    """
+    try:
+        if file.exists() and not aside.exists():
+            os.link(file, aside)
+        # Of a file that is missing or damaged: any other is one piece by now.
+        left = [end for end in BESIDE if file.with_name(file.name + end).exists()]
+        for end in left:
+            file.with_name(file.name + end).rename(aside.with_name(aside.name + end))
+        sync_folder(file.parent)
+        fresh.replace(file)
+        sync_folder(file.parent)
+        if aside.exists() and not left:
+            _mark_whole(aside)
+    except OSError as error:
+        raise StoreFailed(f"could not put {fresh} in the place of {file}: {error}") from error
+
+
+def aside_of(file: Path, when: str) -> Path:
+    """A name for what stands there, nobody's so far; or the one that a process which died has given it."""
+    for earlier in sorted(file.parent.glob(f"{file.name}.before-*")):
+        if file.exists() and earlier.samefile(file):
+            return earlier
+    names = (f"{file.name}.before-{when}{f'-{n}' if n > 1 else ''}" for n in itertools.count(1))
+    return next(path for path in map(file.with_name, names) if not _taken(path))
+
+
+def _taken(path: Path) -> bool:
+    return any(path.with_name(path.name + end).exists() for end in ("", *BESIDE))
+
+
+def _fold(file: Path) -> None:
+    """Bring the log of a file into it, with nobody else on it: from then on one name is the whole state.
+
+    By a checkpoint alone, at every moment of which it can be read; closing it removes the log.
+    A damaged file stays as it is, with its log. Raises StoreFailed.
+    """
+    if _holds_nothing(file):
+        return
+    try:
+        with closing(sqlite3.connect(file, isolation_level=None, timeout=BUSY)) as writer:
+            writer.execute("PRAGMA synchronous = FULL")
+            busy = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     except sqlite3.Error as error:
-        raise StoreFailed(f"could not write {fresh}: {error}") from error
-    for end in (LOG, SHARED, ""):
-        old = file.with_name(file.name + end)
-        if old.exists():
-            old.rename(aside.with_name(aside.name + end))
-    fresh.rename(file)
-    _sync(file.parent)
+        if error.sqlite_errorcode & 0xFF in DAMAGED:
+            return
+        raise StoreFailed(f"could not bring the log of {file} into it: {error}") from error
+    if busy:
+        raise StoreFailed(f"another program has {file} open; end it, and try again")
+
+
+def _holds_nothing(file: Path) -> bool:
+    """Such a file is not to be opened: SQLite, only reading, too, throws away the log beside an empty one."""
+    return not file.exists() or file.stat().st_size == 0
+
+
+def _mark_whole(file: Path) -> None:
+    """Let the head of a file that was put aside say that it needs no log; a damaged one stays as it is."""
+    with suppress(sqlite3.Error), closing(sqlite3.connect(file, isolation_level=None)) as writer:
+        writer.execute("PRAGMA journal_mode = DELETE")
+
+
+def _remove(file: Path) -> None:
+    for end in (*BESIDE, ""):
+        file.with_name(file.name + end).unlink(missing_ok=True)
 
 
 def _checked(connection: sqlite3.Connection, file: Path) -> Copied:

@@ -5,8 +5,8 @@ it is obviously right: every write is done, told to the listeners and confirmed 
 """
 
 import threading
-from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import TypeVar
@@ -15,7 +15,7 @@ from grus.model.curves import MOST_POINTS, Reported, stride_of
 from grus.model.errors import GrusError, NotFound, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Job, Phase
-from grus.model.ports import MOST_PROFILES, Event, Prediction, Token, User
+from grus.model.ports import MOST_PROFILES, Event, NewJob, Prediction, Token, User
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
 from grus.model.results import Result
@@ -32,7 +32,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._listeners = Listeners()
-        self._untold: deque[Written] = deque()
+        self._untold: list[Written] = []
         self._telling = False
         self._closed = False
         self._epoch = 0
@@ -60,22 +60,39 @@ class MemoryStore:
     def create(
         self, job: Job, event: Event, key: str | None = None, epoch: int | None = None
     ) -> "Future[Job]":
-        return self._write(lambda: self._create(job, event, key, epoch))
+        return self._write(lambda: self._create([NewJob(job, event, key)], epoch)[0])
+
+    def create_all(self, new: Sequence[NewJob], epoch: int | None = None) -> "Future[list[Job]]":
+        return self._write(lambda: self._create(new, epoch))
 
     def replace(self, job: Job, event: Event | None, epoch: int | None = None) -> "Future[Job]":
         return self._write(lambda: self._replace(job, event, epoch))
 
-    def _create(self, job: Job, event: Event, key: str | None, epoch: int | None) -> Job:
-        stored = _checked(replace(job, version=1), event)
+    def _create(self, new: Sequence[NewJob], epoch: int | None) -> list[Job]:
+        """All are judged before the first is written."""
+        rules.check_apart(new)
+        stored = [_checked(replace(one.job, version=1), one.event) for one in new]
         rules.check_epoch(epoch, self._epoch)
+        there = [self._first(one) for one in new]
+        return [
+            self._add(replace(one, job=job)) if first is None else first
+            for one, job, first in zip(new, stored, there, strict=True)
+        ]
+
+    def _first(self, new: NewJob) -> Job | None:
+        """The job that this user's key stands for already."""
+        job, key = new.job, new.key
         if key is not None and (job.user, key) in self._keys:
             first = self._jobs[self._keys[job.user, key]]
             rules.check_key(key, first, job)
             return first
         rules.check_new(job.id, job.id in self._jobs)
-        if key is not None:
-            self._keys[job.user, key] = job.id
-        return self._put(stored, event)
+        return None
+
+    def _add(self, new: NewJob) -> Job:
+        if new.key is not None:
+            self._keys[new.job.user, new.key] = new.job.id
+        return self._put(new.job, new.event)
 
     def _replace(self, job: Job, event: Event | None, epoch: int | None) -> Job:
         stored = _checked(replace(job, version=job.version + 1), event)
@@ -312,17 +329,24 @@ class MemoryStore:
             ]
 
     def prune(
-        self, *, events_before: float, jobs_before: float, results_before: float = 0.0
+        self,
+        *,
+        events_before: float,
+        jobs_before: float,
+        results_before: float = 0.0,
+        keep: Collection[JobId] = (),
     ) -> "Future[int]":
-        return self._write(lambda: self._prune(events_before, jobs_before, results_before))
+        return self._write(lambda: self._prune(events_before, jobs_before, results_before, frozenset(keep)))
 
-    def _prune(self, events_before: float, jobs_before: float, results_before: float) -> int:
+    def _prune(
+        self, events_before: float, jobs_before: float, results_before: float, keep: frozenset[JobId]
+    ) -> int:
         kept = [event for event in self._events if event.at >= events_before]
         gone = {
             job.id
             for job in self._jobs.values()
-            if job.terminal and job.ended_at is not None and job.ended_at < jobs_before
-        }
+            if job.terminal and job.ended_at is not None and max(job.submitted_at, job.ended_at) < jobs_before
+        } - keep
         dropped = len(self._events) - len(kept) + len(gone)
         self._events = kept
         self._jobs = {id: job for id, job in self._jobs.items() if id not in gone}
@@ -361,7 +385,8 @@ class MemoryStore:
         self._telling = True
         try:
             while self._untold:
-                self._listeners.tell([self._untold.popleft()])
+                written, self._untold = self._untold, []
+                self._listeners.tell(written)
         finally:
             self._telling = False
 

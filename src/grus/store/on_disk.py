@@ -8,6 +8,32 @@ import os
 from pathlib import Path
 
 
+class FileInPlace:
+    """The file that a path led to when this was made."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._was = self._now()
+
+    def trouble(self) -> str:
+        """Why the path does not lead to it any more; "" while it does."""
+        now = self._now()
+        if now == self._was:
+            return ""
+        what = "was removed" if now is None else "was replaced by another file"
+        return (
+            f"{self._path} {what} while it was in use: nobody would find what is written now. "
+            "Bring it back, or stop the server and use `grus restore BACKUP`"
+        )
+
+    def _now(self) -> tuple[int, int] | None:
+        try:
+            status = os.stat(self._path)
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+
 def make_folder(folder: Path, mode: int = 0o700) -> None:
     """Make what is missing of the way to it, each with this mode but for the umask, to last."""
     folder = folder.absolute()

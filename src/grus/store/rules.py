@@ -3,11 +3,13 @@
 Pure. The in-memory store and the SQLite store apply the same sentences, so that people read the same ones.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from grus.model.errors import Conflict, Fenced, NotFound, StaleVersion
+from grus.model.errors import BadInput, Conflict, Fenced, Mistake, NotFound, StaleVersion
 from grus.model.identifiers import JobId
 from grus.model.jobs import NEXT, Job, Phase, Spec
+from grus.model.ports import NewJob
 
 
 def check_epoch(given: int | None, current: int) -> None:
@@ -43,6 +45,15 @@ def identity(job: Job) -> tuple[str, str, float]:
 def check_new(job: JobId, exists: bool) -> None:
     if exists:
         raise Conflict(f"there is a job {job} already")
+
+
+def check_apart(new: Sequence[NewJob]) -> None:
+    """Jobs that are created together can be judged each by itself: none of them is another's repetition."""
+    if not new:
+        raise BadInput([Mistake("jobs", "must be one or more", "0")])
+    keys = [(one.job.user, one.key) for one in new if one.key is not None]
+    if len({one.job.id for one in new}) < len(new) or len(set(keys)) < len(keys):
+        raise Conflict("jobs that are created together need an id and a key each")
 
 
 def check_key(key: str, first: Job, again: Job) -> None:

@@ -8,7 +8,7 @@ the epoch refuses whoever acts on after being replaced. Never put the file on a 
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
@@ -19,16 +19,16 @@ from grus.model.curves import Reported
 from grus.model.errors import GrusError, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import TERMINAL, Job, Phase
-from grus.model.ports import Event, Prediction, Token, User
+from grus.model.ports import Event, NewJob, Prediction, Token, User
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
 from grus.model.results import Result
 from grus.model.tags import Tag
 from grus.store import codec, rules, works
-from grus.store.batch import Elsewhere, JobWrite
+from grus.store.batch import Elsewhere, JobWrite, Together
 from grus.store.listeners import Listener, Listeners
 from grus.store.migrations import migrate, version_of
-from grus.store.on_disk import make_folder, sync_folder
+from grus.store.on_disk import FileInPlace, make_folder, sync_folder
 from grus.store.readers import BUSY, Readers, read_only
 from grus.store.writer import Work, Writer
 
@@ -58,17 +58,39 @@ class SqliteStore:
         self._connection = _open(self.path, lasting)
         self._listeners = Listeners()
         self._readers = Readers(self.path)
-        self._writer = Writer(self._connection, self._listeners, str(self.path), elsewhere)
+        self._in_place = FileInPlace(self.path)
+        """Not asked where jobs last elsewhere: a copy that is lost is made again."""
+        gone = self.gone if elsewhere is None else lambda: ""
+        self._writer = Writer(self._connection, self._listeners, str(self.path), elsewhere, gone)
+
+    def gone(self) -> str:
+        """Why the file is not where it was opened; "" while it is. Nothing is written then."""
+        return self._in_place.trouble()
 
     # ------------------------------------------------------------------------------------ jobs, written
 
     def take_over(self) -> int:
         return self._writer.do(works.next_epoch).result()
 
+    def raise_epoch(self, seen: int) -> None:
+        """The next epoch is above this one, which an engine has seen: it would act under no lower one."""
+        self._writer.do(works.raise_epoch(seen)).result()
+
     def create(
         self, job: Job, event: Event, key: str | None = None, epoch: int | None = None
     ) -> "Future[Job]":
         return self._write(replace(job, version=1), event, new=True, key=key, epoch=epoch)
+
+    def create_all(self, new: Sequence[NewJob], epoch: int | None = None) -> "Future[list[Job]]":
+        try:
+            rules.check_apart(new)
+            writes = [
+                _encoded(replace(one.job, version=1), one.event, new=True, key=one.key, epoch=epoch)
+                for one in new
+            ]
+        except GrusError as error:
+            return _refused(error)
+        return self._writer.write_all(Together(tuple(writes)))
 
     def replace(self, job: Job, event: Event | None, epoch: int | None = None) -> "Future[Job]":
         return self._write(replace(job, version=job.version + 1), event, new=False, epoch=epoch)
@@ -84,12 +106,10 @@ class SqliteStore:
         key_said: str = "",
     ) -> "Future[Job]":
         try:
-            body = codec.JOB.encode(job)
-            if event is not None:
-                codec.EVENT.encode(event)
+            write = _encoded(job, event, new=new, key=key, epoch=epoch, key_said=key_said)
         except GrusError as error:
             return _refused(error)
-        return self._writer.write(JobWrite(job, body, event, new, key, epoch, key_said))
+        return self._writer.write(write)
 
     # --------------------------------------------------------------------------------------- jobs, read
 
@@ -276,25 +296,32 @@ class SqliteStore:
         return codec.JOB.decode_list(self._readers.text(_as_array(rows), (*TERMINAL, limit)))
 
     def prune(
-        self, *, events_before: float, jobs_before: float, results_before: float = 0.0
+        self,
+        *,
+        events_before: float,
+        jobs_before: float,
+        results_before: float = 0.0,
+        keep: Collection[JobId] = (),
     ) -> "Future[int]":
         whole: Future[int] = Future()
         whole.set_running_or_notify_cancel()
-        self._prune_on(whole, 0, (events_before, jobs_before, results_before))
+        self._prune_on(
+            whole, 0, works.prune(events_before, jobs_before, results_before, keep, most=PRUNED_AT_ONCE)
+        )
         return whole
 
-    def _prune_on(self, whole: "Future[int]", gone: int, before: tuple[float, float, float]) -> None:
+    def _prune_on(self, whole: "Future[int]", gone: int, slice_: Work[works.Pruned]) -> None:
         """A slice at a time, so that who writes meanwhile waits for one of them only."""
 
         def go_on(done: "Future[works.Pruned]") -> None:
             if (error := done.exception()) is not None:
                 whole.set_exception(error)
             elif done.result().more:
-                self._prune_on(whole, gone + done.result().gone, before)
+                self._prune_on(whole, gone + done.result().gone, slice_)
             else:
                 whole.set_result(gone + done.result().gone)
 
-        self._writer.do(works.prune(*before, most=PRUNED_AT_ONCE)).add_done_callback(go_on)
+        self._writer.do(slice_).add_done_callback(go_on)
 
     def close(self) -> None:
         self._writer.close()
@@ -307,6 +334,22 @@ class SqliteStore:
             return self._writer.do(work())
         except GrusError as error:
             return _refused(error)
+
+
+def _encoded(
+    job: Job,
+    event: Event | None,
+    *,
+    new: bool,
+    key: str | None = None,
+    epoch: int | None = None,
+    key_said: str = "",
+) -> JobWrite:
+    """Raises BadInput of what could not be read back."""
+    body = codec.JOB.encode(job)
+    if event is not None:
+        codec.EVENT.encode(event)
+    return JobWrite(job, body, event, new, key, epoch, key_said)
 
 
 def _as_array(rows: str) -> str:

@@ -6,7 +6,7 @@ it writes: a GrusError says that nothing was written.
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from grus.model.curves import MOST_POINTS, Reported, stride_of
@@ -21,8 +21,10 @@ from grus.model.tags import Tag
 from grus.store import codec
 from grus.store.writer import Work
 
-# The plus keeps SQLite from the index by phase, which would walk all ended jobs.
-_ENDED = f"ended_at < ? AND +phase IN ({', '.join('?' * len(TERMINAL))})"
+# A clock that was set back lets jobs end before they were submitted: those are not old.
+# The plus keeps SQLite from other indexes, which would walk all ended jobs.
+_ENDED = f"ended_at < ? AND +submitted_at < ? AND +phase IN ({', '.join('?' * len(TERMINAL))})"
+_NOT_KEPT = "id NOT IN (SELECT value FROM json_each(?))"
 
 
 def next_epoch(connection: sqlite3.Connection) -> int:
@@ -30,14 +32,19 @@ def next_epoch(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT epoch FROM control").fetchone()[0])
 
 
+def raise_epoch(seen: int) -> Work[None]:
+    return _execute("UPDATE control SET epoch = max(epoch, ?)", seen)
+
+
 def set_epoch(epoch: int) -> Work[None]:
     """For stores whose epochs are counted elsewhere."""
     return _execute("UPDATE control SET epoch = ?", epoch)
 
 
-def ended(connection: sqlite3.Connection, before: float) -> list[JobId]:
+def ended(connection: sqlite3.Connection, before: float, keep: Collection[JobId]) -> list[JobId]:
     """Jobs that a prune would drop."""
-    rows = connection.execute(f"SELECT id FROM jobs WHERE {_ENDED}", (before, *TERMINAL))  # noqa: S608 - only placeholders go in
+    sql = f"SELECT id FROM jobs WHERE {_ENDED} AND {_NOT_KEPT}"  # noqa: S608 - only placeholders go in
+    rows = connection.execute(sql, (before, before, *TERMINAL, json.dumps(list(keep))))
     return [JobId(row[0]) for row in rows]
 
 
@@ -171,13 +178,21 @@ class Pruned:
 ALL = 1 << 60
 
 
-def prune(events_before: float, jobs_before: float, results_before: float, most: int = ALL) -> Work[Pruned]:
+def prune(
+    events_before: float,
+    jobs_before: float,
+    results_before: float,
+    keep: Collection[JobId],
+    most: int = ALL,
+) -> Work[Pruned]:
     """Remove so many rows at most: whoever writes waits for as long as that takes."""
+    old = (jobs_before, jobs_before, *TERMINAL, json.dumps(list(keep)))
     old_events = "DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE at < ? LIMIT ?)"
     # Before their jobs, which would take all of theirs along: a thousand each.
     old_reports = f"""DELETE FROM reports WHERE (job, number) IN (SELECT job, number
-        FROM jobs CROSS JOIN reports ON job = id WHERE {_ENDED} LIMIT ?)"""  # noqa: S608 - only placeholders
-    old_jobs = f"DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE {_ENDED} LIMIT ?)"  # noqa: S608 - likewise
+        FROM jobs CROSS JOIN reports ON job = id WHERE {_ENDED} AND {_NOT_KEPT} LIMIT ?)"""  # noqa: S608 - only placeholders
+    old_jobs = f"""DELETE FROM jobs WHERE id IN (SELECT id
+        FROM jobs WHERE {_ENDED} AND {_NOT_KEPT} LIMIT ?)"""  # noqa: S608 - likewise
     old_results = """DELETE FROM results WHERE job IN (SELECT job FROM results
         WHERE ended_at < ? AND NOT EXISTS (SELECT 1 FROM jobs WHERE id = job) LIMIT ?)"""
 
@@ -186,8 +201,8 @@ def prune(events_before: float, jobs_before: float, results_before: float, most:
         events = connection.execute(old_events, (events_before, most)).rowcount
         connection.execute("UPDATE control SET pruning = NULL")
         left = most - events
-        left -= connection.execute(old_reports, (jobs_before, *TERMINAL, left)).rowcount
-        jobs = connection.execute(old_jobs, (jobs_before, *TERMINAL, left)).rowcount
+        left -= connection.execute(old_reports, (*old, left)).rowcount
+        jobs = connection.execute(old_jobs, (*old, left)).rowcount
         left -= jobs
         results = connection.execute(old_results, (results_before, left)).rowcount
         return Pruned(events + jobs + results, more=left == results)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from grus.model.errors import GrusError, StoreFailed
 from grus.model.jobs import Job
 from grus.store import batch
-from grus.store.batch import Elsewhere, JobWrite, Outcome
+from grus.store.batch import Elsewhere, JobWrite, Outcome, Together
 from grus.store.listeners import Listeners
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    work: JobWrite | Work[Any]
+    work: JobWrite | Together | Work[Any]
     future: "Future[Any]"
 
 
@@ -57,8 +57,11 @@ class Writer:
         listeners: Listeners,
         path: str,
         elsewhere: Elsewhere | None = None,
+        gone: Callable[[], str] = lambda: "",
     ) -> None:
+        """`gone` says why nobody would find what is written; "" while somebody would."""
         self._elsewhere = elsewhere
+        self._gone = gone
         self._connection = connection
         self._listeners = listeners
         self._path = path
@@ -72,6 +75,9 @@ class Writer:
     def write(self, write: JobWrite) -> "Future[Job]":
         return self._give(write)
 
+    def write_all(self, writes: Together) -> "Future[list[Job]]":
+        return self._give(writes)
+
     def do(self, work: Work[T]) -> "Future[T]":
         return self._give(work)
 
@@ -84,7 +90,7 @@ class Writer:
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
-    def _give(self, work: JobWrite | Work[Any]) -> "Future[Any]":
+    def _give(self, work: JobWrite | Together | Work[Any]) -> "Future[Any]":
         future: Future[Any] = Future()
         with self._giving:
             if self._closed:
@@ -104,6 +110,10 @@ class Writer:
 
     def _commit(self, given: list[_Given], *, gather: bool) -> None:
         """Write all of these in one transaction, then confirm them one by one."""
+        if why := self._gone():  # some microseconds, of a commit's milliseconds
+            for one in given:
+                self._refuse(one, StoreFailed(why))
+            return
         try:
             self._begin()
             if gather:
@@ -134,15 +144,14 @@ class Writer:
                 return
             yield one
 
-    def _apply(self, works: Sequence[JobWrite | Work[Any]]) -> list[Outcome]:
+    def _apply(self, works: Sequence[JobWrite | Together | Work[Any]]) -> list[Outcome]:
         outcomes: list[Outcome] = []
-        for many, run in itertools.groupby(works, key=lambda work: isinstance(work, JobWrite)):
+        for many, run in itertools.groupby(works, key=lambda work: isinstance(work, JobWrite | Together)):
             if many:
-                writes = [work for work in run if isinstance(work, JobWrite)]
-                for at in range(0, len(writes), batch.LIMIT):
-                    outcomes += batch.apply(self._connection, writes[at : at + batch.LIMIT], self._elsewhere)
+                for some in batch.portions(work for work in run if isinstance(work, JobWrite | Together)):
+                    outcomes += batch.apply(self._connection, some, self._elsewhere)
             else:
-                outcomes += [self._do(work) for work in run if not isinstance(work, JobWrite)]
+                outcomes += [self._do(work) for work in run if not isinstance(work, JobWrite | Together)]
         return outcomes
 
     def _do(self, work: Work[Any]) -> Outcome:

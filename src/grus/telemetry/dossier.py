@@ -1,5 +1,6 @@
 """One job as the profiler knows it: what it was told, what it reported, and the tag that follows from it."""
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -59,6 +60,10 @@ class Dossier:
         """Stragglers, with how slow they were when that was first seen."""
         self._pace: deque[float] = deque(maxlen=LAPS)
         """Last seconds per step of the worker that reports first."""
+        self._figures: dict[WorkerId | None, Mapping[str, float]] = {}
+        """Last ones of each worker."""
+        self._told_at = -math.inf
+        """When it last reported something new."""
         self._hang: Hang | None = None
         self._begun = False
 
@@ -68,8 +73,18 @@ class Dossier:
             self._pace.clear()
         self.facts = facts
 
-    def hear(self, worker: WorkerId | None, figures: Mapping[str, float], at: float) -> None:
+    def hear(
+        self,
+        worker: WorkerId | None,
+        figures: Mapping[str, float],
+        at: float,
+        saved_at: float | None = None,
+    ) -> None:
         """Take in a report."""
+        if self._figures.get(worker) != figures:
+            self._figures[worker] = figures
+            self._told_at = max(self._told_at, at)
+        self._told_at = max(self._told_at, min(saved_at or -math.inf, at))
         step = figures.get("step")
         if step is None:
             return
@@ -89,6 +104,7 @@ class Dossier:
     def leave(self, worker: WorkerId) -> None:
         """The worker is gone."""
         self._steps.pop(worker, None)
+        self._figures.pop(worker, None)
         self._race.leave(worker)
         self._slow.pop(worker, None)
 
@@ -148,7 +164,9 @@ class Dossier:
             flat_for=view.flat_for,
             power_low=view.power_low,
             period=had.period if had is not None else self.facts.period,
+            own=view.had is not None,
             beating=beating and look.rhythm is not None,
+            told_for=max(0.0, now - self._told_at),
             writing=(view.writes or 0.0) >= stages.WRITING,
             on_demand=self.facts.type in (JobType.DEV, JobType.SERVE),
         )
@@ -165,6 +183,8 @@ class Dossier:
             return False
         if advanced is not None:
             return True
+        if self._told_at > hang.since:
+            return False
         return view.traits.quiet_for > 0 or view.steady
 
     def _stage(self, found: Judgement, view: View, now: float) -> Stage:

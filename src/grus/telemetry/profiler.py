@@ -61,19 +61,28 @@ class Profiler:
             track.take(sample)
 
     def hear(
-        self, job: JobId, figures: Mapping[str, float], at: float, worker: WorkerId | None = None
+        self,
+        job: JobId,
+        figures: Mapping[str, float],
+        at: float,
+        worker: WorkerId | None = None,
+        saved_at: float | None = None,
     ) -> None:
         """Take in what a worker has reported; `at` is the report's own moment, not that of its reading.
 
         The same report may be told again and again. `step`, `total` and, if there is one, `step_seconds`
-        (what this rank itself needed for a step, without waiting for the others) are used.
+        (what this rank itself needed for a step, without waiting for the others) are used; that others
+        change, or that it has saved, speaks against a hang.
         """
         self._looked = None
         self._known.add(job)
-        self._jobs.setdefault(job, Dossier()).hear(worker, figures, at)
+        self._jobs.setdefault(job, Dossier()).hear(worker, figures, at, saved_at)
 
     def known(self, job: JobId, facts: Known) -> None:
         """Tell what is known of a job that holds GPUs; again whenever it changes. Cheap if it did not."""
+        before = self._jobs.get(job)
+        if before is not None and before.facts.started_at not in (None, facts.started_at):
+            self.forget(job)  # a new attempt owes nothing to how the last one looked
         self._known.add(job)
         dossier = self._jobs.setdefault(job, Dossier())
         gained = facts.devices - dossier.facts.devices

@@ -58,7 +58,7 @@ class View:
     """Whether activity has hardly moved lately, unusual or not."""
     power_low: bool | None
     had: Rhythm | None
-    """The rhythm that it last had, though it may be gone."""
+    """The rhythm that it last worked in, though it may be gone."""
     now: float
     """Activity of the last seconds, …"""
     usual: float
@@ -147,7 +147,8 @@ class Track:
             if kept is not None and kept[0] in found:
                 before = kept[0]
                 best = best if found[best].confidence > found[before].confidence + AGAIN else before
-            self._had = found[best]
+            if self.activity.carries(found[best].period):
+                self._had = found[best]
             self._rhythm = kept = (best, found[best], now)
         elif kept is not None and now - kept[2] > max(SHORTEST_SILENCE, 2 * kept[1].period):
             self._rhythm = kept = None

@@ -12,14 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
-from scipy.stats import rankdata
 
 from grus.model.sweeps import Goal, Rule, Sweep
+from grus.tuning.ranking import Ranks, ranks
 from grus.tuning.rungs import Ladder, first_rung, ladder, rungs
 from grus.tuning.trials import TrialView
-
-Ranks = npt.NDArray[np.float64]
 
 ON_THE_WAY = 2.0
 """A trial between two rungs was good enough once. It may fall so many times as far back as one that has just
@@ -122,12 +119,12 @@ def foretold(steps: Ladder, rung: int) -> float:
     trials' weight of full belief.
     """
     known = [got for got in steps.values.values() if len(got) > rung]
-    ranks = rankdata([got[rung] for got in known])
+    here = ranks([got[rung] for got in known])
     both = [place for place, got in enumerate(known) if len(got) > rung + 1]
     if len(both) < 3:
         return 1.0
-    there = rankdata([known[place][rung + 1] for place in both])
-    seen = _among_all(_correlation(rankdata(ranks[both]), there), ranks, ranks[both])
+    there = ranks([known[place][rung + 1] for place in both])
+    seen = _among_all(_correlation(ranks(here[both]), there), here, here[both])
     return max(0.0, (len(both) * seen + BELIEVED) / (len(both) + BELIEVED))
 
 

@@ -9,11 +9,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import rankdata
 
 from grus.model.jobs import Phase
 from grus.model.sweeps import Axis, Goal, Rule, Sweep
 from grus.tuning.continuing import continued
+from grus.tuning.ranking import ranks, smaller
 from grus.tuning.rungs import ladder
 from grus.tuning.trials import TrialView, best_value
 
@@ -29,8 +29,8 @@ def importance(sweep: Sweep, trials: Sequence[TrialView]) -> tuple[tuple[str, fl
     known = [trial for trial in trials if trial.number in values]
     if len(known) < LEAST:
         return ()
-    ranks = rankdata([values[trial.number] for trial in known])
-    found = [(axis.name, _explained(_groups(axis, known), ranks)) for axis in sweep.axes]
+    reached = ranks([values[trial.number] for trial in known])
+    found = [(axis.name, _explained(_groups(axis, known), reached)) for axis in sweep.axes]
     return tuple(sorted(found, key=lambda one: (-one[1], one[0])))
 
 
@@ -55,9 +55,9 @@ def _groups(axis: Axis, trials: Sequence[TrialView]) -> np.ndarray[tuple[int], n
     values = [dict(trial.params)[axis.name] for trial in trials]
     if axis.choices:
         return np.array([axis.choices.index(value) for value in values])
-    ranks = rankdata([float(value) for value in values], method="min") - 1
     groups = max(FEWEST_GROUPS, min(8, len(trials) // 5))
-    return np.minimum((ranks * groups / len(trials)).astype(np.int64), groups - 1)
+    below = smaller([float(value) for value in values])
+    return np.minimum((below * groups / len(trials)).astype(np.int64), groups - 1)
 
 
 def _explained(

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from grus.controlplane.forecasting import Expectation
+from grus.dashboard.board import brief_of
 from grus.dashboard.views.job import Seen, buttons, parts, scale, worker_rows
 from grus.dashboard.views.strip import attempts, strip
 from grus.model.errors import GrusError
 from grus.model.identifiers import UserName
 from grus.model.jobs import Job, Phase, Resizing
 from grus.model.ports import AccessRole, User
-from grus.model.resources import Range
+from grus.model.resources import Range, Replica, Role
 from grus.scheduling.explain import Explanation
 from grus.telemetry.samples import Measure, Sample, Subject
 from tests.controlplane.plane import ANN, Plane
@@ -59,6 +60,16 @@ def test_a_running_job_is_told_in_words() -> None:
         "1..4",
     )
     assert texts["summary"] == "1 attempt, at most 4 GPUs; it ran for 5s in all."
+
+
+def test_a_served_model_is_told_in_replicas() -> None:
+    plane = Plane()
+    id_ = plane.submit("model", ANN, type="serve", roles=(Role("worker", Range(1, 4), Replica(gpus=0)),))
+    plane.do(lambda: plane.services.scale(ANN, id_, Range(3, 3)))
+    texts = parts(seen(plane, plane.job(id_)))["texts"]
+    assert texts["asked"] == "0, scaled to 3 replicas"
+    assert texts["gets"] == "3 replicas, changed without a restart"
+    assert brief_of(plane.job(id_)).asked == "3 × 0"
 
 
 def test_a_job_that_waits_is_called_waiting() -> None:

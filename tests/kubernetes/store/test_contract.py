@@ -11,6 +11,7 @@ from hypothesis.stateful import initialize, run_state_machine_as_test
 from grus.kubernetes.api import Api
 from grus.kubernetes.kinds import GPU_JOBS, LEASES, NODES
 from grus.kubernetes.refusals import Exists, Missing
+from grus.model.errors import Conflict
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.jobs import Phase, Seat
 from grus.model.ports import Store
@@ -19,6 +20,7 @@ from grus.store.kubernetes import epochs
 from grus.store.kubernetes.store import KubernetesStore
 from grus.store.sqlite import SqliteStore
 from tests.contracts.store_contract import StoreContract
+from tests.contracts.store_together_contract import some
 from tests.kubernetes.clusters import Cluster, until
 from tests.kubernetes.store.clusters import NAMESPACE, emptied
 from tests.kubernetes.store.conftest import Opener
@@ -58,6 +60,14 @@ def test_kubectl_shows_waits_for_and_describes_a_job_made_by_other_ways(
         alone.kubectl("wait", "gj", name, f"--for=condition={condition}", "--timeout=5s")
     until(lambda: "It was running." in alone.kubectl("describe", "gj", name), "the events are told")
     assert "End Time:" in alone.kubectl("describe", "gj", name)
+
+
+def test_several_jobs_at_once_are_refused(open_store: Opener) -> None:
+    """A cluster changes one object at a time: a part of them would be there if the controller died."""
+    store = open_store()
+    with pytest.raises(Conflict, match="one by one"):
+        done(store.create_all(some("j1", "j2")))
+    assert store.jobs() == []
 
 
 def test_a_job_that_a_person_applied_is_recorded_in_that_object(

@@ -274,7 +274,7 @@ def test_with_its_history_nothing_is_told_twice_and_nothing_is_missing(
 
 def test_a_pruned_job_takes_its_object_with_it(open_store: Opener, empty: Api) -> None:
     store = open_store()
-    old, new = (replace(a_job(phase=Phase.FAILED), ended_at=at) for at in (1.0, 3.0))
+    old, new = (replace(a_job(phase=Phase.FAILED, submitted_at=0.0), ended_at=at) for at in (1.0, 3.0))
     stored(store, old, new)
     assert done(store.prune(events_before=0.0, jobs_before=2.0)) == 1
     assert [job.id for job in store.jobs()] == [new.id]
@@ -284,7 +284,7 @@ def test_a_pruned_job_takes_its_object_with_it(open_store: Opener, empty: Api) -
 def test_a_pruned_job_does_not_come_back_while_its_object_lingers(open_store: Opener, empty: Api) -> None:
     """Somebody's finalizer holds it, and it changes while it waits."""
     store = open_store(finalizers=["grus.dev/job"])
-    [job] = stored(store, replace(a_job(phase=Phase.FAILED), ended_at=1.0))
+    [job] = stored(store, replace(a_job(phase=Phase.FAILED, submitted_at=0.0), ended_at=1.0))
     name = store.home(job.id).name
     heard: list[str] = []
     store.watch(lambda what, item: heard.append(what))

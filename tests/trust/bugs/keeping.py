@@ -2,17 +2,22 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 from grus.elastic import checkpoint_files as files
-from grus.model.jobs import TERMINAL
+from grus.model.errors import GrusError
+from grus.model.identifiers import JobId
+from grus.model.jobs import TERMINAL, Job
+from grus.model.ports import NewJob, Store
 from grus.store.memory import MemoryStore
 from grus.store.writer import Writer, _Given
-from tests.trust.bugs.planting import SEEDS, Bug, Swap, always, instead, issue
+from tests.trust.bugs.planting import SEEDS, Bug, Swap, always, change, instead, issue
 
 CHECKPOINTS = "tests/elastic/test_checkpoints.py"
+SQLITE = "tests/store/test_sqlite.py::TestSqliteStore"
 
 
 def confirmed_before_commit(_: Any) -> Callable[..., None]:
@@ -43,11 +48,31 @@ def without_the_key(store_new: Any) -> Callable[..., Any]:
     return lambda self, job, _key: store_new(self, job, None)
 
 
-def by_the_time_of_submit(_: Any) -> Callable[[MemoryStore, float, float, float], int]:
+def a_write_each(_: Any) -> Callable[..., "Future[list[Job]]"]:
+    """Jobs that were submitted together are stored one after the other."""
+
+    def planted(self: Store, new: Sequence[NewJob], epoch: int | None = None) -> "Future[list[Job]]":
+        whole: Future[list[Job]] = Future()
+        try:
+            whole.set_result([self.create(one.job, one.event, one.key, epoch).result() for one in new])
+        except GrusError as error:
+            whole.set_exception(error)
+        return whole
+
+    return planted
+
+
+def by_the_time_of_submit(_: Any) -> Callable[[MemoryStore, float, float, float, frozenset[JobId]], int]:
     """A job is as old as its submit, whatever it does now."""
 
-    def planted(self: MemoryStore, events_before: float, jobs_before: float, _results_before: float) -> int:
-        gone = {job.id for job in self._jobs.values() if job.submitted_at < jobs_before}
+    def planted(
+        self: MemoryStore,
+        events_before: float,
+        jobs_before: float,
+        _results_before: float,
+        keep: frozenset[JobId],
+    ) -> int:
+        gone = {job.id for job in self._jobs.values() if job.submitted_at < jobs_before} - keep
         self._jobs = {id_: job for id_, job in self._jobs.items() if id_ not in gone}
         self._keys = {key: id_ for key, id_ in self._keys.items() if id_ not in gone}
         kept = [event for event in self._events if event.at >= events_before]
@@ -94,7 +119,7 @@ BUGS = (
         "a write is confirmed before it is durable",
         issue("etcd-io/etcd", 14370),
         (Swap("grus.store.writer:Writer._commit", confirmed_before_commit),),
-        ("tests/store/test_sqlite.py::TestSqliteStore::test_a_listener_finds_what_it_hears_of_in_the_store",),
+        (f"{SQLITE}::test_a_listener_finds_what_it_hears_of_in_the_store",),
         everywhere=False,
     ),
     Bug(
@@ -108,6 +133,19 @@ BUGS = (
         ),
     ),
     Bug(
+        "half-a-submission",
+        "jobs that were submitted together are written one by one, so that a crash leaves some of them",
+        change("conductor-oss/conductor", 145),
+        (
+            Swap("grus.store.memory:MemoryStore.create_all", a_write_each),
+            Swap("grus.store.sqlite:SqliteStore.create_all", a_write_each),
+        ),
+        (
+            SEEDS,
+            f"{SQLITE}::test_one_that_is_refused_keeps_all_of_them_out",
+        ),
+    ),
+    Bug(
         "retention-of-the-living",
         "a job that still runs is removed because it began long ago",
         issue("argoproj/argo-workflows", 12636),
@@ -115,9 +153,7 @@ BUGS = (
             Swap("grus.store.memory:MemoryStore._prune", by_the_time_of_submit),
             Swap("grus.store.works:_ENDED", instead(SUBMITTED)),
         ),
-        (
-            "tests/store/test_sqlite.py::TestSqliteStore::test_prune_drops_old_events_and_jobs_that_ended_before",
-        ),
+        (f"{SQLITE}::test_prune_drops_old_events_and_jobs_that_ended_before",),
         everywhere=False,
     ),
     Bug(

@@ -185,6 +185,16 @@ BUGS = (
         ("tests/scheduling/test_reclaim.py::test_each_of_two_requests_is_given_a_victim_of_its_own",),
     ),
     Bug(
+        "lent-for-ever",
+        "what was lent is not taken back for who is inside their quota",
+        issue("kubernetes-sigs/kueue", 3948),
+        (Swap("grus.scheduling.victims:may_reclaim", always(False)),),
+        (
+            SEEDS,
+            "tests/scheduling/test_gangs.py::test_a_gang_inside_quota_is_served_by_reclaim_whole",
+        ),
+    ),
+    Bug(
         "partial-gang",
         "a gang starts with fewer replicas than it needs",
         issue("volcano-sh/volcano", 1755),

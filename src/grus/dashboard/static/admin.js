@@ -24,6 +24,7 @@ function open(/** @type {string} */ id, /** @type {Record<string, any> | null} *
   for (const [name, field] of Object.entries(fields(form))) {
     field.removeAttribute("aria-invalid");
     if (name === "name") field.readOnly = values !== null;
+    if (name === "quota") field.readOnly = values?.name === "default"; // it has what the others leave
     if (!values || !(name in values)) continue;
     if (field.type === "checkbox") field.checked = Boolean(values[name]);
     else field.value = String(values[name] ?? "");
@@ -58,7 +59,7 @@ const requests = {
     act("PUT", `/v1/queues/${encodeURIComponent(f.name.value)}`, {
       ...rules, // what the form does not show stays as it is
       parent: f.parent.value || null,
-      quota: quota(f.quota.value),
+      quota: f.quota.readOnly ? rules.quota : quota(f.quota.value),
       reserved: number(f.reserved.value || "0"),
       weight: number(f.weight.value || "1"),
       limit: f.limit.value ? number(f.limit.value) : null,

@@ -19,9 +19,9 @@ from grus.dashboard.views.strip import Attempt, Strip
 from grus.model.errors import GrusError
 from grus.model.expecting import Expected
 from grus.model.identifiers import UserName, WorkerId
-from grus.model.jobs import HOLDING, Desired, Job, Phase, resizes_live
+from grus.model.jobs import HOLDING, Desired, Job, JobType, Phase, resizes_live
 from grus.model.ports import Event, User, WorkerStatus
-from grus.model.resources import Range
+from grus.model.resources import Range, replica_words
 from grus.model.tags import Tag
 from grus.scheduling.explain import Explanation
 from grus.telemetry.samples import Measure, Sample
@@ -157,7 +157,11 @@ def _opens(job: Job, user: User) -> bool:
 
 def _asked(job: Job) -> str:
     words = request_text(job.asked)
-    return words + (f", scaled to {job.size}" if job.size is not None else "")
+    return words + (f", scaled to {_size(job, job.size)}" if job.size is not None else "")
+
+
+def _size(job: Job, size: Range) -> str:
+    return replica_words(size) if job.spec.type is JobType.SERVE else str(size)
 
 
 def _gets(job: Job) -> str:
@@ -168,6 +172,8 @@ def _gets(job: Job) -> str:
     if role is None:
         return f"{_asked(job)} GPU{'s' * (request_text(job.asked) != '1')}, no more and no fewer"
     how = "without a restart" if resizes_live(job) else "by saving and starting again"
+    if job.spec.type is JobType.SERVE:
+        return f"{replica_words(job.size or role.replicas)}, changed {how}"
     return f"{_asked(job)} GPUs: as many as are free, changed {how}"
 
 

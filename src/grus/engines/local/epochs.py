@@ -37,6 +37,15 @@ def take_over(state: Path, epoch: int) -> Path:
     return stage
 
 
+def highest(state: Path) -> int:
+    """The highest epoch that an engine of this folder was opened under; 0 if none was."""
+    try:
+        names = os.listdir(state / layout.EPOCHS)
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    return max((int(name) for name in names if name.isdigit()), default=0)
+
+
 def check(stage: Path) -> None:
     """Raise Fenced if a newer engine has taken over."""
     if not os.path.exists(stage):

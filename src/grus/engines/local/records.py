@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grus.engines.local import layout, reports
+from grus.engines.local import layout, lost, processes, reports
 from grus.model.identifiers import DeviceId, JobId, WorkerId
 from grus.model.jobs import Exit, ExitCause
 from grus.model.ports import WorkerState, WorkerStatus
@@ -95,6 +95,15 @@ def load(folder: Path) -> Record:
     stop = _read_json(record.folder, layout.STOP)
     record.deadline = float(str(stop["deadline"])) if stop else None
     return record
+
+
+def living(state: Path) -> list[WorkerId]:
+    """Workers that a supervisor has in its care, as far as their folders say; needs no engine, looks only."""
+    boot = processes.boot_id()
+    found = sorted((state / layout.WORKERS).iterdir()) if (state / layout.WORKERS).is_dir() else []
+    workers = [load(folder) for folder in found if layout.safe_name(folder.name)]
+    claims = [(worker.id, read_claim(worker)) for worker in workers if read_exit(worker) is None]
+    return [id_ for id_, one in claims if one and one.boot == boot and lost.is_alive(one.pid, one.start)]
 
 
 def refresh(record: Record) -> bool:

@@ -127,7 +127,7 @@ class Loop:
             self._profiler.known(JobId(pod.uid), Known(devices=devices.get(pod.uid, frozenset())))
             said = reports.read(pod.said)
             if said.at is not None:
-                self._profiler.hear(JobId(pod.uid), dict(said.figures), said.at)
+                self._profiler.hear(JobId(pod.uid), dict(said.figures), said.at, saved_at=said.saved_at)
 
     def _tell_node(self, now: float) -> None:
         found = {one: tag for one, tag in self._profiler.tags(now).items() if one.device is not None}

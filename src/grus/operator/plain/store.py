@@ -3,13 +3,13 @@
 Queues are those that were found good, so that one that makes no sense disturbs nobody.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 
 from grus.model.curves import Reported
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Job, Phase
-from grus.model.ports import Event, Prediction, Store, Token, User
+from grus.model.ports import Event, NewJob, Prediction, Store, Token, User
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
 from grus.model.results import Result
@@ -37,6 +37,9 @@ class StoreWithPods:
         self, job: Job, event: Event, key: str | None = None, epoch: int | None = None
     ) -> "Future[Job]":
         return self._store.create(job, event, key, epoch)
+
+    def create_all(self, new: Sequence[NewJob], epoch: int | None = None) -> "Future[list[Job]]":
+        return self._store.create_all(new, epoch)
 
     def replace(self, job: Job, event: Event | None, epoch: int | None = None) -> "Future[Job]":
         if is_plain_id(job.id):
@@ -168,10 +171,15 @@ class StoreWithPods:
         return self._store.without_result(limit)
 
     def prune(
-        self, *, events_before: float, jobs_before: float, results_before: float = 0.0
+        self,
+        *,
+        events_before: float,
+        jobs_before: float,
+        results_before: float = 0.0,
+        keep: Collection[JobId] = (),
     ) -> "Future[int]":
         return self._store.prune(
-            events_before=events_before, jobs_before=jobs_before, results_before=results_before
+            events_before=events_before, jobs_before=jobs_before, results_before=results_before, keep=keep
         )
 
     def close(self) -> None:

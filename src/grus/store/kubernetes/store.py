@@ -11,7 +11,7 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +21,10 @@ from grus.kubernetes.api import Api, Object
 from grus.kubernetes.homes import Home
 from grus.kubernetes.kinds import GPU_JOBS
 from grus.kubernetes.reflector import OnChange, Reflector
-from grus.model.errors import StoreFailed
+from grus.model.errors import Conflict, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName
 from grus.model.jobs import TERMINAL, Job, Phase
-from grus.model.ports import Event
+from grus.model.ports import Event, NewJob
 from grus.model.queues import Queue
 from grus.store import mirror, rules, works
 from grus.store.batch import JobWrite, Outcome
@@ -139,6 +139,15 @@ class KubernetesStore(SqliteStore):
         first = replace(job, version=1)
         return self._write(first, event, new=True, key=hashed, epoch=epoch, key_said=key or "")
 
+    def create_all(self, new: Sequence[NewJob], epoch: int | None = None) -> "Future[list[Job]]":
+        """Each job is an object of its own, and the API server changes one object at a time."""
+        del new, epoch
+        future: Future[list[Job]] = Future()
+        future.set_exception(
+            Conflict("a cluster cannot store several jobs as one: make a GpuJob of each, one by one")
+        )
+        return future
+
     def admit(self, job: Job, event: Event, item: Object) -> "Future[Job]":
         """Like `create`, but recorded in this object, which a person has made."""
         self._recorder.given[job.id] = item
@@ -183,16 +192,21 @@ class KubernetesStore(SqliteStore):
         return self._asked(lambda: self._cordons.set(node, cordoned))
 
     def prune(
-        self, *, events_before: float, jobs_before: float, results_before: float = 0.0
+        self,
+        *,
+        events_before: float,
+        jobs_before: float,
+        results_before: float = 0.0,
+        keep: Collection[JobId] = (),
     ) -> "Future[int]":
         """The objects of the jobs go first, then the copy's rows."""
 
         def work(connection: sqlite3.Connection) -> int:
-            old = works.ended(connection, jobs_before)
+            old = works.ended(connection, jobs_before, keep)
             self._sweeper.remove([home for job in old if (home := self._news.home(job)) is not None])
             for job in old:
                 self._news.let_go(job)
-            return works.prune(events_before, jobs_before, results_before)(connection).gone
+            return works.prune(events_before, jobs_before, results_before, keep)(connection).gone
 
         return self._writer.do(work)
 
