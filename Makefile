@@ -35,11 +35,12 @@ types:
 	@echo '== types'
 	@$(PYTHON) -m mypy
 
-# Tests marked `serial` measure time or load, so they run alone; 5 is pytest's "nothing to run".
+# Tests marked `serial` measure time or load, so they run alone; 5 is pytest's "nothing to run". A process of the suite that
+# dies is not replaced: what it had done would be dealt out again, empty, and the suite would wait for it for ever.
 tests:
 	@echo '== tests'
 	@rm -f .pytest_cache/v/cache/lastfailed
-	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not serial' || $(PYTHON) -m tools.second_look $$?
+	@$(PYTHON) -m pytest -n 2 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder -m 'not serial' || $(PYTHON) -m tools.second_look $$?
 	@echo '== tests that need the machine for themselves'
 	@$(PYTHON) -m pytest -m serial || { code=$$?; [ $$code -eq 5 ] || $(PYTHON) -m tools.second_look $$code; }
 

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ the end."""
 
 SOME_NOT_RUN = 6
 """Exit code, apart from that of failed tests: a second look at those does not make up for it."""
+DIED = pytest.StashKey[bool]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,9 +58,16 @@ def required() -> bool:
     return os.environ.get("REQUIRE_ALL") == "1"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """A process of the suite has ended, too early if there is an error: then nobody runs the rest."""
+    if error:
+        node.config.stash[DIED] = True
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    if required() and not_run(session.config):
+    if session.config.stash.get(DIED, False) or (required() and not_run(session.config)):
         session.exitstatus = SOME_NOT_RUN
 
 

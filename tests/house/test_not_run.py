@@ -1,4 +1,4 @@
-"""A test that could not run is named, and under REQUIRE_ALL=1 it fails the run."""
+"""A test that could not run is named, and under REQUIRE_ALL=1 it fails the run; so does a death."""
 
 import os
 import shutil
@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import SOME_NOT_RUN
 
 CONFTEST = Path(__file__).resolve().parents[1] / "conftest.py"
+DEADLY = "import os\ndef test_dies(): os._exit(3)\ndef test_is_not_run(): pass\n"
 TESTS = "import pytest\ndef test_runs(): pass\ndef test_cannot(): pytest.skip('no such machine')\n"
 
 
@@ -19,17 +20,29 @@ TESTS = "import pytest\ndef test_runs(): pass\ndef test_cannot(): pytest.skip('n
 def test_a_skip_is_named_and_fails_where_all_are_required(
     tmp_path: Path, required: str, code: int, parallel: tuple[str, ...]
 ) -> None:
-    shutil.copy(CONFTEST, tmp_path)
-    (tmp_path / "test_some.py").write_text(TESTS)
+    told = run(tmp_path, TESTS, *parallel, required=required)
+    assert told.returncode == code, told.stdout
+    assert "NOT RUN test_some.py::test_cannot: no such machine" in told.stdout
+
+
+def test_a_process_of_the_suite_that_dies_is_no_failed_test_to_be_repeated(tmp_path: Path) -> None:
+    """What it would have run next never ran: a second look at where it died says nothing of that."""
+    told = run(tmp_path, DEADLY, "-n", "1", "--max-worker-restart", "0", "--dist", "loadfile")
+    assert told.returncode == SOME_NOT_RUN, told.stdout
+    assert "crashed while running 'test_some.py::test_dies'" in told.stdout
+
+
+def run(folder: Path, tests: str, *words: str, required: str = "0") -> subprocess.CompletedProcess[str]:
+    """A suite of its own, with our rules."""
+    shutil.copy(CONFTEST, folder)
+    (folder / "test_some.py").write_text(tests)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    told = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *parallel, "."],
-        cwd=tmp_path,
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words, "."],
+        cwd=folder,
         env={**environment, "REQUIRE_ALL": required},
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
-    assert told.returncode == code, told.stdout
-    assert "NOT RUN test_some.py::test_cannot: no such machine" in told.stdout

@@ -79,6 +79,13 @@ class TestShelf:
         assert shelf.relist([], "5") == [("ADDED", an_object("crane", 9))]
         assert shelf.relist([], "9") == [("DELETED", an_object("crane", 9))]
 
+    def test_an_object_that_only_its_writer_knew_is_told_when_it_is_gone(self) -> None:
+        shelf = Shelf()
+        shelf.relist([], "1")
+        shelf.note(an_object("crane", 5))
+        assert told(shelf.relist([], "7")) == [("ADDED", "crane", 5), ("DELETED", "crane", 5)]
+        assert shelf.relist([], "8") == []
+
     def test_the_end_of_the_former_object_does_not_take_the_new_one_along(self) -> None:
         shelf = Shelf()
         shelf.relist([an_object("crane", 1, "first")], "1")

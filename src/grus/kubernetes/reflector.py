@@ -79,16 +79,21 @@ class Shelf:
             self.objects.clear()
         self.seen = int(version)
         there = {key_of(item): item for item in found}
-        gone = [
-            key for key, item in self.objects.items() if key not in there and version_of(item) <= self.seen
-        ]
+        gone = {
+            key: item
+            for key, item in self.objects.items()
+            if key not in there and version_of(item) <= self.seen
+        }
         for key in gone:
             del self.objects[key]
         for key, item in there.items():
             known = self.objects.get(key)
             if known is None or version_of(known) < version_of(item):
                 self.objects[key] = item
+        # Of one that only its writer has noted both is told: that it was there, and that it is not any more.
+        noted = [item for key, item in gone.items() if key not in self.told]
         missed = [("DELETED", self.told.pop(key)) for key in list(self.told) if key not in self.objects]
+        missed += [(what, item) for item in noted for what in ("ADDED", "DELETED")]
         return missed + [one for key in self.objects for one in self._tell(key)]
 
     def _tell(self, key: Key) -> list[tuple[str, Object]]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from grus.kubernetes.kinds import Object
 from grus.model.jobs import Job
 from grus.store import codec
-from grus.store.kubernetes.news import News
+from grus.store.kubernetes.news import MOST_DELETED, News
 from tests.store.builders import a_job
 
 JOB = replace(a_job("j1"), version=1)
@@ -58,6 +58,34 @@ def test_a_deleted_object_takes_its_jobs_home_and_leaves_the_news_of_it() -> Non
     news.heard("DELETED", an_object("a"))
     assert news.home(JOB.id) is None
     assert news.homeless([JOB.id]) == list(news.take().gone) == [JOB.id]
+
+
+def test_the_answer_to_a_write_that_comes_after_the_deletion_brings_nothing_back() -> None:
+    news, _ = listening()
+    news.heard("ADDED", an_object("a"))
+    news.heard("DELETED", an_object("a"))
+    news.heard("MODIFIED", an_object("a", replace(JOB, version=2)))
+    taken = news.take()
+    assert list(taken.gone) == [JOB.id]
+    assert not taken.items
+    assert news.home(JOB.id) is None
+
+
+def test_an_object_that_a_restored_cluster_has_again_is_there() -> None:
+    news, _ = listening()
+    for what in ("ADDED", "DELETED", "ADDED"):
+        news.heard(what, an_object("a"))
+    assert not news.take().gone
+    assert news.home(JOB.id) is not None
+
+
+def test_deletions_are_remembered_in_bounded_room() -> None:
+    news, _ = listening()
+    for number in range(MOST_DELETED + 2):
+        news.heard("DELETED", an_object(str(number)))
+    for number in (0, MOST_DELETED + 1):
+        news.heard("MODIFIED", an_object(str(number)))
+    assert list(news.take().items) == ["0"]
 
 
 def test_a_job_that_has_another_object_by_now_is_not_gone() -> None:

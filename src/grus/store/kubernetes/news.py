@@ -13,6 +13,9 @@ from grus.kubernetes.homes import Home
 from grus.model.identifiers import JobId
 from grus.store.kubernetes import records
 
+MOST_DELETED = 4096
+"""Objects whose deletion is remembered: many more than writes that can be under way when one is deleted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Taken:
@@ -37,6 +40,9 @@ class News:
         self._homes: dict[JobId, Home] = {}
         self._let_go: set[str] = set()
         """Uids of objects removed here: their last words are of no interest."""
+        self._deleted: dict[str, None] = {}
+        """Uids of objects that are gone, the last ones. The answer to a write may come after the news that
+        its object was deleted: it must not bring back a job that nobody will ever hear of again."""
 
     def home(self, job: JobId) -> Home | None:
         with self._lock:
@@ -50,9 +56,11 @@ class News:
         uid = item["metadata"]["uid"]
         with self._lock:
             nothing = not self._waiting
+            if what == "ADDED":  # by the watch alone: the cluster has it, again if it was put back in time
+                self._deleted.pop(uid, None)
             if what == "DELETED":
                 self._forget(uid, item)
-            elif uid not in self._let_go and (job := records.job_of(item)) is not None:
+            elif not self._is_over(uid) and (job := records.job_of(item)) is not None:
                 if job not in self._homes:
                     self._homes[job] = records.home(item)
                     self._is_not_gone(job)
@@ -87,8 +95,14 @@ class News:
                 self._let_go.add(home.uid)
                 self._drop(home.uid)
 
+    def _is_over(self, uid: str) -> bool:
+        return uid in self._let_go or uid in self._deleted
+
     def _forget(self, uid: str, item: Object) -> None:
         self._let_go.discard(uid)
+        self._deleted[uid] = None
+        if len(self._deleted) > MOST_DELETED:
+            del self._deleted[next(iter(self._deleted))]
         self._drop(uid)
         job = records.job_of(item)
         home = self._homes.get(job) if job is not None else None
