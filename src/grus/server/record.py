@@ -25,8 +25,8 @@ def require(state: Path) -> None:
     there = [*(["engine"] if epoch else []), *files]
     living = len(records.living(engine))
     raise NotFound(
-        f"{file} is missing or empty, but this state was in use: {', '.join(there)} are there "
-        f"(epoch {epoch}), and {living} worker{'s live' if living != 1 else ' lives'}. A server without it "
-        "would know no job and end them. Bring the file back, or use `grus restore BACKUP`. To begin anew "
-        f"all the same, end the workers that live, and move these away from {state}"
+        f"{file} is missing or empty, but this state was in use: there {'is' if len(there) == 1 else 'are'} "
+        f"{', '.join(there)} (epoch {epoch}), and {living} worker{'s live' if living != 1 else ' lives'}. "
+        "A server without it would know no job and end them. Bring the file back, or use `grus restore "
+        f"BACKUP`. To begin anew all the same, end the workers that live, and move these away from {state}"
     )
