@@ -5,14 +5,11 @@ A unit is taken by making its file, which only one can, and given back when its 
 
 import os
 import signal
-import threading
 from pathlib import Path
 
 UNITS = 60
 FOLDER = Path(os.environ.get("GRUS_CHECKPOINT", "out/elastic")) / os.environ.get("GRUS_JOB", "by-hand")
 ME = f"worker {os.environ.get('RANK', '0')}"
-
-asked_to_leave = threading.Event()
 
 
 def take(unit: int) -> bool:
@@ -24,14 +21,14 @@ def take(unit: int) -> bool:
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, lambda *_: asked_to_leave.set())
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # it is heard where it is waited for
     FOLDER.mkdir(parents=True, exist_ok=True)
     print(f"{ME}: here, one of {os.environ.get('WORLD_SIZE', '1')}", flush=True)
     done = 0
     for unit in range(UNITS):
         if not take(unit):
             continue
-        if asked_to_leave.wait(0.2):  # where a real one computes
+        if signal.sigtimedwait({signal.SIGTERM}, 0.2):  # where a real one computes
             (FOLDER / f"{unit}").unlink()
             print(f"{ME}: asked to leave, unit {unit} given back after {done} done", flush=True)
             return

@@ -2,11 +2,10 @@
 
 import os
 import signal
-import threading
 
-asked_to_end = threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: asked_to_end.set())
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # it is heard where it is waited for
 
 seconds = float(os.environ.get("SESSION_SECONDS", "20"))
 print(f"session on GPU {os.environ.get('CUDA_VISIBLE_DEVICES', '-')}, open for {seconds:g} s", flush=True)
-print("closed by request" if asked_to_end.wait(seconds) else "closed after its time", flush=True)
+asked_to_end = signal.sigtimedwait({signal.SIGTERM}, seconds)
+print("closed by request" if asked_to_end else "closed after its time", flush=True)

@@ -7,11 +7,11 @@ import math
 import os
 import random
 import signal
-import threading
 import time
 from pathlib import Path
 
 import grus
+from grus.sdk.asked import Asked
 
 PERIOD, WORK = 2.0, 0.55
 """Seconds of one step, and the part of it in which it computes."""
@@ -26,7 +26,7 @@ def compute(until: float) -> None:
 
 
 def main() -> None:
-    asked_to_end = threading.Event()
+    asked_to_end = Asked()
     signal.signal(signal.SIGTERM, lambda *_: asked_to_end.set())
     os.nice(10)
     NOTE.parent.mkdir(parents=True, exist_ok=True)

@@ -10,14 +10,15 @@ from pathlib import Path
 from grus.elastic.adapters.torchrun import devices, options
 
 SCRIPT = """
-import os, signal, sys, threading
+import os, signal, sys
 import torch.distributed as dist
+from grus.sdk.asked import Asked
 
 dist.init_process_group("gloo")
 total = [None] * dist.get_world_size()
 seen = (dist.get_rank(), os.environ["LOCAL_RANK"], os.environ["CUDA_VISIBLE_DEVICES"])
 dist.all_gather_object(total, seen)
-asked = threading.Event()
+asked = Asked()
 signal.signal(signal.SIGTERM, lambda *_: asked.set())
 print("met", sorted(total), flush=True)
 if "--wait" in sys.argv:

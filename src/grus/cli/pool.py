@@ -2,7 +2,6 @@
 
 import contextlib
 import signal
-import threading
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +22,7 @@ from grus.cli.output import (
     table,
 )
 from grus.model.errors import BadInput, Mistake, NotFound
+from grus.sdk.asked import Asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -271,7 +271,7 @@ def _live(draw: "Callable[[], RenderableType]", every: float) -> None:
     """Draw anew every so often until Ctrl-C."""
     from rich.live import Live
 
-    over = threading.Event()
+    over = Asked()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         over.set()  # should the exception be lost on its way (in a finalizer), the loop ends all the same

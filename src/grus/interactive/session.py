@@ -13,7 +13,6 @@ import os
 import secrets
 import signal
 import sys
-import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 from grus.sdk import worker
+from grus.sdk.asked import Asked
 
 KINDS = ("lab", "shell")
 USAGE = f"usage: python3 -m grus.interactive.session {'|'.join(KINDS)}"
@@ -91,7 +91,7 @@ class Ending:
     """Set when the session was asked to end."""
 
     def __init__(self) -> None:
-        self.asked = threading.Event()
+        self.asked = Asked()
         signal.signal(signal.SIGTERM, self._ask)
         signal.signal(signal.SIGINT, self._ask)
 

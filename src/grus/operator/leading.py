@@ -7,12 +7,12 @@ import logging
 import signal
 import threading
 from collections.abc import Callable
-from types import FrameType
 
 from grus.kubernetes.api import Api
 from grus.kubernetes.leadership import Leadership
 from grus.operator.controller import Controller
 from grus.operator.options import Options
+from grus.sdk.asked import Asked
 
 log = logging.getLogger(__name__)
 
@@ -72,15 +72,17 @@ def lead(api: Api, options: Options, brake: Brake, *, serve: Serve = lambda _, b
 
 
 def on_signals(brake: Brake) -> None:
-    """SIGTERM and SIGINT ask it to stop."""
+    """SIGTERM and SIGINT ask it to stop. Their handler only rings: pulling the brake needs locks."""
+    asked = Asked()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: asked.set())
 
-    def asked(number: int, frame: FrameType | None) -> None:
-        del frame
-        log.info("asked to stop by %s", signal.Signals(number).name)
+    def obey() -> None:
+        asked.wait()
+        log.info("asked to stop by a signal")
         brake.pull()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, asked)
+    threading.Thread(target=obey, name="signals", daemon=True).start()
 
 
 def _in_background(act: Callable[[], None]) -> Callable[[], None]:

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -16,14 +15,13 @@ EVERY = float(os.environ.get("EVERY", "0.2"))
 
 
 def main() -> int:
-    asked = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     rank = os.environ.get("RANK", "0")
     saved = Path(os.environ.get("GRUS_CHECKPOINT", ".")) / "step"
     saved.parent.mkdir(parents=True, exist_ok=True)
     step = int(saved.read_text() or 0) if saved.exists() else 0
     say(f"worker {rank} begins after step {step}")
-    while step < TOTAL and not asked.wait(EVERY):
+    while step < TOTAL and not signal.sigtimedwait({signal.SIGTERM}, EVERY):
         step += int(os.environ.get("WORLD_SIZE", "1"))
         compute(0.3 * EVERY if step // 40 % 2 else 0.05 * EVERY)
         loss = 2.3 / (1 + step / 60) + 0.1

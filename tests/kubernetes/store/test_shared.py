@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.kubernetes.api import Api
+from grus.kubernetes.api import Api, Kind, Object
 from grus.kubernetes.kinds import GPU_JOBS
 from grus.model.errors import Conflict, Fenced, NotFound, StaleVersion, StoreFailed
 from grus.model.identifiers import QueueName
@@ -203,6 +203,25 @@ def test_a_job_whose_object_is_deleted_is_stopped_and_stays_as_history(
         store.home(job.id)
     with pytest.raises(Conflict):
         done(store.replace(replace(job, reason="late"), None))
+
+
+def test_a_job_whose_object_goes_while_a_write_of_it_is_answered_is_stopped(
+    open_store: Opener, empty: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The news that it is gone overtakes the answer, which must not bring it back."""
+    store = open_store()
+    [job] = stored(store, a_job())
+    home, answer = store.home(job.id), store._api.replace
+
+    def late(kind: Kind, item: Object, **more: str) -> Object:
+        found = answer(kind, item, **more)
+        empty.delete(GPU_JOBS, home.name, home.namespace)
+        until(lambda: store._news.homeless([job.id]) == [job.id], "the store hears that it is gone")
+        return found
+
+    monkeypatch.setattr(store._api, "replace", late)
+    done(store.replace(replace(job, reason="just in time"), an_event(job, "tick")))
+    until(lambda: store.job(job.id).phase is Phase.STOPPED, "it is stopped")
 
 
 def test_a_write_to_a_deleted_object_is_not_found(open_store: Opener, alone: Cluster) -> None:

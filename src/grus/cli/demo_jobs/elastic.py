@@ -11,7 +11,6 @@ import os
 import pathlib
 import signal
 import sys
-import threading
 
 ENOUGH = "enough"
 """File in the checkpoint folder that ends the run when it appears."""
@@ -21,8 +20,7 @@ def main() -> int:
     options = argparse.ArgumentParser()
     options.add_argument("--unit-seconds", type=float, default=0.4)
     chosen = options.parse_args()
-    asked_to_leave = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: asked_to_leave.set())
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # it is heard where it is waited for
     folder = pathlib.Path(os.environ.get("GRUS_CHECKPOINT", "."))
     folder.mkdir(parents=True, exist_ok=True)
     me = f"worker {os.environ.get('RANK', '?')}"
@@ -30,7 +28,7 @@ def main() -> int:
     say(f"{me}: here, one of {os.environ.get('WORLD_SIZE', '?')}")
     while not (folder / ENOUGH).exists():
         unit = claim_next(folder)
-        if asked_to_leave.wait(chosen.unit_seconds):  # where a real one computes
+        if signal.sigtimedwait({signal.SIGTERM}, chosen.unit_seconds):  # where a real one computes
             (folder / f"{unit}.claimed").unlink()
             say(f"{me}: asked to leave, unit {unit} given back")
             return 0

@@ -9,7 +9,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 import time
 from typing import TextIO
 
@@ -24,14 +23,13 @@ def main() -> int:
     chosen = options.parse_args()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
-    asked_to_leave = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: asked_to_leave.set())
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # it is heard where it is waited for
 
     peers = gather(address, world) if rank == 0 else [join(address)]
     say(f"rank {rank} of {world}: all here")
     for step in range(1, chosen.steps + 1):
-        asked_to_leave.wait(chosen.step_seconds)  # where a real one computes its gradients
-        if asked_to_leave.is_set():
+        # Where a real one computes its gradients.
+        if signal.sigtimedwait({signal.SIGTERM}, chosen.step_seconds):
             say(f"rank {rank}: asked to leave")
             return 0
         total = reduce(peers, rank) if rank == 0 else exchange(peers[0], rank)
@@ -55,7 +53,7 @@ def join(address: tuple[str, int]) -> TextIO:
         except OSError:
             if time.monotonic() > deadline:
                 raise
-            threading.Event().wait(0.05)
+            time.sleep(0.05)
 
 
 def reduce(peers: list[TextIO], own: int) -> int:

@@ -3,15 +3,13 @@
 import os
 import signal
 import sys
-import threading
 
 
 def main() -> int:
-    asked_to_end = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: asked_to_end.set())
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # it is heard where it is waited for
     sys.stdout.write(f"session ready on {os.environ.get('CUDA_VISIBLE_DEVICES', 'no GPU')}\n")
     sys.stdout.flush()
-    asked_to_end.wait()
+    signal.sigwait({signal.SIGTERM})
     return 0
 
 

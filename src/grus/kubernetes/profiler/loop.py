@@ -21,6 +21,7 @@ from grus.kubernetes.profiler.pods import GpuPod, gpu_pod
 from grus.kubernetes.writing import Address, Notes
 from grus.model.identifiers import JobId, NodeId
 from grus.model.tags import Tag
+from grus.sdk.asked import Asked
 from grus.telemetry.profiler import Known, Profiler
 from grus.telemetry.samples import Batch, Lost, Sample, Source
 
@@ -53,7 +54,7 @@ class Loop:
         """Pods that are there no longer, or run no longer, until that was taken in."""
         self._lost: tuple[Lost, ...] = ()
         self._guard = threading.Lock()
-        self._stopped = threading.Event()
+        self._stopped = Asked()
 
     def change(self, event: str, pod: Mapping[str, Any]) -> None:
         """ADDED, MODIFIED or DELETED, as a reflector tells it."""
@@ -76,6 +77,7 @@ class Loop:
             self._left[stale.uid] = stale
 
     def stop(self) -> None:
+        """A signal's handler may call it, too."""
         self._stopped.set()
 
     def run(self, every: float) -> None:

@@ -1,0 +1,34 @@
+"""Being asked to end, by a signal.
+
+A handler runs between any two instructions of the main thread, also in the middle of `threading.Event.wait`,
+which holds a lock then that `Event.set` needs: the process would wait for itself for ever. A counter that the
+kernel keeps needs no lock.
+"""
+
+import math
+import os
+import select
+import weakref
+
+
+class Asked:
+    """Like `threading.Event`, but `set` may be called by a signal's handler. For any thread."""
+
+    def __init__(self) -> None:
+        self._set = False
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        weakref.finalize(self, os.close, self._bell)
+
+    def set(self) -> None:
+        self._set = True
+        os.eventfd_write(self._bell, 1)
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Until it is set, or for so long; whether it is."""
+        poll = select.poll()
+        poll.register(self._bell, select.POLLIN)
+        poll.poll(None if seconds is None else math.ceil(max(0.0, seconds) * 1000))
+        return self._set
