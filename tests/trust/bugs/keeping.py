@@ -17,6 +17,7 @@ from grus.store.writer import Writer, _Given
 from tests.trust.bugs.planting import SEEDS, Bug, Swap, always, change, instead, issue
 
 CHECKPOINTS = "tests/elastic/test_checkpoints.py"
+NEWS = "tests/kubernetes/store/test_news.py"
 SQLITE = "tests/store/test_sqlite.py::TestSqliteStore"
 
 
@@ -154,6 +155,14 @@ BUGS = (
             Swap("grus.store.works:_ENDED", instead(SUBMITTED)),
         ),
         (f"{SQLITE}::test_prune_drops_old_events_and_jobs_that_ended_before",),
+        everywhere=False,
+    ),
+    Bug(
+        "deleted-comes-back",
+        "late news of a deleted object bring it back, and what it held is never free again",
+        issue("kubernetes/kubernetes", 85726),
+        (Swap("grus.store.kubernetes.news:News._is_over", always(False)),),
+        (f"{NEWS}::test_the_answer_to_a_write_that_comes_after_the_deletion_brings_nothing_back",),
         everywhere=False,
     ),
     Bug(
