@@ -1,13 +1,14 @@
 """Back-ups: on disk before they have their name, in whatever empty place; nothing of a killed one stays."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from grus.artefacts.vault import CHUNKS, MANIFESTS
+from grus.artefacts.vault import CHUNKS, MANIFESTS, Vault
 from grus.model.errors import BadInput, StoreFailed
 from grus.sdk.places import Places
 from grus.server.backing_up import BackUp, back_up, contents, copy_vaults
@@ -15,6 +16,7 @@ from grus.store.sqlite import SqliteStore
 from tests.artefacts.builders import a_vault
 
 NOW = 1000.0
+HOST = socket.gethostname()
 
 
 @pytest.fixture
@@ -86,6 +88,23 @@ def test_what_is_damaged_is_left_out_and_counted(at: Places, tmp_path: Path) -> 
     assert (made.damaged, len(parts(tmp_path / "b"))) == (1, 2)
 
 
+def test_what_is_thrown_out_while_it_is_copied_is_in_it_or_not_and_the_rest_is(
+    at: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = parts(at.state)[0]
+    sound = Vault.sound
+
+    def swept(self: Vault, kind: str, digest: str) -> bytes | None:
+        found = sound(self, kind, digest)
+        if self.root.is_relative_to(at.state):
+            one.unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(Vault, "sound", swept)
+    made = back_up(at, tmp_path / "b", NOW, artefacts=True)
+    assert (made.damaged, len(parts(tmp_path / "b"))) == (0, 3)
+
+
 def test_what_is_there_stays_if_it_is_sound_and_is_replaced_if_not(at: Places, tmp_path: Path) -> None:
     back_up(at, tmp_path / "b", NOW, artefacts=True)
     sound, damaged = parts(at.state)[:2]
@@ -135,15 +154,16 @@ def test_what_a_killed_process_left_is_removed_by_the_next_one(
     dead.wait()
     beside = target if there else tmp_path
     for pid in (dead.pid, os.getpid()):
-        (beside / f".monday.{pid}" / "artefacts").mkdir(parents=True)
+        (beside / f".monday.grus-{HOST}-{pid}" / "artefacts").mkdir(parents=True)
     others = [
-        tmp_path / f".tuesday.{dead.pid}",
-        tmp_path / ".monday.notes",
-        tmp_path / f".monday.{os.getppid()}",
+        tmp_path / f".tuesday.grus-{HOST}-{dead.pid}",
+        tmp_path / f".monday.grus-elsewhere-{dead.pid}",
+        tmp_path / ".monday.2024",
+        tmp_path / f".monday.grus-{HOST}-{os.getppid()}",
     ]
     for other in others:
         other.mkdir()
     back_up(at, target, NOW)
     assert names(target) == ["backup.json", "config.toml", "grus.db"]
     assert all(other.exists() for other in others)
-    assert not (beside / f".monday.{dead.pid}").exists()
+    assert not (beside / f".monday.grus-{HOST}-{dead.pid}").exists()

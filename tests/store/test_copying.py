@@ -1,5 +1,6 @@
 """A copy becomes the file of a state by one rename: who dies leaves the old state whole, or the new one."""
 
+import errno
 import os
 import shutil
 from contextlib import closing
@@ -74,7 +75,11 @@ def test_what_was_there_is_kept_whole_with_what_stood_in_its_log_alone(copied: P
 def test_whoever_dies_before_the_rename_leaves_the_old_state_and_the_next_one_does_it(
     copied: Path, file: Path, call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def die(*_: object) -> None:
+    link = os.link
+
+    def die(*given: object) -> None:
+        if call == "os.link" and ".before-" not in str(given[1]):
+            return link(*map(str, given))  # only tries whether it can be done
         raise Died
 
     with monkeypatch.context() as patch:
@@ -114,6 +119,38 @@ def test_a_damaged_state_goes_aside_with_its_log_which_is_played_into_nothing(
     assert aside.read_bytes() == content
     assert aside.with_name(f"{aside.name}-wal").exists()
     assert jobs_in(file) == {"new"}
+
+
+def test_a_restore_that_is_repeated_leaves_the_log_that_the_first_one_put_aside(
+    copied: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite would throw it away if it were asked to open the empty file beside it."""
+    file.write_bytes(b"")
+    log = file.with_name("grus.db-wal").read_bytes()
+
+    def die(*_: object) -> None:
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", die)
+        with pytest.raises(Died):
+            bring(copied, file)
+    aside = bring(copied, file)
+    assert aside.with_name(f"{aside.name}-wal").read_bytes() == log
+    assert jobs_in(file) == {"new"}
+
+
+def test_where_a_file_cannot_have_two_names_it_is_said_before_anything_is_done(
+    copied: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(StoreFailed, match="move it away yourself"):
+        copying.prepare(copied, file, epoch=7)
+    assert jobs_in(file) == {"old"}
+    assert not list(file.parent.glob("grus.db.*"))
 
 
 def test_a_log_without_its_file_goes_aside(copied: Path, file: Path) -> None:

@@ -26,7 +26,12 @@ def number(value: object) -> float:
 def broken_by(run: Run, promises: Sequence[Promise] = PROMISES) -> list[Promise]:
     """The promises that it did not keep: all of its part, if it failed and none of them says why."""
     own = [one for one in promises if one.part == run.part]
-    return [one for one in own if not kept(one, run.figures)] or (own if run.figures.get(FAILED) else [])
+    return tells_against(run, own) or (own if run.figures.get(FAILED) else [])
+
+
+def tells_against(run: Run, promises: Sequence[Promise] = PROMISES) -> list[Promise]:
+    """The promises that a figure of it speaks against."""
+    return [one for one in promises if one.part == run.part and not kept(one, run.figures)]
 
 
 def kept(promise: Promise, figures: Figures) -> bool:

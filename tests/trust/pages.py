@@ -74,7 +74,7 @@ def told_of(broken: Sequence[Run]) -> list[str]:
 
 
 def in_words(run: Run) -> str:
-    what = ", ".join(f"{one.claim}: {shown(run.figures[one.figure])}" for one in broken_by(run))
+    what = ", ".join(f"{one.claim}: {shown(run.figures.get(one.figure))}" for one in broken_by(run))
     return f"{run.date[:10]}, {run.part}, state {run.state}: {what}" + (f" ({run.note})" if run.note else "")
 
 

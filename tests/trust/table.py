@@ -27,8 +27,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.trust import pages
-from tests.trust.counting import Standing, broken_by, kept, number, standing
-from tests.trust.ledger import Ledger, Run, made
+from tests.trust.counting import Standing, kept, number, standing, tells_against
+from tests.trust.ledger import Ledger, Run, compact, made
 from tests.trust.pages import Line, shown
 from tests.trust.parts import FAILED, PARTS, PROMISES, Figures, Part, Promise
 from tests.trust.sources import ROOT, state_of
@@ -85,8 +85,11 @@ def long_of(part: Part, ledger: Ledger, minutes: float, first: int, jobs: int) -
         seed = max(first, ledger.next(part))
         ran = run(part, part.long.format(next=seed, jobs=jobs))
         entry = made(part, state, seed, ran.figures)
-        if number(entry.figures.get(part.size)) or broken_by(entry):
+        if number(entry.figures.get(part.size)) or tells_against(entry):
             ledger.add(entry)
+        elif FAILED in ran.figures:
+            code = ran.figures[FAILED]
+            return Ran({}, time.monotonic() - began, f"its proof ended with {code} and had tried nothing")
         after = standing(part, ledger.runs(part.name), state)
         passed = time.monotonic() - began
         if len(after.counted) <= len(before.counted) or passed >= 60 * minutes:
@@ -107,16 +110,14 @@ def all_of(chosen: Sequence[Part], one: Callable[[Part], Ran]) -> dict[str, Ran]
 
 def judged(promise: Promise, part: Part, ran: Ran) -> Line:
     """By what one run has told."""
-    value = ran.figures.get(promise.figure)
-    if isinstance(value, list):  # what went wrong, in words
-        value = len(value)
-    size = ran.figures.get(part.size)
-    if not isinstance(value, int | float):
+    figures = compact(ran.figures)
+    value, size = figures.get(promise.figure), figures.get(part.size)
+    if value is None:
         verdict = why_not(ran)
-    elif not kept(promise, ran.figures):
+    elif not kept(promise, figures):
         verdict = "broken"
     else:
-        verdict = failing(part, ran.figures) or "kept"
+        verdict = failing(part, figures) or "kept"
     tried, seconds = f"{shown(size)} {part.size}", round(ran.seconds, 1)
     return Line(promise.claim, value, promise.aim, verdict, tried, seconds, reached=number(size))
 

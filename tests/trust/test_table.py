@@ -57,6 +57,12 @@ def test_what_must_be_whole_is_held_against_the_whole() -> None:
     assert verdict(Promise("slow", "cuts", "p99_ms", "≤ 100", at_most(100)), {"p99_ms": 100.5}) == "broken"
 
 
+def test_what_went_wrong_in_words_counts_by_its_number() -> None:
+    assert verdict(LOST, {"lost": []}) == "kept"
+    assert verdict(LOST, {"lost": ["j1", "j2"], FAILED: 1}) == "broken"
+    assert table.judged(LOST, CUTS, table.Ran({"lost": ["j1", "j2"]}, 1.0)).value == 2
+
+
 def test_a_proof_that_fails_by_something_that_has_no_line_keeps_nothing() -> None:
     assert verdict(LOST, {"lost": 0, FAILED: 1}) == "its proof ended with 1"
     assert verdict(LOST, {"lost": 1, FAILED: 1}) == "broken"
@@ -170,6 +176,20 @@ def test_a_run_that_tried_nothing_is_not_entered(ledger: Ledger, told: Callable[
     ran = long_of(ledger, minutes=10)
     assert ledger.runs() == []
     assert line(ran=ran).verdict == "not audited"
+
+
+def test_one_that_failed_before_it_tried_anything_breaks_no_promise_and_keeps_none(
+    ledger: Ledger, told: Callable[..., list[str]]
+) -> None:
+    told({"cuts": 0, "corrupt": None, FAILED: 1, "not_fuzzed": "no network"})
+    ran = long_of(ledger, minutes=10)
+    assert ledger.runs() == []
+    assert line(a_run(cuts=100, lost=0), ran=ran).verdict == "its proof ended with 1 and had tried nothing"
+
+
+def test_a_broken_run_that_told_only_some_of_its_figures_can_be_told() -> None:
+    run = Run("power", "new", "2026-11-17T10:00:00Z", {"cuts": 7, FAILED: 1})
+    assert "acknowledged writes lost by power cuts: –" in pages.in_words(run)
 
 
 def test_a_program_without_figures_is_named_with_its_exit_code(capfd: pytest.CaptureFixture[str]) -> None:

@@ -195,6 +195,11 @@ def restore(
     at = places()
     done = bring_back(at, source.absolute(), time.time(), force=force, without_log=without_log)
     emit(asdict(done), output, lambda: _show_restored(at, done))
+    if done.damaged:
+        hint(
+            f"{done.damaged} damaged parts of artefacts in the back-up are left out: "
+            "`grus fsck --artefacts` says whose"
+        )
     if not at.token_file.exists():
         hint(f"there is no token in {at.token_file}: put your own there, or set GRUS_TOKEN")
 

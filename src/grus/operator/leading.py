@@ -54,7 +54,7 @@ def lead(api: Api, options: Options, brake: Brake, *, serve: Serve = lambda _, b
         on_lost=lambda: brake.pull("another controller leads now"),
     )
     brake.on_pull = _in_background(leadership.release)  # ends the waiting for leadership, too
-    if not leadership.acquire():
+    if brake.pulled or not leadership.acquire():  # pulled before there was anything to end
         return 0
     try:
         controller = Controller(api.guarded(leadership.valid), options, leadership, on_stopped=brake.pull)

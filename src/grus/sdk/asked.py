@@ -17,7 +17,8 @@ class Asked:
     def __init__(self) -> None:
         self._set = False
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        weakref.finalize(self, os.close, self._bell)
+        # Not at the end of the process: a handler may still ring then.
+        weakref.finalize(self, os.close, self._bell).atexit = False
 
     def set(self) -> None:
         self._set = True

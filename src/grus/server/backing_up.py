@@ -14,6 +14,8 @@ import hashlib
 import json
 import os
 import shutil
+import socket
+import stat
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -89,13 +91,13 @@ def _make(at: Places, partial: Path, target: Path, now: float, artefacts: bool) 
 
 def _partial(name: str, pid: int | str) -> str:
     """What a back-up is called while this process makes it."""
-    return f".{name}.{pid}"
+    return f".{name}.grus-{socket.gethostname()}-{pid}"
 
 
 def _remove_partials(folder: Path, name: str) -> None:
     """Remove what processes left behind that were killed while they made a back-up of this name."""
     for entry in folder.glob(_partial(glob.escape(name), "*")):
-        pid = entry.name.rpartition(".")[2]
+        pid = entry.name.rpartition("-")[2]
         # One with this process's own number is of an earlier one, too: it has not begun yet.
         if pid.isdecimal() and (int(pid) == os.getpid() or not _lives(int(pid))):
             shutil.rmtree(entry, ignore_errors=True)
@@ -173,8 +175,12 @@ def _copy_kind(source: Vault, target: Vault, kind: str) -> int:
             digest = shard.name + file.name
             if not is_digest(digest) or target.sound(kind, digest) is not None:
                 continue
+            try:
+                model = file.lstat()  # before it is read: it may be thrown out at any moment
+            except FileNotFoundError:
+                continue
             if (content := source.sound(kind, digest)) is not None:
-                _write(folder / file.name, content, file)
+                _write(folder / file.name, content, model)
             elif file.exists():  # else thrown out meanwhile
                 damaged += 1
         sync_folder(folder)
@@ -185,26 +191,26 @@ def _copy_kind(source: Vault, target: Vault, kind: str) -> int:
 def _make_like(model: Path, folder: Path) -> None:
     if not folder.exists():
         folder.mkdir(mode=0o700)
-        _same_owner(model, folder)
+        _same_owner(model.lstat(), folder)
 
 
-def _write(place: Path, content: bytes, model: Path) -> None:
-    """The file appears whole, and on disk, with the owner and times of its model."""
+def _write(place: Path, content: bytes, model: os.stat_result) -> None:
+    """The file appears whole, and on disk, with the owner, rights and times of its model."""
     partial = place.with_name(f".{place.name}")
     partial.unlink(missing_ok=True)  # of a process that died here
     with partial.open("xb") as file:
         file.write(content)
         file.flush()
-        shutil.copystat(model, partial, follow_symlinks=False)
         _same_owner(model, partial)
+        os.chmod(partial, stat.S_IMODE(model.st_mode))
+        os.utime(partial, ns=(model.st_atime_ns, model.st_mtime_ns))
         os.fsync(file.fileno())
     partial.replace(place)
 
 
-def _same_owner(model: Path, made: Path) -> None:
+def _same_owner(model: os.stat_result, made: Path) -> None:
     if os.geteuid() == 0:
-        owner = model.lstat()
-        os.chown(made, owner.st_uid, owner.st_gid, follow_symlinks=False)
+        os.chown(made, model.st_uid, model.st_gid, follow_symlinks=False)
 
 
 def contents(source: Path) -> BackUp | None:

@@ -52,6 +52,8 @@ class Restored:
     revoked: tuple[str, ...] | None
     """Tokens of the back-up that the state had no more, and so stay invalid; None if it could not be asked:
     then all of them are valid."""
+    damaged: int
+    """Parts of artefacts that are damaged in the back-up, and were left out."""
 
 
 def restore(
@@ -83,7 +85,7 @@ def restore(
         engine = at.state / "engine"
         epoch = max(copied.epoch, copying.epoch_of(file), epochs.highest(engine)) + 1
         prepared = copying.prepare(database, file, epoch)
-        _bring_artefacts(at, source)
+        damaged = _bring_artefacts(at, source)
         ended = _end_unknown(engine, epoch, _known(prepared.path), pause)
         aside = _switch(prepared.path, file, now, len(ended))
         settings = _bring_settings(at, source)
@@ -97,6 +99,7 @@ def restore(
         aside=aside,
         settings=settings,
         revoked=prepared.revoked,
+        damaged=damaged,
     )
 
 
@@ -162,13 +165,14 @@ def _end_unknown(
     return living
 
 
-def _bring_artefacts(at: Places, source: Path) -> None:
-    """Before the record that names them; what is there already stays."""
-    if source.is_dir() and (source / ARTEFACTS).is_dir():
-        try:
-            copy_vaults(source / ARTEFACTS, at.state / ARTEFACTS)
-        except OSError as error:
-            raise StoreFailed(f"could not copy artefacts to {at.state / ARTEFACTS}: {error}") from error
+def _bring_artefacts(at: Places, source: Path) -> int:
+    """Before the record that names them; what is there already stays. How many parts were damaged."""
+    if not (source.is_dir() and (source / ARTEFACTS).is_dir()):
+        return 0
+    try:
+        return copy_vaults(source / ARTEFACTS, at.state / ARTEFACTS)
+    except OSError as error:
+        raise StoreFailed(f"could not copy artefacts to {at.state / ARTEFACTS}: {error}") from error
 
 
 def _bring_settings(at: Places, source: Path) -> str:

@@ -103,6 +103,7 @@ def prepare(copied: Path, file: Path, epoch: int) -> Prepared:
     if fresh.exists() and fresh.samefile(copied):
         raise StoreFailed(f"{fresh} may be cut off: it was left by a restore that died; name the back-up")
     _remove(fresh)  # of a process that died here
+    _try_link(file)
     copy(copied, fresh)
     last = _last_access(file)
     try:
@@ -120,6 +121,21 @@ def prepare(copied: Path, file: Path, epoch: int) -> Prepared:
             raise StoreFailed(f"could not write {fresh}: {error}") from error
         raise
     return Prepared(fresh, revoked)
+
+
+def _try_link(file: Path) -> None:
+    """Raises StoreFailed where `install` could not keep the old file: that must not be found out there."""
+    trial = file.with_name(f"{file.name}.link")
+    try:
+        trial.unlink(missing_ok=True)  # of a process that died here
+        if file.exists():
+            os.link(file, trial)
+            trial.unlink()
+    except OSError as error:
+        raise StoreFailed(
+            f"{file} cannot be kept under a second name here ({error}), which is how it is put aside; "
+            "move it away yourself, with all whose names begin like its own, then restore again"
+        ) from error
 
 
 def _last_access(file: Path) -> Access | None:
@@ -142,13 +158,13 @@ def install(fresh: Path, file: Path, aside: Path) -> None:
         if file.exists() and not aside.exists():
             os.link(file, aside)
         # Of a file that is missing or damaged: any other is one piece by now.
-        left = [end for end in BESIDE if file.with_name(file.name + end).exists()]
-        for end in left:
-            file.with_name(file.name + end).rename(aside.with_name(aside.name + end))
+        for end in BESIDE:
+            if file.with_name(file.name + end).exists():
+                file.with_name(file.name + end).rename(aside.with_name(aside.name + end))
         sync_folder(file.parent)
         fresh.replace(file)
         sync_folder(file.parent)
-        if aside.exists() and not left:
+        if aside.exists() and not any(aside.with_name(aside.name + end).exists() for end in BESIDE):
             _mark_whole(aside)
     except OSError as error:
         raise StoreFailed(f"could not put {fresh} in the place of {file}: {error}") from error

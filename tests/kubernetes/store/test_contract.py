@@ -70,6 +70,14 @@ def test_several_jobs_at_once_are_refused(open_store: Opener) -> None:
     assert store.jobs() == []
 
 
+def test_one_job_alone_is_stored_however_it_comes(open_store: Opener) -> None:
+    store = open_store()
+    assert done(store.create_all(some("j1"))) == store.jobs() != []
+    with pytest.raises(Conflict, match="there is a job"):
+        done(store.create_all([replace(some("j1")[0], key=None)]))
+    assert done(store.create_all([])) == []
+
+
 def test_a_job_that_a_person_applied_is_recorded_in_that_object(
     open_store: Opener, alone: Cluster, empty: Api
 ) -> None:

@@ -21,7 +21,7 @@ from grus.kubernetes.api import Api, Object
 from grus.kubernetes.homes import Home
 from grus.kubernetes.kinds import GPU_JOBS
 from grus.kubernetes.reflector import OnChange, Reflector
-from grus.model.errors import Conflict, StoreFailed
+from grus.model.errors import Conflict, GrusError, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName
 from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.ports import Event, NewJob
@@ -140,12 +140,20 @@ class KubernetesStore(SqliteStore):
         return self._write(first, event, new=True, key=hashed, epoch=epoch, key_said=key or "")
 
     def create_all(self, new: Sequence[NewJob], epoch: int | None = None) -> "Future[list[Job]]":
-        """Each job is an object of its own, and the API server changes one object at a time."""
-        del new, epoch
+        """Of one job: each is an object of its own, and the API server changes one object at a time."""
         future: Future[list[Job]] = Future()
-        future.set_exception(
-            Conflict("a cluster cannot store several jobs as one: make a GpuJob of each, one by one")
-        )
+        if len(new) > 1:
+            future.set_exception(
+                Conflict(
+                    f"a cluster cannot store {len(new)} jobs as one; submit them one by one, "
+                    "or all with `grus --kubernetes submit`, which does that"
+                )
+            )
+            return future
+        try:
+            future.set_result([self.create(one.job, one.event, one.key, epoch).result() for one in new])
+        except GrusError as error:
+            future.set_exception(error)
         return future
 
     def admit(self, job: Job, event: Event, item: Object) -> "Future[Job]":
