@@ -29,6 +29,8 @@ T = TypeVar("T")
 RESTORE = "stop the server and bring back the last back-up: `grus restore BACKUP --force`"
 PAGE = 1000
 """Rows read in one go."""
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+"""What a damaged file comes to; the second where SQLite's own message quotes what is damaged."""
 MANY = 20
 """Findings of one kind of row that are told one by one."""
 EDGE = 3600.0
@@ -119,7 +121,7 @@ class Examination:
             cursor = self._connection.execute(sql)
             while page := cursor.fetchmany(PAGE):
                 yield from page
-        except sqlite3.Error as error:
+        except UNREADABLE as error:
             self.findings.append(
                 Finding(
                     check="file", which=sql.split(" FROM ")[-1].strip(), text=f"reading: {error}", fix=RESTORE
@@ -138,19 +140,26 @@ def examine(path: Path) -> Iterator[Examination]:
             connection.execute("BEGIN")
             version = int(connection.execute("PRAGMA user_version").fetchone()[0])
             findings += _damages(connection)
-        except sqlite3.Error as error:
+        except UNREADABLE as error:
             damage = Finding(check="file", which=path.name, text=f"it is damaged: {error}", fix=RESTORE)
             yield Examination(connection, [*findings, damage], sound=False)
             return
         if found := _not_ours(connection, path, version):
             yield Examination(connection, [*findings, found], sound=False)
-        elif version < len(STEPS):
-            with closing(_upgraded(connection)) as newer:
-                findings += [_older(path, version), *_shape(newer), *_orphans(newer), *_numbers(newer)]
-                yield Examination(newer, findings, sound=True)
+        elif version == len(STEPS):
+            yield Examination(connection, findings + _looked_at(connection), sound=True)
         else:
-            findings += [*_shape(connection), *_orphans(connection), *_numbers(connection)]
-            yield Examination(connection, findings, sound=True)
+            with closing(sqlite3.connect("", isolation_level=None)) as newer:
+                try:
+                    connection.backup(newer)
+                    migrate(newer)
+                except UNREADABLE as error:
+                    text = f"it has version {version}, and cannot become a newer one: {error}"
+                    damage = Finding(check="file", which=path.name, text=text, fix=RESTORE)
+                    yield Examination(connection, [*findings, damage], sound=False)
+                    return
+                findings += [_older(path, version), *_looked_at(newer)]
+                yield Examination(newer, findings, sound=True)
 
 
 def _damages(connection: sqlite3.Connection) -> Iterator[Finding]:
@@ -179,12 +188,17 @@ def _older(path: Path, version: int) -> Finding:
     return Finding(check="schema", which=path.name, text=text, fix=fix, grave=False)
 
 
-def _upgraded(connection: sqlite3.Connection) -> sqlite3.Connection:
-    """A temporary copy in the latest shape."""
-    copy = sqlite3.connect("", isolation_level=None)
-    connection.backup(copy)
-    migrate(copy)
-    return copy
+def _looked_at(connection: sqlite3.Connection) -> list[Finding]:
+    """All that can be seen without reading single rows; what cannot be read is told, and the rest goes on."""
+    found: list[Finding] = []
+    for look in (_shape, _orphans, _numbers):
+        try:
+            for one in look(connection):
+                found.append(one)
+        except UNREADABLE as error:
+            what = look.__name__.strip("_")
+            found.append(Finding(check="file", which=what, text=f"reading: {error}", fix=RESTORE))
+    return found
 
 
 def _shape(connection: sqlite3.Connection) -> Iterator[Finding]:
