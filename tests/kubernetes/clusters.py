@@ -18,7 +18,7 @@ from lightkube.resources import core_v1 as resources
 
 from tests.kubernetes.objects import a_pod
 from tools.kubernetes.build import built
-from tools.kubernetes.settings import Settings, base, load
+from tools.kubernetes.settings import Settings, all_clusters, base, load, users
 
 ROOT = Path(__file__).resolve().parents[2]
 CANNOT_BE_HAD = 3  # what `up` ends with where there is no way to a cluster
@@ -128,7 +128,20 @@ def new_namespace(client: Client) -> Iterator[str]:
     client.create(resources.Namespace(metadata=ObjectMeta(name=name)))
     until(lambda: accepted(client, a_pod("trial"), name), f"pods are accepted in {name}")
     yield name
-    client.delete(resources.Namespace, name)
+    try:
+        client.delete(resources.Namespace, name)
+    except Exception as error:
+        error.add_note(f"clusters that there are: {there() or 'none'}")
+        raise
+
+
+def there() -> str:
+    """Clusters of this user, for whom each is, and whether its bridge stands: if one is gone, who is left?"""
+    return "; ".join(
+        f"{one.name} for {[(user.pid, user.alive()) for user in users(one.folder)]}"
+        f"{'' if not one.nodes or Path('/sys/class/net', one.bridge).exists() else ', without its bridge'}"
+        for one in all_clusters()
+    )
 
 
 def accepted(client: Client, pod: resources.Pod, namespace: str) -> bool:
