@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.scheduling.builders import a_job, a_queue
+from tests.scheduling.builders import a_job, a_pool, a_queue
 from tests.scheduling.world import World, jobs_of, two_queues
 
 
@@ -54,6 +54,31 @@ def test_a_waiting_minimum_takes_surplus_of_equal_or_lower_priority_in_its_queue
     assert world.size("wide") == 3
     assert "other" in world.running()
     assert world["wide"].attempt == 1
+
+
+@pytest.mark.parametrize("type", ["train", "dev"])
+def test_an_elastic_job_shrinks_for_its_queue_on_whichever_node_its_last_workers_are(type: str) -> None:
+    world = World("2x4", a_queue("A", quota=8)).run(a_job("wide", queue="A", gpus="2..8"))
+    world.run(a_job("other", queue="A", gpus=2, one_node=True, type=type))
+    assert (world.pauses(), world.size("wide"), world["wide"].attempt) == ([], 6, 1)
+    assert world.running() == {"wide", "other"}
+
+
+@pytest.mark.parametrize("node", ["n1", "n2"])
+def test_an_elastic_job_gives_back_the_workers_on_the_node_that_is_wanted(node: str) -> None:
+    pool = a_pool("2x4", labels={"n1": {"host": "n1"}, "n2": {"host": "n2"}})
+    world = World(pool, a_queue("A", quota=8)).run(a_job("wide", queue="A", gpus="2..8"))
+    there = {"host": node}
+    world.run(a_job("other", queue="A", gpus=4, one_node=True, type="dev", node_selector=there))
+    assert (world.pauses(), world.size("wide"), world["wide"].attempt) == ([], 4, 1)
+    assert world.nodes_of("other") == {node}
+
+
+def test_an_elastic_job_is_paused_only_when_its_minimum_is_needed() -> None:
+    world = World("2x4", a_queue("A", quota=8)).run(a_job("wide", queue="A", gpus="6..8"))
+    world.run(a_job("other", queue="A", gpus=4, one_node=True, type="dev"))
+    assert world.pauses() == ["wide"]
+    assert world.running() == {"other"}
 
 
 def test_a_dev_job_preempts_its_queues_own_preemptible_work_for_its_quota() -> None:

@@ -151,3 +151,13 @@ def test_nobody_is_paused_for_a_gang_that_still_would_not_fit() -> None:
     world.run(a_job("d", queue="A", gpus=2, type="dev"), *jobs_of("B", 6)).advance(61)
     world.run(a_job("urgent", queue="B", gpus=7, priority=90)).advance(3600)
     assert world.pauses() == []
+
+
+def test_surplus_of_one_queue_goes_before_a_minimum_of_another_in_the_same_state() -> None:
+    """Both have borrowed; the rigid one is further above its share, and alone on the roomier node."""
+    queues = (a_queue("A", quota=8), a_queue("B"), a_queue("C"))
+    world = World("2x4", *queues)
+    world.run(a_job("rigid", queue="B", gpus=4, one_node=True), a_job("wide", queue="C", gpus="2..4"))
+    world.advance(61).run(a_job("a", queue="A", gpus=2, one_node=True))
+    assert (world.pauses(), world.size("wide")) == ([], 2)
+    assert "a" in world.running()

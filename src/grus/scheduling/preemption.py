@@ -1,7 +1,7 @@
 """Making room: take what one has a right to until the request fits, give back what was not needed.
 
-Sources in order: what is free was tried before; then other queues (reclaim), then the own queue. Everything
-is tentative; nobody is told before the whole request provably fits.
+Sources in order: what is free was tried before; then other queues (reclaim), then the own queue. In each,
+jobs shrink on all nodes before one is paused on any. Everything is tentative until the request provably fits.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,6 +21,8 @@ from grus.scheduling.victims import (
     own_then_reclaim,
     reclaim_pieces,
     reclaim_then_own,
+    reclaim_then_shrink,
+    surplus_above_share,
 )
 
 if TYPE_CHECKING:
@@ -30,9 +32,6 @@ NODES_TRIED = 4
 """For requests that need one node: so many nodes are tried by themselves before the whole pool is."""
 
 Source = Callable[["Cycle", Asking, int], Iterator[Piece]]
-
-SOURCES: tuple[Source, ...] = (reclaim_pieces, reclaim_then_own, own_then_reclaim)
-"""In order; the next is tried only when the one before is not enough."""
 
 
 def make_room(cycle: "Cycle", asking: Asking) -> bool:
@@ -49,15 +48,24 @@ def _make_room(cycle: "Cycle", asking: Asking) -> bool:
     if not _enough_to_take(cycle, asking):
         return False
     places = _focus(cycle, asking)
-    own = asking.minimum and has_own(asking)
-    if own or _anything_to_take(cycle, asking, places):
-        # Without anything of its own to give, the other sources come to the same as the first.
-        for source, nodes in product(SOURCES if own else SOURCES[:1], places):
+    if (asking.minimum and has_own(asking)) or _anything_to_take(cycle, asking, places):
+        for source, nodes in product(_sources(cycle, asking), places):
             if _take_and_seat(cycle, asking, source(cycle, asking, nodes)):
                 return True
     if asking.minimum and asking.amount > GPU and cycle.has_reservation(asking):
         return _take_and_seat(cycle, asking, late_backfills(cycle, asking.shape.nodes))
     return False
+
+
+def _sources(cycle: "Cycle", asking: Asking) -> list[Source]:
+    """Sources in order; the next is tried only when the one before is not enough on any node."""
+    found: list[Source] = [surplus_above_share] if cycle.over_leaves()[2] else []
+    found.append(reclaim_pieces)
+    if asking.minimum and has_own(asking):
+        # Without anything of its own to give, these come to the same as reclaim.
+        found += [reclaim_then_shrink] if asking.queue.surplus else []
+        found += [reclaim_then_own, own_then_reclaim]
+    return found
 
 
 def _enough_to_take(cycle: "Cycle", asking: Asking) -> bool:

@@ -30,7 +30,7 @@ def surplus_pieces(entries: Iterable[Entry], nodes: int) -> Iterator[Piece]:
         elastic.sort(key=lambda entry: (entry.priority, -entry.held, -entry.age[0], entry.id))
         progress = False
         for entry in elastic:
-            step = shrink_step(entry)
+            step = shrink_step(entry, nodes)
             if step and any(place.node.bit & nodes for place in step):
                 before = entry.size
                 yield Piece(entry, step, True)
@@ -42,16 +42,16 @@ def surplus_pieces(entries: Iterable[Entry], nodes: int) -> Iterator[Piece]:
         elastic = [entry for entry in elastic if entry.surplus > 0]
 
 
-def shrink_step(entry: Entry) -> tuple[Place, ...]:
-    """The seats that a job gives back on its way to the next smaller size: the last to come go first, and
-    before them those whose workers have not joined the others yet."""
+def shrink_step(entry: Entry, nodes: int = EVERYWHERE) -> tuple[Place, ...]:
+    """Seats that a job gives back on its way to the next smaller size: those on the wanted nodes first, of
+    these the ones whose workers have not joined the others yet, then the last to come."""
     lower = entry.shape.lower_size(entry.size)
     if lower is None:
         return ()
     mine = [place for place in entry.places if place.part == entry.shape.elastic]
     job = entry.job
     apart = {(seat.index, seat.born) for seat in job.seats if not seat.joined} if job.team else set()
-    mine.sort(key=lambda place: ((place.number, place.born) in apart, place.number))
+    mine.sort(key=lambda p: (bool(p.node.bit & nodes), (p.number, p.born) in apart, p.number))
     return tuple(mine[lower:])
 
 
@@ -141,8 +141,21 @@ def reclaim_pieces(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece
     # What was taken inside a branch may open the right to take from outside it: so once more in a tree.
     for _ in range(len(asking.queue.path) - 1):
         branches = _victim_branches(cycle, asking)
-        for branch in sorted(branches, key=_taking_key):
-            yield from _branch_pieces(cycle, asking, branches[branch], nodes)
+        order = sorted(branches, key=_taking_key)
+        for above in (True, False):
+            group = [branches[branch] for branch in order if _above_share(branch) is above]
+            for leaves in group:
+                yield from _reclaim_surplus(cycle, asking, leaves, nodes)
+            for leaves in group:
+                yield from _reclaim_minima(cycle, asking, leaves, nodes)
+
+
+def surplus_above_share(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
+    """Surplus alone, of other queues above their fair share: it goes before any minimum of theirs."""
+    branches = _victim_branches(cycle, asking)
+    for branch in sorted(branches, key=_taking_key):
+        if _above_share(branch):
+            yield from _reclaim_surplus(cycle, asking, branches[branch], nodes)
 
 
 def _victim_branches(cycle: "Cycle", asking: Asking) -> dict[QueueNode, list[QueueNode]]:
@@ -153,11 +166,15 @@ def _victim_branches(cycle: "Cycle", asking: Asking) -> dict[QueueNode, list[Que
     return found
 
 
-def _branch_pieces(cycle: "Cycle", asking: Asking, leaves: list[QueueNode], nodes: int) -> Iterator[Piece]:
-    """What one branch may have to give, whichever of its queues it is in."""
+def _reclaim_surplus(cycle: "Cycle", asking: Asking, leaves: list[QueueNode], nodes: int) -> Iterator[Piece]:
+    """Surplus that one branch may have to give, whichever of its queues it is in."""
     for piece in surplus_pieces([entry for leaf in leaves for entry in leaf.elastic.values()], nodes):
         if may_reclaim(cycle, asking, piece):
             yield piece
+
+
+def _reclaim_minima(cycle: "Cycle", asking: Asking, leaves: list[QueueNode], nodes: int) -> Iterator[Piece]:
+    """Whole jobs that one branch may have to give."""
     minima = [entry for leaf in leaves for entry in cached_over_minima(leaf)]
     level = parting(asking.queue, leaves[0])
     mine, theirs = asking.queue.path[level], leaves[0].path[level]
@@ -171,7 +188,19 @@ def _branch_pieces(cycle: "Cycle", asking: Asking, leaves: list[QueueNode], node
 
 def _taking_key(queue: QueueNode) -> tuple[bool, float, str]:
     ratio = queue.held[SOON] / queue.exact if queue.exact > 0 else float("inf")
-    return (queue.held[SOON] <= queue.share, -ratio, queue.name)
+    return (not _above_share(queue), -ratio, queue.name)
+
+
+def _above_share(queue: QueueNode) -> bool:
+    return queue.held[SOON] > queue.share
+
+
+def own_surplus(asking: Asking, nodes: int) -> Iterator[Piece]:
+    """Surplus of equal or lower priority of the asking queue."""
+    queue, priority = asking.queue, asking.entry.priority
+    if asking.minimum and queue.surplus:
+        elastic = [e for e in queue.elastic.values() if e.priority <= priority and e is not asking.entry]
+        yield from surplus_pieces(elastic, nodes)
 
 
 def own_pieces(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
@@ -179,9 +208,7 @@ def own_pieces(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
     queue, priority = asking.queue, asking.entry.priority
     if not asking.minimum:
         return
-    if queue.surplus:
-        elastic = [e for e in queue.elastic.values() if e.priority <= priority and e is not asking.entry]
-        yield from surplus_pieces(elastic, nodes)
+    yield from own_surplus(asking, nodes)
     if not any(level < priority for level in queue.priorities):
         return
     entitled = asking.entitled or asking.entry.never
@@ -197,6 +224,11 @@ def late_backfills(cycle: "Cycle", nodes: int) -> Iterator[Piece]:
     """Jobs that were let past a reservation which is due now."""
     late = [e for e in cycle.snapshot.backfilled.values() if (e.backfill_until or 0.0) <= cycle.now]
     yield from minima_pieces(late, nodes, cycle.now, cycle.now)
+
+
+def reclaim_then_shrink(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
+    """Reclaim, then shrink jobs of the asking queue, without pausing any of them."""
+    return chain(reclaim_pieces(cycle, asking, nodes), own_surplus(asking, nodes))
 
 
 def reclaim_then_own(cycle: "Cycle", asking: Asking, nodes: int) -> Iterator[Piece]:
