@@ -78,6 +78,11 @@ def never_preempted_stays_inside_quota(before: Facts, after: Facts, decisions: D
         for queue in ref.chain(after, spec.queue):
             if ref.never_preempted(after, queue.name) > queue.quota.total:
                 yield f"{action.job} started though never-preempted work is beyond the quota of {queue.name}"
+            if not queue.quota.typed:
+                continue
+            for kind, held in ref.never_preempted_by_type(after, queue).items():
+                if held > dict(queue.quota.by_type).get(kind, 0):
+                    yield f"{action.job} started: such work is beyond the quota of {queue.name} for {kind}"
 
 
 def each_job_once(decisions: Decisions) -> Iterator[str]:

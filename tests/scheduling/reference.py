@@ -190,6 +190,25 @@ def never_preempted(facts: Facts, name: QueueName) -> int:
     )
 
 
+def never_preempted_by_type(facts: Facts, queue: Queue) -> dict[str, int]:
+    """The same by entry of a quota by type; of an elastic job the seats with the lowest numbers count."""
+    numbers, found = dict(queue.quota.by_type), dict[str, int]()
+    for job in members(facts, queue.name):
+        if not (job.spec.never_preempted and holds(job)):
+            continue
+        elastic, least = job.spec.request.elastic, elastic_range(job)
+        mine = sorted(job.staying, key=lambda seat: seat.index)
+        if elastic is not None and least is not None:
+            some = [seat for seat in mine if seat.role == elastic.name][: least.low]
+            mine = [seat for seat in mine if seat.role != elastic.name] + some
+        for seat in mine:
+            for device in seat.devices:
+                kind = devices(facts)[device][1].type
+                key = kind if kind in numbers else "any"
+                found[key] = found.get(key, 0) + seat.share
+    return found
+
+
 def effective_quotas(facts: Facts) -> dict[QueueName, Fraction]:
     """reserved + (quota − reserved) × f where the room (the pool, the parent's quota) is below the sum."""
     quotas: dict[QueueName, Fraction] = {}

@@ -2,7 +2,10 @@
 
 import pytest
 
+from grus.model.identifiers import JobId
 from grus.model.resources import GPU
+from grus.scheduling.explain import explain
+from grus.scheduling.fitting import never_fits
 from grus.scheduling.quota import QueueState, queue_states
 from tests.scheduling.builders import a_job, a_queue
 from tests.scheduling.world import World, jobs_of, two_queues
@@ -198,3 +201,63 @@ def test_a_job_waits_for_what_it_comes_after_and_for_its_back_off() -> None:
     assert world.running() == {"prepare"}
     world.finish("prepare").settle()
     assert world.running() == {"train"}
+
+
+TYPED = {"A100": 2, "any": 4}
+
+
+def test_non_preemptible_work_stays_inside_its_quota_for_each_type() -> None:
+    world = World("1x4:A100+1x4:T4", a_queue("A", quota=TYPED), a_queue("B", quota={"A100": 2}))
+    world.run(*(a_job(f"a{n}", queue="A", gpus="A100:1", type="dev") for n in (1, 2, 3)))
+    assert world.running() == {"a1", "a2"}
+    world.run(a_job("b", queue="B", gpus="A100:2"))
+    assert world.running() == {"a1", "a2", "b"}
+    why = explain(world.snapshot, JobId("a3"), world.now)
+    assert why.code == "never-preempted quota"
+    assert "needs 1 of type A100; A uses 2 of 2 in its quota for A100" in why.sentence
+    world.finish("a1").settle()
+    assert "a3" in world.running()
+
+
+def test_non_preemptible_work_of_any_type_starts_on_the_type_that_has_quota_left() -> None:
+    world = World("1x4:A100+1x4:T4", a_queue("A", quota=TYPED), a_queue("B", quota={"A100": 2}))
+    world.run(*(a_job(f"a{n}", queue="A", priority=100) for n in range(6)))
+    assert len(world.running("A")) == 6
+    world.run(a_job("b", queue="B", gpus="A100:2"))
+    assert "b" in world.running()
+
+
+def test_non_preemptible_work_leaves_other_queues_the_types_that_their_quotas_need() -> None:
+    """B's quota names no type; on A100s its work would keep A from its own."""
+    world = World("1x4:A100+1x4:T4", a_queue("A", quota={"A100": 4}), a_queue("B", quota=4))
+    world.run(*(a_job(f"b{n}", queue="B", priority=100) for n in range(4)))
+    world.run(a_job("a", queue="A", gpus="A100:4", one_node=True))
+    assert len(world.running()) == 5
+    world.run(a_job("more", queue="B", gpus="A100:1", priority=100))
+    assert "more" in world.waiting()
+
+
+def test_non_preemptible_work_takes_back_the_type_that_it_may_use() -> None:
+    """T4s are lent to A; B's session may not have an idle A100, which A deserves, and so reclaims a T4."""
+    world = World("1x4:A100+1x4:T4", a_queue("A", quota={"A100": 4}), a_queue("B", quota=4))
+    world.run(*(a_job(f"a{n}", queue="A", gpus="T4:1") for n in range(4)))
+    world.run(a_job("b", queue="B", priority=100))
+    assert "b" in world.running()
+    assert world.devices_of("b") <= {f"n2-{n}" for n in range(4)}
+
+
+def test_a_non_preemptible_job_beyond_its_quota_for_a_type_can_never_run() -> None:
+    world = World("1x4:A100+1x4:T4", a_queue("A", quota=TYPED))
+    why = never_fits(world.snapshot, a_job("a", queue="A", gpus="A100:3", type="dev").spec)
+    assert "needs 3 of type A100; A uses 0 of 2 in its quota for A100" in why
+    assert "the nearest request that fits is gpu: 2" in why
+    assert never_fits(world.snapshot, a_job("a", queue="A", gpus="A100:3").spec) == ""
+
+
+def test_quotas_above_the_pool_do_not_keep_all_sessions_waiting() -> None:
+    queues = (a_queue("A", quota={"A100": 8}, oversubscribe=True), a_queue("B", quota=4, oversubscribe=True))
+    world = World("1x4:A100+1x4:T4", *queues)
+    world.run(
+        a_job("a", queue="A", gpus="A100:1", type="dev"), a_job("b", queue="B", gpus="T4:1", type="dev")
+    )
+    assert world.running() == {"a", "b"}

@@ -33,7 +33,7 @@ WORKED_OUT = frozenset(
     {
         *("_versions", "over_cache"),
         *("stale", "_shared_out", "shares", "share", "exact", "wanted", "settled"),
-        *("kept_weights", "ladder", "_unmeasured", "terms", "calm", "_reordered"),
+        *("kept_weights", "ladder", "_unmeasured", "terms", "calm", "_reordered", "type_sets"),
     }
 )
 """Fair shares and branches' demand, worked out anew when demand changes; what sizes are worth, and other

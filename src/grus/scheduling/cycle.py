@@ -16,7 +16,7 @@ from grus.scheduling.defragment import defragment
 from grus.scheduling.difference import difference
 from grus.scheduling.elastic import grow
 from grus.scheduling.entry import Entry
-from grus.scheduling.gang import PLANNED, Place, place
+from grus.scheduling.gang import PLANNED, Place, held_by_type, place
 from grus.scheduling.hope import hopeless, own_to_take, worth_asking
 from grus.scheduling.nomination import awaited, behind_preemptor
 from grus.scheduling.ordering import Group, Key, RequestClass, Turn, giving_key
@@ -43,6 +43,7 @@ from grus.scheduling.stages import (
 from grus.scheduling.topology import NOW, SOON
 from grus.scheduling.trading import trade
 from grus.scheduling.transaction import Transaction
+from grus.scheduling.typed_quota import admits, admitted
 from grus.scheduling.types import preferred_shapes
 from grus.scheduling.victims import shrink_step
 
@@ -229,9 +230,9 @@ class Cycle:
         for entry in sorted((e for e in waiting if e is not None and e.waiting), key=lambda e: e.age):
             if entry.places or behind_preemptor(self, entry):
                 continue
-            if entry.never and entry.shape.minimum > entry.queue.never_room():
-                continue
             asking, first = self._asking(entry), entry.queue.line.top_priority()
+            if self._beyond_never(asking):
+                continue
             if by_quota and (entry.priority < first or not inside(entry.queue, asking, self.pool)):
                 continue
             if self._seat_free(asking) == "":
@@ -239,7 +240,17 @@ class Cycle:
 
     def _asking(self, entry: Entry) -> Asking:
         shape = self._by_type.get(entry, entry.shape)
+        if entry.never:
+            shape = admitted(self.tree, self.pool, entry.queue, shape)
         return Asking(entry, shape, shape.counts(), shape.minimum, minimum=True)
+
+    def _beyond_never(self, asking: Asking) -> bool:
+        """Whether it is never preempted, and its queue's quota has no room for it, in all or of its types."""
+        if not asking.entry.never:
+            return False
+        parts = zip(asking.shape.parts, asking.entry.shape.parts, strict=True)
+        barred = any(whole.kinds and not part.kinds for part, whole in parts)
+        return barred or asking.amount > asking.queue.never_room()
 
     def _count_start(self, leaf: QueueNode) -> None:
         self._turns += 1
@@ -254,7 +265,7 @@ class Cycle:
         """Seat one waiting job; "" if it worked, else the reason why not."""
         shape, queue = entry.shape, entry.queue
         asking = self._asking(entry)
-        if entry.never and shape.minimum > queue.never_room():
+        if self._beyond_never(asking):
             return NEVER_QUOTA
         if self._barriers.hold(self, asking):
             return BEHIND_GANG
@@ -380,13 +391,17 @@ class Cycle:
         return NO_FREE if broken == "reserved" and self.pool.free[SOON] < asking.amount else broken
 
     def _too_much(self, asking: Asking, places: list[Place], horizon: int) -> str:
-        """The rule that is broken because a memory slice on a small device takes more of it than reckoned."""
+        """The rule that is broken by where it is: a memory slice takes more of a small device than reckoned,
+        and non-preemptible work may take too much of a type."""
         amount = sum(place.held for place in places)
+        never = asking.entry.never and asking.minimum
+        if never and not admits(self.tree, self.pool, asking.queue, held_by_type(places)):
+            return NEVER_QUOTA
         if amount <= asking.amount:
             return ""
         if amount > asking.most:
             return OVER_QUOTA
-        if asking.entry.never and asking.minimum and amount > asking.queue.never_room():
+        if never and amount > asking.queue.never_room():
             return NEVER_QUOTA
         return asking.queue.breaks(amount, self.capacity, SOON) or asking.queue.breaks(
             amount, self.capacity, horizon
@@ -407,7 +422,7 @@ class Cycle:
     def reason_untried(self, entry: Entry) -> str:
         """Why a job is not worth trying at all, or comes behind one that took the last GPUs."""
         asking = self._asking(entry)
-        if entry.never and entry.shape.minimum > entry.queue.never_room():
+        if self._beyond_never(asking):
             return NEVER_QUOTA
         return self._broken_rule(asking) or self._why_no_place(asking)
 

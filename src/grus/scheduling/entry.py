@@ -2,12 +2,13 @@
 
 from grus.model.jobs import Job
 from grus.model.tags import Tag
-from grus.scheduling.gang import Place
+from grus.scheduling.gang import Place, held_by_type
 from grus.scheduling.ordering import Age, Alike
 from grus.scheduling.outlook import Ladder, Outlook, Step
 from grus.scheduling.policies import Policy
-from grus.scheduling.quota import QueueNode, covers
+from grus.scheduling.quota import QueueNode
 from grus.scheduling.shapes import Shape
+from grus.scheduling.typed_quota import covers
 
 
 class Entry:
@@ -105,6 +106,17 @@ class Entry:
         part = shape.parts[shape.elastic]
         return max(0, self.size - part.low) * part.unit
 
+    def minimum_by_type(self) -> dict[str, int]:
+        """`held_minimum` by type of GPU: of the elastic part its first replicas."""
+        if not self.running:
+            return {}
+        elastic = self.shape.elastic
+        mine = [place for place in self.places if place.part != elastic]
+        if elastic >= 0:
+            first = sorted((p for p in self.places if p.part == elastic), key=lambda p: p.number)
+            mine += first[: self.shape.parts[elastic].low]
+        return held_by_type(mine)
+
     def measure(self) -> None:
         """Work out `held` and `size` from the places."""
         self.held = sum(place.held for place in self.places)
@@ -117,7 +129,7 @@ def count_entry(entry: Entry, sign: int) -> None:
     queue = entry.queue
     queue.users[entry.user] = queue.users.get(entry.user, 0) + sign * entry.held
     if entry.never:
-        queue.shift_never(sign * entry.held_minimum)
+        queue.shift_never({kind: sign * held for kind, held in entry.minimum_by_type().items()})
     queue.surplus += sign * entry.surplus
     for level in queue.path:
         if level.by_type is not None:

@@ -20,6 +20,7 @@ from grus.scheduling.fitting import with_replicas
 from grus.scheduling.quota import QueueNode
 from grus.scheduling.snapshot import Snapshot
 from grus.scheduling.topology import NOW, SOON
+from grus.scheduling.typed_quota import typed_bar
 
 STOPPABLE = 8
 """At most so many jobs are named to be stopped."""
@@ -164,6 +165,8 @@ def _sentence(snapshot: Snapshot, entry: Entry, code: str) -> str:
         )
     if code == "never-preempted quota":
         never = gpus(queue.never_held)
+        if typed := typed_bar(snapshot.tree, pool, queue, entry.shape):
+            return f"never preempted, so it must be inside quota: {typed}"
         return f"needs {need}, never preempted; {queue.name} has {never} such in use of its quota {quota}"
     if code == "scattered":
         free = gpus(pool.free[SOON])

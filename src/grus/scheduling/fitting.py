@@ -14,6 +14,7 @@ from grus.model.resources import GPU, Range, Request
 from grus.scheduling.cycle import Cycle
 from grus.scheduling.snapshot import Snapshot
 from grus.scheduling.topology import SOON
+from grus.scheduling.typed_quota import typed_bar
 
 
 def never_fits(snapshot: Snapshot, spec: Spec) -> str:
@@ -59,8 +60,9 @@ def _judge(empty: Snapshot, spec: Spec) -> str:
 
 
 def _why_not(empty: Snapshot, spec: Spec) -> str:
-    least = empty.compile(_probe(spec)).minimum
-    for node in empty.queue_of(spec.queue).path[1:]:
+    shape = empty.compile(_probe(spec))
+    least, queue = shape.minimum, empty.queue_of(spec.queue)
+    for node in queue.path[1:]:
         if least > node.limit:
             return f"asks for at least {gpus(least)} GPUs, but the limit of {node.name} is {gpus(node.limit)}"
         if spec.never_preempted and least > node.full_quota:
@@ -68,11 +70,12 @@ def _why_not(empty: Snapshot, spec: Spec) -> str:
             return f"is never preempted and so must stay inside quota, but {rule}"
     if _fits_empty(empty, spec):
         return ""
+    if spec.never_preempted and (typed := typed_bar(empty.tree, empty.pool, queue, shape)):
+        return f"is never preempted and so must stay inside quota, but {typed}"
     kinds = sorted({name for name, _ in empty.pool.kinds})
     wanted = sorted({name for role in spec.request.roles for name in role.replica.types} - set(kinds))
     if wanted:
         return f"no GPU of type {', '.join(wanted)} in the pool; there are {', '.join(kinds) or 'none'}"
-    queue = empty.queue_of(spec.queue)
     others = [leaf for leaf in empty.tree.leaves if leaf.reserved and leaf is not queue]
     if others and queue.breaks(least, empty.pool.capacity, SOON) == "reserved":
         names = ", ".join(f"{gpus(leaf.reserved)} for {leaf.name}" for leaf in others)

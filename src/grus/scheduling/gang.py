@@ -5,6 +5,7 @@ first, `dev` the smallest; a gang is put on unlike types only when no single typ
 links only when everything near is slower.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,6 +37,15 @@ class Place(NamedTuple):
     @property
     def held(self) -> int:
         return self.share * len(self.devices)
+
+
+def held_by_type(places: Iterable[Place]) -> dict[str, int]:
+    """Micro-GPUs of these seats by type of GPU."""
+    found: dict[str, int] = {}
+    for place in places:
+        for device in place.devices:
+            found[device.type] = found.get(device.type, 0) + place.share
+    return found
 
 
 def place(

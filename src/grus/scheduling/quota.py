@@ -4,12 +4,12 @@ Amounts are micro-GPUs. `held` is kept at both horizons of `topology`: what is h
 included, and what will be held soon, plans included. A hard rule must be true at both before a start.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from grus.model.identifiers import QueueName, UserName
-from grus.model.queues import ANY, DEFAULT_QUEUE, Queue
+from grus.model.queues import DEFAULT_QUEUE, Queue
 from grus.model.resources import GPU
 from grus.scheduling.fair_share import Claim, fair_shares
 from grus.scheduling.ordering import WaitingLine
@@ -47,6 +47,8 @@ class QueueNode:
         """What the children claim together (branches only)."""
         self.never_held = 0
         """Minima of never-preempted jobs, soon."""
+        self.never_by_type: dict[str, int] = {}
+        """The same by type of GPU."""
         self.held_by_type: dict[str, int] = {}
         """Soon, kept for queues whose quota is by type."""
         self.surplus = 0
@@ -103,10 +105,13 @@ class QueueNode:
                 below = node.claimed_below[horizon] if node.children else node.held[horizon]
                 step = max(node.reserved, below) - max(node.reserved, below - step)
 
-    def shift_never(self, amount: int) -> None:
+    def shift_never(self, amounts: Mapping[str, int]) -> None:
+        """Change the minima of never-preempted jobs, by type of GPU, here and in every branch above."""
         self.stale = True
         for node in self.path:
-            node.never_held += amount
+            for kind, amount in amounts.items():
+                node.never_held += amount
+                node.never_by_type[kind] = node.never_by_type.get(kind, 0) + amount
 
     def breaks(self, amount: int, pool: int, horizon: int) -> str:
         """Which hard rule would break if the queue held `amount` more: "limit", "reserved" or ""."""
@@ -189,6 +194,10 @@ class Tree:
         self.branches = [node for node in self.all() if not node.leaf]
         for horizon in (NOW, SOON):
             self._claim_reserved(self.root, horizon)
+        self.typed = any(node.by_type is not None for node in self.all())
+        """Whether any quota is by type."""
+        self.type_sets: tuple[frozenset[str], ...] | None = None
+        """Kept for `typed_quota.type_sets`."""
         self._shared_out = False
         """Whether the present shares were worked out for the present quotas."""
         self.shares = 0
@@ -259,11 +268,6 @@ def leaf_demand(node: QueueNode) -> int:
     """Maxima of running and startable jobs, as far as the limit lets them; never-preempted minima cannot
     start beyond quota, so beyond it they are no demand."""
     return min(node.demand + min(node.never_demand, max(node.quota, node.never_held)), node.limit)
-
-
-def covers(by_type: dict[str, int], kind: str) -> str:
-    """The entry of a quota by type that a device of this type counts against."""
-    return kind if kind in by_type else ANY
 
 
 @dataclass(frozen=True, slots=True)

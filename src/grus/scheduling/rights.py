@@ -14,6 +14,7 @@ from grus.scheduling.gang import Place
 from grus.scheduling.quota import UNLIMITED, QueueNode
 from grus.scheduling.shapes import Shape
 from grus.scheduling.topology import SOON, Pool
+from grus.scheduling.typed_quota import covers
 
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Cycle
@@ -75,8 +76,7 @@ class Asking(NamedTuple):
         if branch.by_type is None:
             return self
         kinds = kinds_inside(branch, self.shape, self.amount, pool)
-        parts = tuple(replace(p, kinds=tuple(k for k in p.kinds if k in kinds)) for p in self.shape.parts)
-        return self._replace(shape=replace(self.shape, parts=parts))
+        return self._replace(shape=self.shape.narrowed([kinds] * len(self.shape.parts)))
 
 
 def parting(one: QueueNode, other: QueueNode) -> int:
@@ -100,7 +100,7 @@ def kinds_inside(branch: QueueNode, shape: Shape, amount: int, pool: Pool) -> se
     found = set()
     for kind in shape.kinds:
         name = pool.kinds[kind][0]
-        key = name if name in branch.by_type else "any"
+        key = covers(branch.by_type, name)
         if branch.held_by_type.get(key, 0) + amount <= branch.typed_quota(key):
             found.add(kind)
     return found

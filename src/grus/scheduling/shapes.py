@@ -1,5 +1,6 @@
 """Requests compiled for one pool. Jobs with the same shape are interchangeable to the scheduler."""
 
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 from grus.model.identifiers import NodeId
@@ -56,6 +57,16 @@ class Shape:
     def competes(self, other: "Shape") -> bool:
         """Whether both could want the same device."""
         return bool(self.nodes & other.nodes) and not self.kinds.isdisjoint(other.kinds)
+
+    def narrowed(self, kinds: Sequence[Container[int]]) -> "Shape":
+        """The same request with each part limited to these kinds of device."""
+        parts = tuple(
+            replace(part, kinds=tuple(k for k in part.kinds if k in allowed))
+            for part, allowed in zip(self.parts, kinds, strict=True)
+        )
+        if all(new.kinds == old.kinds for new, old in zip(parts, self.parts, strict=True)):
+            return self
+        return replace(self, parts=parts, kinds=frozenset(kind for part in parts for kind in part.kinds))
 
     @property
     def grows_without_gpu(self) -> bool:

@@ -97,6 +97,8 @@ class Pool:
         """Micro-GPUs free on open devices."""
         self.capacity = 0
         """Micro-GPUs of all devices that are healthy and not in use outside Grus, cordoned nodes included."""
+        self.by_type: dict[str, int] = {}
+        """The same by type."""
         self.hosts_counted = any(node.cpu is not None or node.memory is not None for node in ordered)
         """Whether any node says what CPU or memory its host has."""
         for node in ordered:
@@ -120,6 +122,7 @@ class Pool:
             state.devices.append(held)
             if device.usable:
                 self.capacity += GPU
+                self.by_type[device.type] = self.by_type.get(device.type, 0) + GPU
             if held.open:
                 self.kind_nodes[kind] |= state.bit
 

@@ -10,11 +10,12 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from grus.scheduling.entry import Entry
-from grus.scheduling.gang import Place
+from grus.scheduling.gang import Place, held_by_type
 from grus.scheduling.quota import UNLIMITED, QueueNode
 from grus.scheduling.rhythm import safe_since
 from grus.scheduling.rights import Asking, Piece, fair_bound, inside, may_reclaim, parting, victims_of
 from grus.scheduling.topology import SOON
+from grus.scheduling.typed_quota import covers
 
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Cycle
@@ -117,7 +118,7 @@ def _breaks_types(queue: QueueNode, entry: Entry) -> bool:
     """Whether a type that this job holds is beyond its number in a quota by type."""
     if queue.by_type is None:
         return False
-    kinds = {d.type if d.type in queue.by_type else "any" for place in entry.places for d in place.devices}
+    kinds = {covers(queue.by_type, kind) for kind in held_by_type(entry.places)}
     return any(queue.held_by_type.get(kind, 0) > queue.typed_quota(kind) for kind in kinds)
 
 
