@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from grus.controlplane.launching import Surroundings, members, worker_spec
+from grus.controlplane.launching import Surroundings, members, setup_member, worker_spec
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
-from grus.model.jobs import Checkpoint, Job, Launch, Seat, Spec
+from grus.model.jobs import Checkpoint, Job, JobType, Launch, Seat, Spec
 from grus.model.ports import WorkerSpec
 from grus.model.resources import GPU, Range, Replica, Request, Role
 
@@ -96,3 +96,37 @@ def test_a_stage_saves_under_a_name_of_its_own_and_any_other_job_where_it_says()
     assert place("ckpt/", "4a57964d4c3f3012") == "/data/ckpt-4a57964d4c3f3012"
     assert place("out/model.pt", "4a57964d4c3f3012") == "/data/out/model-4a57964d4c3f3012.pt"
     assert place("ckpt/", "") == "/data/ckpt/"
+
+
+def test_python_does_not_buffer_its_output_unless_the_job_says_otherwise() -> None:
+    gang = a_gang(Launch.ONCE, "a")
+    (plain,) = workers_of(gang)
+    assert dict(plain.env)["PYTHONUNBUFFERED"] == "1"
+    (own,) = workers_of(replace(gang, spec=replace(gang.spec, env=(("PYTHONUNBUFFERED", ""),))))
+    assert dict(own.env)["PYTHONUNBUFFERED"] == ""
+
+
+def test_only_workers_that_grus_starts_as_ranks_have_distributed_variables() -> None:
+    def distributed(worker: WorkerSpec) -> set[str]:
+        return {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} & dict(worker.env).keys()
+
+    assert not distributed(*workers_of(a_gang(Launch.ONCE, "a")))
+    assert not distributed(*workers_of(a_gang(Launch.ONCE, "aa")))
+    for launch in (Launch.PER_GPU, Launch.PER_NODE):
+        for nodes in ("a", "ab"):
+            assert all(len(distributed(worker)) == 5 for worker in workers_of(a_gang(launch, nodes)))
+
+
+def test_setup_is_no_rank() -> None:
+    gang = a_gang(Launch.PER_GPU, "ab")
+    gang = replace(gang, spec=replace(gang.spec, setup=("true",)))
+    setup = setup_member(gang)
+    assert setup is not None
+    assert "WORLD_SIZE" not in dict(worker_spec(gang, setup, Surroundings()).env)
+
+
+def test_a_replica_of_a_served_model_is_no_rank_and_sees_its_own_gpu_first() -> None:
+    gang = a_gang(Launch.PER_GPU, "aa")
+    replicas = workers_of(replace(gang, spec=replace(gang.spec, type=JobType.SERVE)))
+    assert all("LOCAL_RANK" not in dict(worker.env) for worker in replicas)
+    assert [worker.visible or worker.devices for worker in replicas] == [("a0",), ("a1",)]

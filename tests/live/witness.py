@@ -34,7 +34,10 @@ def workers(home: Path) -> list[Seen]:
         if values.get(CONTROL, "").startswith(own):
             visible = tuple(filter(None, values["CUDA_VISIBLE_DEVICES"].split(",")))
             worker = Path(values[CONTROL]).parent.name
-            found[pid] = (parent, Seen(pid, worker, values["GRUS_JOB"], visible, int(values["LOCAL_RANK"])))
+            found[pid] = (
+                parent,
+                Seen(pid, worker, values["GRUS_JOB"], visible, int(values.get("LOCAL_RANK", 0))),
+            )
     return [seen for parent, seen in found.values() if parent not in found]
 
 

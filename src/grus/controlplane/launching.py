@@ -16,7 +16,7 @@ from grus.controlplane import handing_on
 from grus.controlplane.handing_on import Stage
 from grus.controlplane.remembering import remembered
 from grus.model.identifiers import DeviceId, NodeId, WorkerId
-from grus.model.jobs import Job, Launch, Seat, Spec, worker_id, worker_per_seat
+from grus.model.jobs import Job, JobType, Launch, Seat, Spec, worker_id, worker_per_seat
 from grus.model.ports import WorkerSpec
 from grus.model.queues import gpus
 from grus.model.resources import GPU, Role
@@ -29,6 +29,9 @@ HOST = "127.0.0.1"
 """Where the workers of a job reach each other: they are all on this machine."""
 FIRST_PORT, PORTS = 20_000, 10_000
 """MASTER_PORT lies here: below the range that Linux hands out by itself (32768 and up)."""
+
+UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
+"""Python writes each line at once: `grus logs` shows it, and a kill does not lose it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,7 @@ def _devices(member: Member) -> tuple[DeviceId, ...]:
 def _visible(job: Job, member: Member) -> tuple[DeviceId, ...]:
     """A worker with one whole GPU sees those of its peers on the node too, in the order of LOCAL_RANK:
     scripts choose theirs by that number, and the GPUs reach each other directly."""
-    if not worker_per_seat(job.spec) or member.role == SETUP or _share(job, member.seats[0]) < GPU:
+    if not worker_per_seat(job.spec) or not _is_rank(job, member) or _share(job, member.seats[0]) < GPU:
         return ()
     here = member.seats[0].node
     peers = [one for one in members(job) if one.role == member.role and one.seats[0].node == here]
@@ -190,9 +193,7 @@ def _gpu_memory(seat: Seat, role: Role | None, around: Surroundings) -> int:
 
 
 def _environment(job: Job, member: Member, around: Surroundings) -> tuple[tuple[str, str], ...]:
-    world = sum(1 for other in members(job) if not other.leaving)
-    variables = dict(around.environment)
-    variables.update(job.spec.env)
+    variables = UNBUFFERED | dict(around.environment) | dict(job.spec.env)
     variables.update(
         GRUS_JOB=job.id,
         GRUS_ATTEMPT=str(job.attempt),
@@ -201,14 +202,11 @@ def _environment(job: Job, member: Member, around: Surroundings) -> tuple[tuple[
         GRUS_ROLE=member.role,
         GRUS_RESUME="1" if job.attempt > 1 else "0",
         GRUS_GPUS=gpus(sum(_share(job, seat) * len(seat.devices) for seat in job.staying)),
-        RANK=str(member.rank),
-        LOCAL_RANK=str(member.local_rank),
-        WORLD_SIZE=str(world),
         GRUS_HOST=HOST,
         GRUS_MAX_WORKERS=str(most_workers(job.spec)),
-        MASTER_ADDR=HOST,
-        MASTER_PORT=str(master_port(job)),
     )
+    if _is_rank(job, member):
+        variables.update(_distributed(job, member))
     if job.spec.request.how:
         variables["GRUS_STRATEGY"] = " ".join(job.spec.request.how)
     if job.spec.checkpoint.path:
@@ -223,6 +221,28 @@ def _environment(job: Job, member: Member, around: Surroundings) -> tuple[tuple[
         reached = dict(job.progress).get(trial.by, 0.0)
         variables["GRUS_RUNGS"] = json.dumps({"by": trial.by, "at": trial.rungs, "from": reached})
     return tuple(sorted(variables.items()))
+
+
+def _is_rank(job: Job, member: Member) -> bool:
+    """Whether Grus starts this worker as one rank of several.
+
+    A program that runs once must not see a rank: Transformers and Accelerate would take it for one process
+    of a distributed run, and Lightning would wait for processes that it has to start itself.
+    """
+    if member.role == SETUP or job.spec.type is JobType.SERVE:
+        return False
+    return worker_per_seat(job.spec) or job.spec.launch is Launch.PER_NODE
+
+
+def _distributed(job: Job, member: Member) -> dict[str, str]:
+    """Variables by which torch.distributed finds the other ranks."""
+    return {
+        "RANK": str(member.rank),
+        "LOCAL_RANK": str(member.local_rank),
+        "WORLD_SIZE": str(sum(1 for other in members(job) if not other.leaving)),
+        "MASTER_ADDR": HOST,
+        "MASTER_PORT": str(master_port(job)),
+    }
 
 
 def _checkpoint(path: str, job: Job) -> str:
