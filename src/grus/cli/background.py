@@ -77,7 +77,7 @@ def start(at: Places, arguments: Sequence[str], waiting: Callable[[], None] = la
     while time.monotonic() < deadline:
         server = running(at)
         if server is not None and server.pid == child.pid and answers(server.address):
-            os.truncate(said, 0)  # a first start says the administrator's secret there
+            os.truncate(said, 0)  # from here on its log has everything
             return server
         waiting()
         with contextlib.suppress(subprocess.TimeoutExpired):

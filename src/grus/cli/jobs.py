@@ -1,7 +1,6 @@
 """The verbs for jobs: hand one in, look at it, follow it, change what is wanted of it."""
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -120,10 +119,12 @@ def submit(
 
 
 def read_file(file: Path) -> "list[JobIn]":
+    from grus.api.document import LARGEST
     from grus.api.jobfile import parse_job_file
+    from grus.sdk.bounded import read_at_most
 
     try:
-        text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        text = read_at_most(file, LARGEST)
     except OSError as error:
         raise BadInput([Mistake(str(file), f"cannot be read: {error.strerror}")]) from None
     folder = Path.cwd() if str(file) == "-" else file.absolute().parent

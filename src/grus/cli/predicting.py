@@ -1,8 +1,6 @@
 """`grus predict`: ask a served model."""
 
 import json
-import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,8 +8,11 @@ import typer
 from grus.cli.access import JobArgument, connected, find_job
 from grus.cli.output import Format, Output, emit_json, examples, say
 from grus.model.errors import BadInput, Mistake
+from grus.sdk.bounded import STDIN, read_text
 
 PANEL = "Jobs"
+MOST_BYTES = 16 * 1024 * 1024
+"""Of samples; a server takes no more in one request."""
 EXAMPLES = examples(
     "grus predict digits '{\"inputs\": [[0.1, 0.2]]}'",
     "grus predict digits '[[0.1, 0.2], [0.3, 0.4]]' -o json",
@@ -46,10 +47,8 @@ def predict(
 def _read(given: str) -> tuple[Any, str | None]:
     """The samples, and the dtype that stands beside them, if any. Raises BadInput."""
     try:
-        if given == "-":
-            text = sys.stdin.read()
-        else:
-            text = Path(given[1:]).read_text() if given.startswith("@") else given
+        named = given == STDIN or given.startswith("@")
+        text = read_text(given.removeprefix("@"), MOST_BYTES) if named else given
     except (OSError, ValueError) as error:
         raise BadInput([Mistake("inputs", f"cannot be read: {error}", given[:80])]) from None
     try:

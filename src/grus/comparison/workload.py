@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grus.api.document import LARGEST
 from grus.api.job_in import JobIn
 from grus.api.job_spec import to_spec
 from grus.api.jobfile import parse_job_file
 from grus.api.units import parse_gpu
 from grus.model.errors import BadInput, Mistake
+from grus.sdk.bounded import read_at_most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +42,7 @@ class Workload:
 def read(path: Path) -> Workload:
     """The workload of a job file; raises BadInput with every mistake."""
     try:
-        text = path.read_bytes()
+        text = read_at_most(path, LARGEST)
     except OSError as error:
         raise BadInput([Mistake("job file", f"cannot be read: {error.strerror}", str(path))]) from None
     return of(parse_job_file(text, folder=str(path.absolute().parent)))

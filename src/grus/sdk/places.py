@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grus.model.errors import BadInput, Mistake, Unreachable
+from grus.sdk.bounded import LARGEST_SETTINGS, read_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def find_token(env: Mapping[str, str], at: Places) -> str:
 
 def _client_setting(at: Places, name: str) -> str:
     try:
-        text = at.config_file.read_text()
+        text = read_text(at.config_file, LARGEST_SETTINGS)
     except OSError:
         return ""
     try:

@@ -37,6 +37,7 @@ from grus.api.wire import QueueIn
 from grus.model.errors import BadInput, Mistake
 from grus.model.prices import NO_PRICES, Prices
 from grus.scheduling.policies import GRUS, POLICIES
+from grus.sdk.bounded import LARGEST_SETTINGS, read_text
 from grus.sdk.places import Places
 from grus.telemetry.recorder import Keep
 
@@ -228,7 +229,7 @@ class ServerSettings:
 def load(at: Places, **given: Any) -> ServerSettings:
     """The settings of config.toml (all defaults if there is none), overridden by those given and not None."""
     try:
-        data = tomllib.loads(at.config_file.read_text(encoding="utf-8"))
+        data = tomllib.loads(read_text(at.config_file, LARGEST_SETTINGS))
     except FileNotFoundError:
         data = {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -1,6 +1,6 @@
 """The first start of a server: an administrator and a token for it, so that somebody can make all the others.
 
-The secret is 256 bits of chance, printed once and kept in a file of mode 0600; the store has its SHA-256.
+The secret is 256 bits of chance, kept in a file of mode 0600 and printed nowhere; the store has its SHA-256.
 """
 
 import hashlib

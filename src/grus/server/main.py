@@ -90,7 +90,7 @@ def serve(settings: ServerSettings, mount: Mount | None = None) -> int:
         store = SqliteStore(settings.places.state / DATABASE)
         stack.callback(store.close)
         store.raise_epoch(epochs.highest(settings.places.state / "engine"))  # a restore may have broken off
-        secret = ensure_admin(store, settings.places.token_file, time.time())
+        first = ensure_admin(store, settings.places.token_file, time.time()) is not None
         _put_queues(store, settings, pool.source)
         brake, figures = listen.Brake(), Figures()
         loop, services = _start_loop(settings, store, pool.source, figures, brake, stack)
@@ -114,7 +114,7 @@ def serve(settings: ServerSettings, mount: Mount | None = None) -> int:
         address = listen.address(sock, settings)
         sock.listen(listen.BACKLOG)  # from here on nobody who reads the address is refused
         stack.enter_context(_announced(settings, address))
-        _say(settings, address, pool.notice, secret, store.users())
+        _say(settings, address, pool.notice, store.users(), first=first)
         listen.run(app, sock, settings, brake)
         log.info("stopping; jobs go on")
     if brake.why:
@@ -298,17 +298,16 @@ def _announced(settings: ServerSettings, address: str) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
-def _say(
-    settings: ServerSettings, address: str, notice: str, secret: str | None, users: Sequence[User]
-) -> None:
+def _say(settings: ServerSettings, address: str, notice: str, users: Sequence[User], *, first: bool) -> None:
     """What the operator should know at each start."""
     _tell(f"Grus answers at {address}; its state is in {settings.places.state}.")
     if notice:
         _tell(notice)
-    if secret is not None:
-        _tell(f"Administrator's token (shown once, kept in {settings.places.token_file}):")
-        # Printed, never logged: the log outlives the moment.
-        print(f"  {secret}", file=sys.stderr, flush=True)  # noqa: T201 - shown once, and never logged
+    if first:  # never the token itself: what is printed here ends up in journals and captured output
+        _tell(
+            f"The token of the user admin is in {settings.places.token_file}; "
+            "`grus` finds it there on this account."
+        )
     for text in _warnings(settings, users):
         _tell(f"WARNING: {text}")
 
