@@ -88,7 +88,7 @@ def test_a_worker_without_rights_and_who_looks_at_its_pod_understand_each_other(
     worker.write(CONTROL, "last")
     worker.until_note(READ, lambda read: read == "true")
     assert worker.note(SAID) == "last words"
-    assert worker.now()["status"]["phase"] == "Succeeded"
+    until(lambda: worker.now()["status"]["phase"] == "Succeeded", "its kubelet reports its end")
 
 
 def test_who_does_not_listen_is_killed_with_all_its_processes_when_it_is_due(
@@ -98,8 +98,13 @@ def test_who_does_not_listen_is_killed_with_all_its_processes_when_it_is_due(
     until(lambda: worker.now()["status"]["phase"] == "Running", "it runs")
     worker.write(KILL_AT, str(time.time() + 0.3))
     worker.until_note(READ, lambda read: read == "true")
-    (status,) = worker.now()["status"]["containerStatuses"]
-    assert status["state"]["terminated"]["exitCode"] == 137
+
+    def state() -> Object:
+        (status,) = worker.now()["status"]["containerStatuses"]
+        return dict(status["state"])
+
+    until(lambda: "terminated" in state(), "its kubelet reports its end")
+    assert state()["terminated"]["exitCode"] == 137
 
 
 def usage(api: Api) -> dict[str, list[float]]:

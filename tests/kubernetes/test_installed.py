@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,6 +20,7 @@ import yaml
 
 from grus.kubernetes import names, tagging
 from grus.kubernetes.api import Api
+from tests.elastic.parts import free_port
 from tests.elastic.test_named import a_file
 from tests.kubernetes import installed as whole
 from tests.kubernetes.clusters import PATIENCE, Cluster, kubectl, new_namespace, shared, until
@@ -26,6 +28,7 @@ from tests.kubernetes.objects import ROOT
 from tests.kubernetes.test_install import everything_that_names_grus
 from tests.operator.converters.samples import annotated, brain_sample, horovod_sample
 from tools.kubernetes.node import IMAGE
+from tools.kubernetes.versions import pod_security, release_of
 
 PAGE = ROOT / "docs" / "kubernetes.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -46,9 +49,10 @@ def data() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def own(data: Path) -> Iterator[Cluster]:
-    restricted = "kube-apiserver:--enable-admission-plugins=PodSecurityPolicy"
-    flags = ("--nodes", "2", "--gpus", "4", "--flag", restricted)
-    with whole.secured("installed"), shared("installed", *flags) as started:
+    plugins = pod_security(release_of(kubectl().with_name("kube-apiserver")))
+    flags = [word for flag in plugins for word in ("--flag", f"kube-apiserver:{flag}")]
+    policies = whole.secured("installed") if plugins else nullcontext()
+    with policies, shared("installed", "--nodes", "2", "--gpus", "4", *flags) as started:
         api = Api.connect(started.kubeconfig)
         whole.install(api, data=data)
         api.close()
@@ -89,6 +93,8 @@ def test_one_of_two_controllers_leads_as_a_random_user_and_the_service_finds_it(
 
 
 def test_workers_live_with_the_user_that_a_restricted_namespace_gives_them(own: Cluster, team: str) -> None:
+    if not pod_security(release_of(kubectl().with_name("kube-apiserver"))):
+        pytest.skip("1.25 removed PodSecurityPolicy, which chooses user ids; its successor chooses none")
     job = {
         "apiVersion": "grus.dev/v1alpha1",
         "kind": "GpuJob",
@@ -102,35 +108,65 @@ def test_workers_live_with_the_user_that_a_restricted_namespace_gives_them(own: 
     assert pod["metadata"]["annotations"]["kubernetes.io/psp"] == "restricted"
 
 
-def test_the_commands_of_the_page_do_what_it_says(own: Cluster, team: str, tmp_path: Path) -> None:
-    programs = {"kubectl": [str(kubectl())], "grus": [sys.executable, "-m", "grus.cli.main"]}
+@pytest.fixture
+def shell(own: Cluster, team: str, tmp_path: Path) -> dict[str, str]:
+    """Environment of somebody in that namespace who has kubectl and grus and nothing else."""
     config = yaml.safe_load(own.kubeconfig.read_text())
     config["contexts"][0]["context"]["namespace"] = team
-    file = tmp_path / "config"
-    file.write_text(yaml.safe_dump(config))
-    environment = {"KUBECONFIG": str(file), "PATH": "/usr/bin:/bin", "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
-    said = {}
-    for kind, text in BLOCK.findall(PAGE.read_text()):
-        if kind == "yaml":
-            (tmp_path / text.splitlines()[0].removeprefix("# ")).write_text(text)
-        for line in text.splitlines() if kind == "sh" else ():
-            program, *words = shlex.split(line)
-            done = subprocess.run(
-                [*programs[program], *words],
-                env=environment | {"HOME": str(tmp_path)},
-                cwd=tmp_path,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=PATIENCE,
-            )
-            assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
-            said[line] = done.stdout
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+    for name, command in {"kubectl": str(kubectl()), "grus": f"{sys.executable} -m grus.cli.main"}.items():
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        program.chmod(0o755)
+    path = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
+    return {"KUBECONFIG": str(tmp_path / "config"), "HOME": str(tmp_path), **path}
+
+
+def ran(line: str, shell: dict[str, str]) -> str:
+    """Output of a line that must succeed."""
+    done = subprocess.run(
+        ["bash", "-ec", line],
+        env=shell,
+        cwd=shell["HOME"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def blocks(language: str) -> list[str]:
+    return [text for kind, text in BLOCK.findall(PAGE.read_text()) if kind == language]
+
+
+def test_the_commands_of_the_page_do_what_it_says(shell: dict[str, str]) -> None:
+    for text in blocks("yaml"):
+        Path(shell["HOME"], text.splitlines()[0].removeprefix("# ")).write_text(text)
+    said = {line: ran(line, shell) for text in blocks("sh") for line in text.splitlines()}
     assert len(said) >= 10
     assert "succeeded" in said["grus --kubernetes ps -a"]
     assert "node2/3" in said["grus --kubernetes nodes"]
     assert "[worker 0] worker 0 of 2" in said["grus --kubernetes logs hello --all"]
     assert "vision" in said["grus --kubernetes queue list"]
+
+
+def test_the_page_s_token_opens_a_fresh_installation(shell: dict[str, str]) -> None:
+    """Commands of the page with another local port: 7600 may be in use here."""
+    (text,) = blocks("bash")
+    port = free_port()
+    forward, *rest = text.replace("127.0.0.1:7600", f"127.0.0.1:{port}").splitlines()
+    forward = forward.removesuffix(" &").replace("svc/grus 7600", f"svc/grus {port}:7600")
+    command = shlex.split(forward)
+    with subprocess.Popen(command, env=shell, stdout=subprocess.PIPE, text=True) as forwarding:
+        try:
+            assert forwarding.stdout is not None
+            assert "Forwarding" in forwarding.stdout.readline()
+            assert "you are    admin (admin)" in ran("\n".join(rest), shell)
+        finally:
+            forwarding.terminate()
 
 
 RHYTHM = """

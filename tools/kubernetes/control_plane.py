@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tools.kubernetes.processes import Processes
 from tools.kubernetes.settings import Settings, environment, need
+from tools.kubernetes.versions import release_of, without_ports
 
 CONTROLLERS, SCHEDULER = "kube-controller-manager", "kube-scheduler"
 A_POD = {"metadata": {"name": "trial"}, "spec": {"containers": [{"name": "trial", "image": "trial"}]}}
@@ -183,19 +184,10 @@ def scheduler(settings: Settings) -> Sequence[str]:
 
 
 def client_of(settings: Settings, program: str) -> Sequence[str]:
-    """They serve nothing: neither is asked how it is. Before 1.24 they had a second, open port."""
+    """Neither serves anything, since nobody asks after its health."""
     command = [
         f"{settings.programs}/{program}",
         f"--kubeconfig={settings.kubeconfig}",
         "--leader-elect=false",
     ]
-    silent = ["--port=0"] if version(settings) < (1, 24) else []
-    return [*command, "--secure-port=0", *silent]
-
-
-def version(settings: Settings) -> tuple[int, int]:
-    """Of the API server: (1, 20)."""
-    program = f"{settings.programs}/kube-apiserver"
-    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
-    major, minor, *_ = said.split()[-1].removeprefix("v").split(".")
-    return int(major), int(minor)
+    return [*command, *without_ports(release_of(Path(command[0])))]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tools.kubernetes import cgroups
 from tools.kubernetes.settings import Settings, base, load
+from tools.kubernetes.versions import cgroup_version, release_of, runtime
 
 IMAGE = "localhost/grus:1"
 RUNTIME = "/run/containerd/containerd.sock"
@@ -41,7 +42,8 @@ def kubelet(settings: Settings, number: int) -> Sequence[str]:
         "--anonymous-auth=true",
         "--authorization-mode=AlwaysAllow",
     ]
-    command += ["--container-runtime=remote", f"--container-runtime-endpoint=unix://{RUNTIME}"]
+    release = release_of(Path(command[0]))
+    command += [*runtime(release, RUNTIME), *cgroup_version(release)]
     command += ["--cgroup-driver=cgroupfs", f"--cgroup-root=/{cgroups.name(settings.name, number)}"]
     command += ["--runtime-cgroups=", "--fail-swap-on=false", "--make-iptables-util-chains=false"]
     command += [f"--resolv-conf={folder}/resolv.conf", "--node-status-update-frequency=2s"]

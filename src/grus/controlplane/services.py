@@ -571,6 +571,10 @@ class Services:
 
     # ------------------------------------------------------------------------------------- people
 
+    def reload_accounts(self) -> None:
+        """Read users and tokens again, after a change that did not go through here."""
+        self._accounts.refresh()
+
     def whoami(self, secret: str) -> User:
         """Raises NotLoggedIn. Takes microseconds."""
         return self._accounts.whoami(secret)

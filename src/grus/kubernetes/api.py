@@ -26,6 +26,7 @@ from grus.kubernetes.refusals import (
     refusal,
 )
 from grus.kubernetes.transport import ANSWER, JSON, Stream, Transport
+from grus.kubernetes.versions import Release, release_of, update_refused
 
 __all__ = [
     "Api",
@@ -143,10 +144,13 @@ class Api:
         return self.raw("POST", path, _typed(kind, body), repeatable=dry_run)
 
     def replace(self, kind: Kind, body: Object, *, part: str = "") -> Object:
-        """The whole object, or a part like `status`; Conflicts if it changed since the body was read."""
+        """The whole object, or a part like `status`; Conflicts if it changed or went since it was read."""
         metadata = body["metadata"]
         path = kind.path(metadata.get("namespace") or self.namespace, metadata["name"], part)
-        return self.raw("PUT", path, _typed(kind, body), repeatable=False)
+        try:
+            return self.raw("PUT", path, _typed(kind, body), repeatable=False)
+        except Missing as refused:
+            raise update_refused(refused, body) from refused
 
     def patch(
         self,
@@ -267,10 +271,9 @@ class Api:
             return False
         return any(one["name"] == kind.plural for one in found["resources"])
 
-    def release(self) -> tuple[int, int]:
-        """Of the server: (1, 20)."""
-        found = self.raw("GET", "/version")
-        return int(found["major"]), int(found["minor"].rstrip("+"))
+    def release(self) -> Release:
+        """Release of the server: (1, 20)."""
+        return release_of(self.raw("GET", "/version")["gitVersion"])
 
     def raw(
         self,

@@ -149,7 +149,8 @@ def serve_kubernetes(
         mark(False)  # whoever led in this place before
 
         def serve(controller: Controller, brake: Brake) -> None:
-            ensure_admin(controller.store, token_file, time.time())
+            if ensure_admin(controller.store, token_file, time.time()) is not None:
+                controller.services.reload_accounts()
             app = create_app(
                 controller.services,
                 allowed_hosts=settings.hosts,

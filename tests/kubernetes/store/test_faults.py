@@ -12,7 +12,7 @@ import pytest
 
 from grus.kubernetes.api import Api
 from grus.kubernetes.kinds import GPU_JOBS
-from grus.model.errors import BadInput, StoreFailed
+from grus.model.errors import BadInput, NotFound, StoreFailed
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job
 from grus.store import batch, mirror
@@ -22,6 +22,7 @@ from tests.kubernetes.clusters import Cluster, tool, until
 from tests.kubernetes.faults import LOST, PASS, Faults, Rule, everything
 from tests.kubernetes.store.clusters import BARE, NAMESPACE
 from tests.kubernetes.store.conftest import Opener
+from tests.kubernetes.store.test_shared import deaf
 from tests.store.builders import Heard, a_job, an_event, done, stored
 from tests.store.test_against_memory import held
 from tools.kubernetes.processes import end, recorded
@@ -92,6 +93,18 @@ def test_a_request_of_unknown_outcome_is_settled_by_reading(
     assert [event for _, event in heard if event] == store.events()
     item = empty.get(GPU_JOBS, store.home(job.id).name, NAMESPACE)
     assert [one["kind"] for one in json.loads(item["status"]["recent"])] == ["submitted", "first"]
+
+
+def test_a_write_to_a_deleted_object_is_not_found_also_where_the_server_answers_404(
+    store: KubernetesStore, faults: Faults, alone: Cluster
+) -> None:
+    """As Kubernetes 1.34 and newer do."""
+    [job] = stored(store, a_job())
+    deaf(store)
+    alone.kubectl("delete", "gpujob", store.home(job.id).name)
+    faults.rule = writes(faults, 404, methods=["PUT"])
+    with pytest.raises(NotFound):
+        done(store.replace(replace(job, reason="late"), None))
 
 
 def test_while_the_api_server_cannot_writes_fail_and_reading_goes_on(

@@ -13,6 +13,7 @@ from grus.kubernetes import kinds, rights
 from grus.kubernetes.api import Api, Conflicts, Kind, Missing, Object
 from grus.kubernetes.foreign import PLURALS
 from grus.kubernetes.installation import PART_OF
+from grus.kubernetes.versions import budgets_of
 from grus.model.errors import Conflict, GrusError
 
 FIELD_MANAGER = "grus-install"
@@ -48,9 +49,8 @@ def kind_of(one: Object) -> Kind:
 
 
 def disruption_version(api: Api) -> str:
-    """policy/v1 where the server knows it."""
-    newest = api.serves(kinds.DISRUPTION_BUDGETS)
-    return (kinds.DISRUPTION_BUDGETS if newest else kinds.DISRUPTION_BUDGETS_BETA).api_version
+    """policy/v1 since Kubernetes 1.21."""
+    return budgets_of(api.release()).api_version
 
 
 def apply(api: Api, objects: Iterable[Object], *, force: bool, tell: Callable[[Step], None]) -> list[Step]:

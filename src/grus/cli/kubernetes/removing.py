@@ -24,6 +24,7 @@ from grus.kubernetes.foreign import (
 from grus.kubernetes.installation import COMPONENT, PART_OF
 from grus.kubernetes.names import ENDED, JOB, PREFIX, RESERVATION
 from grus.kubernetes.resources import JOBS, QUEUES
+from grus.kubernetes.versions import budgets_of
 from grus.model.jobs import TERMINAL
 
 OURS = f"{PART_OF}=grus"
@@ -216,9 +217,7 @@ def _remove_definitions(api: Api, removed: Counter[str], tell: Tell) -> None:
 
 
 def _remove_rest(api: Api, namespace: str, removed: Counter[str], tell: Tell) -> None:
-    budgets = kinds.DISRUPTION_BUDGETS
-    budgets = budgets if api.serves(budgets) else kinds.DISRUPTION_BUDGETS_BETA
-    for kind in (*IN_NAMESPACE, budgets):
+    for kind in (*IN_NAMESPACE, budgets_of(api.release())):
         for one in _all(api, kind, namespace, labels=OURS):
             _delete(api, kind, one, removed)
     for one in _all(api, kinds.LEASES, namespace):

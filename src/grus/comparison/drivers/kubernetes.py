@@ -97,11 +97,11 @@ class Kubernetes:
         self._workload = workload
         fix = "see kubectl config get-contexts, and that you may create pods and configmaps in the namespace"
         try:
-            major, minor = self._here.release()
+            release = self._here.release()
             self._here.create(PODS, self._pod("trial", "trial"), self._space, dry_run=True)
         except GrusError as why:
             return (preflight.unreachable(str(why), fix),)
-        found = f"Kubernetes {major}.{minor} at {self._here.server}, namespace {self._space}"
+        found = f"Kubernetes {release} at {self._here.server}, namespace {self._space}"
         return (preflight.reachable(found), *self._probed(workload))
 
     def start(self, order: Order) -> Started:
