@@ -1,6 +1,7 @@
 """Grus: one pool out of a team's GPUs.
 
-The names below are loaded when first used, so that `import grus` costs a training script nothing.
+The names below are loaded when first used, so that `import grus` costs a training script nothing. The
+distribution grus-gpu-sdk, for the environment of a job, has all of them but Client, Handle and Job.
 """
 
 from importlib import import_module
@@ -62,13 +63,18 @@ def __getattr__(name: str) -> object:
     try:
         value = getattr(import_module(_HOMES[name]), name)
     except ModuleNotFoundError as error:
-        if error.name != "torch":
+        if not (needed := _needed(error.name or "")):
             raise
-        raise ModuleNotFoundError(
-            f"grus.{name} needs torch: pip install 'grus[torch]'", name="torch"
-        ) from error
+        raise ModuleNotFoundError(f"grus.{name} needs {needed}", name=error.name) from error
     globals()[name] = value
     return value
+
+
+def _needed(module: str) -> str:
+    """The missing part and the command that installs it; empty for a module of somebody else."""
+    if module in ("torch", "numpy"):
+        return f"{module}: pip install 'grus-gpu-sdk[torch]'"
+    return "the distribution grus-gpu: pip install grus-gpu" if module.startswith("grus.") else ""
 
 
 def __dir__() -> list[str]:

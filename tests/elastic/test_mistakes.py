@@ -173,4 +173,4 @@ except ImportError as error:
     )
     names, told = json.loads(done.stdout)
     assert {"Client", "Job", "report", "should_pause"} <= set(names)
-    assert told == "grus.train needs torch: pip install 'grus[torch]'"
+    assert told == "grus.train needs torch: pip install 'grus-gpu-sdk[torch]'"

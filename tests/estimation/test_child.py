@@ -121,7 +121,7 @@ def test_a_child_dies_with_whoever_asked(tmp_path: Path) -> None:
 def test_without_torch_it_is_said_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('no torch', name='torch')")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]]))
-    with pytest.raises(GrusError, match=r"train.py:make: needs torch.*pip install 'grus\[torch\]'"):
+    with pytest.raises(GrusError, match=r"train.py:make: needs torch.*pip install 'grus-gpu\[torch\]'"):
         run("grus.estimation.entry:load", {}, what="train.py:make", folder=tmp_path)
 
 

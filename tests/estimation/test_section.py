@@ -14,6 +14,8 @@ from grus.estimation.section import training_of
 from grus.estimation.tracing import trace
 from grus.estimation.training import Training
 from grus.model.errors import BadInput
+from grus.model.sections import TrainSection
+from grus.model.sections import section as value
 
 PARTS = """
 import torch
@@ -42,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def made(folder: Path, **section: object) -> Training:
-    return training_of(read(TrainIn, section), folder)
+    return training_of(value(TrainSection, read(TrainIn, section).model_dump(exclude_defaults=True)), folder)
 
 
 def use(training: Training) -> None:

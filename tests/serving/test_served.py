@@ -10,9 +10,10 @@ import torch
 from torch import nn
 
 from grus.api.rules import read
-from grus.api.serve_in import ServeIn
+from grus.api.serve_in import ServeIn, serve_argv
 from grus.elastic.exporting import EXPORTED, load_exported, program, save_exported
 from grus.model.errors import BadInput
+from grus.model.sections import ServeSection, on_command_line
 from grus.serving.served import INPUT, WEIGHTS, Served, served
 
 CPU = torch.device("cpu")
@@ -63,7 +64,7 @@ def expected(folder: Path) -> torch.Tensor:
 
 
 def serve(folder: Path, **section: Any) -> Served:
-    return served(read(ServeIn, section, whole="serve"), folder, CPU)
+    return served(on_command_line(ServeSection, serve_argv(read(ServeIn, section))[-1:]), folder, CPU)
 
 
 @pytest.mark.parametrize("weights", ["out", f"out/{WEIGHTS}"])

@@ -76,7 +76,7 @@ def test_tpe_looks_where_it_was_good(goal: Goal) -> None:
 def test_what_a_sampler_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert samplers.missing("random") == ""
     monkeypatch.setattr(samplers, "find_spec", lambda _: None)
-    assert "pip install 'grus[tuning,torch]'" in samplers.missing("gp")
+    assert "pip install 'grus-gpu[tuning,torch]'" in samplers.missing("gp")
     assert samplers.missing("grid") == ""
 
 

@@ -14,13 +14,14 @@ from grus.api import pods
 from grus.api.resources_in import ResourcesIn, auto_rules, size_rules
 from grus.api.rules import Broken, Sound, Strict
 from grus.api.secrets_in import Secrets, beside_env
-from grus.api.serve_in import MODEL, ServeIn, serve_rules
+from grus.api.serve_in import ServeIn, serve_rules
 from grus.api.stages_in import ALWAYS, SUCCESS, Inputs, Outputs, When
 from grus.api.sweep_in import SweepIn, params_checked, sweep_rules
 from grus.api.train_in import TrainIn
 from grus.api.units import GpuAsk, parse_gpu, parse_range
 from grus.model.jobs import NEVER_PREEMPTED, PRIORITIES, USUAL_PRIORITY, JobType
 from grus.model.queues import DEFAULT_QUEUE
+from grus.model.sections import MODEL
 
 MOST_ROLES = 16
 SETUP = "setup"

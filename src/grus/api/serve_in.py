@@ -18,17 +18,11 @@ from grus.api.resources_in import ResourcesIn
 from grus.api.rules import Broken, Sound, Strict
 from grus.api.train_in import target
 from grus.api.units import parse_gpu
+from grus.model.sections import is_function
 
 SERVER = ("python3", "-m", "grus.serving.replica")
 """What a `serve:` section runs, with the section behind it."""
-MODEL = "model"
-"""The input that is served where the section names no model of its own."""
 LARGEST_BATCH = 65_536
-
-
-def is_function(model: str) -> bool:
-    """Whether it names a function that builds the model, and not an exported one."""
-    return ":" in model
 
 
 def _model(value: Any) -> str:

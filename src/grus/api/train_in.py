@@ -23,7 +23,6 @@ from grus.model.errors import BadInput
 from grus.model.strategies import Strategy, parse
 
 TARGET_FORMS = "write file.py:function (from the workdir) or package.module:function"
-USUAL_BATCH = 32
 _IN_FILE = re.compile(r"[^:\0\n]{1,3900}\.py:[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 _IN_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 _ALONE = re.compile(r"[\w./-]+", re.ASCII)
@@ -59,11 +58,6 @@ def _metric(value: Any) -> str:
     close = get_close_matches(str(value)[:60].lower(), METRICS, n=1)
     meant = f"; did you mean {close[0]}?" if close else ""
     raise ValueError(f"must be one of {', '.join(METRICS)}, or a function as {TARGET_FORMS[6:]}{meant}")
-
-
-def metric_name(metric: str) -> str:
-    """Under which it is reported: its own name."""
-    return metric.rpartition(":")[2]
 
 
 def _without_humps(text: str) -> str:

@@ -15,7 +15,7 @@ from grus.cli.demo_story import ENOUGH, Scene, Seen, Stage, Verdict
 NAME = "training"
 NOTES = "losses"
 """The file in its checkpoint folder with a line a step."""
-SKIPPED = "not shown: torch is not installed (pip install 'grus[torch]')"
+SKIPPED = "not shown: torch is not installed (pip install 'grus-gpu[torch]')"
 BOOT = 60.0
 """Seconds for processes that load torch, on a slow machine."""
 ENDING = 2

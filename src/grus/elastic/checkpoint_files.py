@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import psutil
+from grus.elastic.process_starts import UNKNOWN, start_of
 
 STATE = "state.pt"
 MANIFEST = "manifest.json"
@@ -219,7 +219,7 @@ def _write(path: Path, content: bytes) -> None:
 
 def _temporary(folder: Path) -> Path:
     """A name that no other writer has."""
-    start = int(psutil.Process().create_time())
+    start = int(start_of(os.getpid()) or UNKNOWN)
     return folder / f".tmp-{_host()}-{os.getpid()}-{start}-{os.urandom(6).hex()}"
 
 
@@ -230,15 +230,8 @@ def _abandoned(folder: Path, name: str) -> bool:
         return False
     if match[1] != _host():
         return _age(folder / name) > _FORGOTTEN
-    pid = int(match[2])
-    if not psutil.pid_exists(pid):
-        return True
-    try:
-        return abs(psutil.Process(pid).create_time() - int(match[3])) > _SAME_START
-    except psutil.NoSuchProcess:
-        return True
-    except psutil.Error:
-        return False
+    start = start_of(int(match[2]))
+    return start is None or (start != UNKNOWN and abs(start - int(match[3])) > _SAME_START)
 
 
 def _age(path: Path) -> float:

@@ -6,7 +6,6 @@ The section names the user's functions; the loop, the team that may grow, shrink
 checkpoints and the reports are Grus's. In a job, the trained model is left beside the checkpoints.
 """
 
-import json
 import logging
 import os
 import sys
@@ -15,18 +14,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
+try:
+    import torch
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "train: needs torch: pip install 'grus-gpu-sdk[torch]'", name="torch"
+    ) from error
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 import grus
-from grus.api.rules import read
-from grus.api.train_in import TrainIn
 from grus.elastic.run import Run
 from grus.estimation.section import training_of
 from grus.estimation.training import Training
 from grus.model.artefacts import output_variable
 from grus.model.errors import BadInput, Mistake
+from grus.model.sections import TrainSection, on_command_line
 from grus.model.strategies import Strategy, parse
 from grus.sdk import worker
 
@@ -46,7 +49,7 @@ LINES = 20
 def main(words: Sequence[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     try:
-        given = section(words)
+        given = on_command_line(TrainSection, words)
         training = training_of(given, Path.cwd())
         strategy = os.environ.get("GRUS_STRATEGY") or given.strategy or ""
         if given.plan or Strategy.SPLIT in parse(strategy):
@@ -61,23 +64,16 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def section(words: Sequence[str]) -> TrainIn:
-    """The section that a worker was started with. Raises BadInput."""
-    if len(words) != 1:
-        raise BadInput([Mistake("train", "is given as one argument, in JSON")])
-    try:
-        said = json.loads(words[0])
-    except ValueError as error:
-        raise BadInput([Mistake("train", f"is not valid JSON: {error}", words[0][:80])]) from None
-    return read(TrainIn, said, whole="train")
-
-
 def split(training: Training, plan: str) -> None:
     """As `train`, with a part of the model on each GPU; by the plan of a file, if there is one."""
     # Not above: what places operators would take memory from all that are not split.
-    from grus.elastic.split_run import train_split
-    from grus.partition.plan import Plan
-    from grus.partition.plan_file import read as read_plan
+    try:
+        from grus.elastic.split_run import train_split
+        from grus.partition.plan import Plan
+        from grus.partition.plan_file import read as read_plan
+    except ModuleNotFoundError as error:
+        rule = f"split needs {error.name}: pip install 'grus-gpu-sdk[split]'"
+        raise BadInput([Mistake("train.strategy", rule)]) from error
 
     try:
         given = read_plan(Path(plan).read_bytes()) if plan else None
@@ -177,7 +173,7 @@ def _exported(training: Training, weights: dict[str, Tensor] | None) -> Callable
     return lambda place: exporting.save_exported(found, samples, place / exporting.EXPORTED)
 
 
-def _say_left_out(given: TrainIn) -> None:
+def _say_left_out(given: TrainSection) -> None:
     """It was split because it did not fit otherwise: what needs the whole model is left out, with a word."""
     asked = (("validation", given.validation), ("export", given.export))
     if left := [name for name, there in asked if there]:

@@ -14,8 +14,6 @@ from typing import Any
 
 import psutil
 
-from grus.api.rules import read
-from grus.api.train_in import TrainIn
 from grus.api.units import render_bytes_short
 from grus.elastic.split_plan import micro_batches
 from grus.estimation.child import Tell
@@ -28,6 +26,8 @@ from grus.estimation.section import training_of
 from grus.estimation.strategies import Strategist, estimate
 from grus.estimation.training import Training
 from grus.model.errors import BadInput, GrusError, Mistake
+from grus.model.sections import TrainSection
+from grus.model.sections import section as section_of
 from grus.model.strategies import Strategy, clashes, ordered, parse
 from grus.model.ways import Way
 from grus.partition.capture import capture
@@ -75,7 +75,7 @@ def find(
             with untouched():
                 training = load(target, Path.cwd())
             return _Looking(tell, training, kinds, ()).found(alone=True)
-        given = read(TrainIn, section, whole="train")
+        given = section_of(TrainSection, section)
         tell(f"running {given.make or given.model}")
         try:
             with untouched():

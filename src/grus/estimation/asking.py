@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from grus.api.rules import read
-from grus.api.train_in import TrainIn
 from grus.estimation.child import Tell
 from grus.estimation.dataless import untouched
 from grus.estimation.entry import load
@@ -20,6 +18,8 @@ from grus.estimation.strategies import Strategist
 from grus.estimation.strategies import estimate as estimated
 from grus.estimation.training import Training
 from grus.model.errors import BadInput
+from grus.model.sections import TrainSection
+from grus.model.sections import section as section_of
 from grus.model.strategies import Strategy, parse, spell, together
 
 How = tuple[Strategy, ...]
@@ -53,7 +53,7 @@ def estimate(
     `compare`: by all the strategies that are worth it. `search`: the biggest batch of each, too.
     """
     tell(f"running {target}")
-    given = None if section is None else read(TrainIn, section, whole="train")
+    given = None if section is None else section_of(TrainSection, section)
     with untouched():
         training = load(target, Path.cwd(), size) if given is None else training_of(given, Path.cwd())
     if size is not None:

@@ -40,7 +40,7 @@ GRANTED = 0.5
 LOADING = 120.0
 """Seconds in which the libraries must be loaded, on a busy machine."""
 LAST_LINES = 5
-NO_TORCH = "needs torch, which is not installed beside Grus: pip install 'grus[torch]'"
+NO_TORCH = "needs torch, which is not installed beside Grus: pip install 'grus-gpu[torch]'"
 _PR_SET_PDEATHSIG = 1
 
 

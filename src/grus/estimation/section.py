@@ -15,19 +15,19 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.optim import Optimizer
 from torch.utils.data import default_collate
 
-from grus.api.train_in import USUAL_BATCH, TrainIn, metric_name
 from grus.api.train_names import METRICS, OPTIMIZERS, loss_name
 from grus.estimation import metrics
 from grus.estimation.entry import function, load
 from grus.estimation.faults import blamed
 from grus.estimation.training import Training, Validation, criterion, of_example
 from grus.model.errors import BadInput, Mistake
+from grus.model.sections import USUAL_BATCH, TrainSection, metric_name
 
 EXAMPLES = 2
 """Samples that are looked at to know what a batch looks like."""
 
 
-def training_of(section: TrainIn, folder: Path) -> Training:
+def training_of(section: TrainSection, folder: Path) -> Training:
     """The training that the section describes; `folder` is the job's. Raises BadInput with every mistake."""
     found = _Finding(folder)
     data = found.function("data", section.data)
@@ -87,7 +87,7 @@ def _told(mistake: Mistake, target: str) -> str:
     return f"{field} {mistake.rule}" if field and field != "function" else mistake.rule
 
 
-def _of_parts(section: TrainIn, found: _Finding, data: Callable[[], Any] | None) -> Training | None:
+def _of_parts(section: TrainSection, found: _Finding, data: Callable[[], Any] | None) -> Training | None:
     model = found.function("model", section.model)
     loss = _loss(section.loss or "", found)
     optimizer = _optimizer(section.optimizer or "", found)
@@ -102,7 +102,7 @@ def _of_parts(section: TrainIn, found: _Finding, data: Callable[[], Any] | None)
     )
 
 
-def _validation(section: TrainIn, found: _Finding) -> Validation | None:
+def _validation(section: TrainSection, found: _Finding) -> Validation | None:
     if section.validation is None:
         return None
     data = found.function("validation", section.validation)
@@ -131,7 +131,13 @@ def _optimizer(
         given = found.function("optimizer", said)
         return None if given is None else _checked(given, "optimizer", said, Optimizer)
     options = {"name": said} if isinstance(said, str) else dict(said)
-    kind = getattr(torch.optim, OPTIMIZERS[options.pop("name")].torch)
+    name = options.pop("name", "")
+    if name not in OPTIMIZERS:
+        found.mistakes.append(
+            Mistake("train.optimizer", f"must be one of {', '.join(OPTIMIZERS)}", str(name))
+        )
+        return None
+    kind = getattr(torch.optim, OPTIMIZERS[name].torch)
     return lambda parameters: kind(parameters, **options)
 
 

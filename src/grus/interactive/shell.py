@@ -18,14 +18,13 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import NoReturn
 
-from websockets.asyncio.server import Server, ServerConnection, serve
-from websockets.exceptions import ConnectionClosed
-from websockets.http11 import Request, Response
-
 from grus.interactive.session import Relay, Seat, Teller
+from grus.interactive.websocket import Connection, Refusal, Request, serving
 
 KEPT = 256 << 10
 """Bytes of output that somebody who comes later is shown."""
@@ -142,27 +141,25 @@ def _become_shell(environment: dict[str, str]) -> NoReturn:
     os._exit(127)
 
 
-async def _attach(terminal: Terminal, connection: ServerConnection) -> None:
+async def _attach(terminal: Terminal, connection: Connection) -> None:
     queue = terminal.reader()
     sending = asyncio.create_task(_send(queue, connection))
     try:
-        async for message in connection:
+        async for message in connection.messages():
             if isinstance(message, bytes):
                 await terminal.write(message)
             else:
                 terminal.resize(message)
-    except ConnectionClosed:
-        pass
     finally:
         terminal.leave(queue)
         sending.cancel()
 
 
-async def _send(queue: "asyncio.Queue[bytes | None]", connection: ServerConnection) -> None:
-    with suppress(ConnectionClosed):
+async def _send(queue: "asyncio.Queue[bytes | None]", connection: Connection) -> None:
+    with suppress(ConnectionError):
         while (piece := await queue.get()) is not None:
             await connection.send(piece)
-        await connection.close()
+        connection.close()
 
 
 async def _session(seat: Seat, relay: Relay) -> None:
@@ -172,23 +169,20 @@ async def _session(seat: Seat, relay: Relay) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, terminal.hang_up)
 
-    def admit(connection: ServerConnection, request: Request) -> Response | None:
-        given = request.headers.get("Authorization", "")
+    def admit(request: Request) -> Refusal | None:
         if request.path != f"{seat.base}shell":
-            return connection.respond(404, "There is a shell here and nothing else.\n")
-        return None if seat.opens(given) else connection.respond(403, "This needs the session's secret.\n")
+            return HTTPStatus.NOT_FOUND, "There is a shell here and nothing else.\n"
+        if not seat.opens(request.headers.get("authorization", "")):
+            return HTTPStatus.FORBIDDEN, "This needs the session's secret.\n"
+        return None
 
-    async def handle(connection: ServerConnection) -> None:
-        await _attach(terminal, connection)
-
-    async with serve(handle, seat.host, 0, process_request=admit, max_size=LARGEST) as server:
-        await _told(seat, server, terminal, relay)
+    async with serving(partial(_attach, terminal), seat.host, admit, LARGEST) as port:
+        await _told(seat, port, terminal, relay)
     terminal.reap()
 
 
-async def _told(seat: Seat, server: Server, terminal: Terminal, relay: Relay) -> None:
+async def _told(seat: Seat, port: int, terminal: Terminal, relay: Relay) -> None:
     """Tell where it is and when it was used, until the shell is over."""
-    port = next(iter(server.sockets)).getsockname()[1]
     teller = Teller(seat)
     while not terminal.over.is_set():
         teller.tell(port, terminal.used_at)

@@ -7,7 +7,6 @@ secret made for this process, and answers until it is asked to end; then it fini
 """
 
 import asyncio
-import json
 import logging
 import os
 import secrets
@@ -19,13 +18,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import uvicorn
+try:
+    import uvicorn
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "serve: needs uvicorn: pip install 'grus-gpu-sdk[serve]'", name="uvicorn"
+    ) from error
 
-from grus.api.rules import read
-from grus.api.serve_in import ServeIn
 from grus.elastic.device_errors import OUT, is_sticky
 from grus.elastic.devices import own_device
-from grus.model.errors import BadInput, Mistake
+from grus.model.errors import BadInput
+from grus.model.sections import ServeSection, on_command_line
 from grus.sdk import worker
 from grus.serving.app import App
 from grus.serving.served import served
@@ -42,7 +45,7 @@ KEPT = 60
 def main(words: Sequence[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     try:
-        section = _section(words)
+        section = on_command_line(ServeSection, words)
         model = served(section, Path.cwd(), own_device())
     except BadInput as error:
         for mistake in error.mistakes:
@@ -57,16 +60,6 @@ def main(words: Sequence[str]) -> int:
     app.close()
     _say(f"ends after {app.requests} requests")
     return 0
-
-
-def _section(words: Sequence[str]) -> ServeIn:
-    if len(words) != 1:
-        raise BadInput([Mistake("serve", "is given as one argument, in JSON")])
-    try:
-        said = json.loads(words[0])
-    except ValueError as error:
-        raise BadInput([Mistake("serve", f"is not valid JSON: {error}", words[0][:80])]) from None
-    return read(ServeIn, said, whole="serve")
 
 
 class _Server(uvicorn.Server):

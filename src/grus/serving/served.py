@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grus.api.serve_in import MODEL, ServeIn, is_function
 from grus.elastic.exporting import EXPORTED, load_exported
 from grus.estimation.entry import function
 from grus.estimation.faults import blamed
 from grus.model.artefacts import input_variable
 from grus.model.errors import BadInput, Mistake
+from grus.model.sections import MODEL, ServeSection, is_function
 from grus.serving.values import DTYPES, Form
 
 WEIGHTS = "model.pt"
@@ -39,7 +39,7 @@ class Served:
     """Of one request, as it was sent; in place of the above."""
 
 
-def served(section: ServeIn, folder: Path, device: torch.device) -> Served:
+def served(section: ServeSection, folder: Path, device: torch.device) -> Served:
     """What the section describes; `folder` is the job's. Raises BadInput."""
     model, form, about = _model(section, folder, device)
     if section.predict is None:
@@ -61,7 +61,7 @@ def _forward(model: Callable[..., Any], device: torch.device) -> Callable[[Tenso
 
 
 def _model(
-    section: ServeIn, folder: Path, device: torch.device
+    section: ServeSection, folder: Path, device: torch.device
 ) -> tuple[Callable[..., Any] | None, Form, str]:
     handed = os.environ.get(INPUT)
     if section.model is not None and is_function(section.model):
@@ -80,7 +80,7 @@ def _model(
 
 
 def _built(
-    section: ServeIn, folder: Path, device: torch.device, handed: str | None
+    section: ServeSection, folder: Path, device: torch.device, handed: str | None
 ) -> tuple[nn.Module, Form, str]:
     target = section.model or ""
     with blamed(f"serve.model: {target}"):

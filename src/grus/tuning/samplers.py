@@ -24,5 +24,5 @@ def missing(sampler: str) -> str:
     extras = ",".join(lacking.values())
     return (
         f"{sampler} needs {' and '.join(lacking)}, which the server does not have: "
-        f"pip install 'grus[{extras}]' there, or write sampler: random"
+        f"pip install 'grus-gpu[{extras}]' there, or write sampler: random"
     )

@@ -82,7 +82,7 @@ def _need(module: str) -> None:
     from importlib.util import find_spec
 
     if find_spec(module) is None:
-        rule = f"needs {module}, which is not installed: pip install 'grus[kubernetes]'"
+        rule = f"needs {module}, which is not installed: pip install 'grus-gpu[kubernetes]'"
         raise BadInput([Mistake("kubernetes", rule)])
 
 

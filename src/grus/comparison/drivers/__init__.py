@@ -28,7 +28,7 @@ def of(environment: Environment) -> Driver:
         return Slurm(environment)
     if environment.kind is Kind.KUBERNETES:
         if find_spec("lightkube") is None:
-            rule = "needs lightkube, which is not installed: pip install 'grus[kubernetes]'"
+            rule = "needs lightkube, which is not installed: pip install 'grus-gpu[kubernetes]'"
             raise BadInput([Mistake("env", rule, str(environment))])
         from grus.comparison.drivers.kubernetes import Kubernetes
 

@@ -93,8 +93,9 @@ def _with_front(image: str, command: str, low: int, high: int) -> Object:
     # A plain command takes the shell's place, so that it hears SIGTERM itself.
     last = command if _SHELL & set(command) else f"exec {command}"
     lines = (
-        "names=$(python3 -m grus.elastic.adapters.horovod_names) || { echo 'This image has no grus. Install"
-        f" it there, or annotate the job with {CHOICE}={RUN} to use its horovodrun.' >&2; exit 127; }}",
+        "names=$(python3 -m grus.elastic.adapters.horovod_names) || { echo 'This image has no grus-gpu-sdk:"
+        f" pip install grus-gpu-sdk[torch] there, or annotate the job with {CHOICE}={RUN} to use its"
+        " horovodrun.' >&2; exit 127; }",
         'export PYTHONPATH="$names${PYTHONPATH:+:$PYTHONPATH}"',
         last,
     )
