@@ -391,6 +391,18 @@ _FIELDS = [
         ("env.RANK", "set by Grus", 5),
         ("env.LIST", "must be text", 6),
     ),
+    bad(
+        "bad secrets",
+        "run: a\nenv: {B: c}\nsecrets:\n  1ST: a\n  GRUS_X: b\n  LD_PRELOAD: c\n  A: Not A Name\n  RANK: d\n",
+        ("secrets.1ST", "not start with a digit", 4),
+        ("secrets.GRUS_X", "cannot hold a secret", 5),
+        ("secrets.LD_PRELOAD", "cannot hold a secret", 6),
+        ("secrets.A", "small letters, digits and hyphens", 7),
+        ("secrets.RANK", "set by Grus", 8),
+    ),
+    bad("secret in env too", "run: a\nenv: {B: c}\nsecrets: [B]\n", ("secrets.B", "is in env too", 3)),
+    bad("secret twice", "run: a\nsecrets: [B, B]\n", ("secrets", "names a variable twice", 2)),
+    bad("secret as text", "run: a\nsecrets: b\n", ("secrets", "must be a list of variables", 2)),
     bad("variables as a list", "run: a\nenv: [A=1]\n", ("env", "must be a mapping", 2)),
     bad(
         "after",

@@ -1,13 +1,16 @@
+import json
 import time
 
 import pytest
 
+from grus.api.secrets_in import looks_secret
 from grus.api.wire import JobIn, read, request_text, to_spec, with_launch
 from grus.model.errors import BadInput
-from grus.model.identifiers import JobId
-from grus.model.jobs import Checkpoint, Idle, JobType, Launch, Spec
+from grus.model.identifiers import JobId, UserName
+from grus.model.jobs import Checkpoint, Idle, Job, JobType, Launch, Spec
 from grus.model.resources import Range, Replica, Request, Role
 from grus.model.ways import Way
+from grus.store.codec import JOB
 
 FULL = {
     "type": "train",
@@ -52,6 +55,37 @@ def test_a_full_job_becomes_the_spec_that_it_says() -> None:
         env=(("A", "1"), ("B", "2")),
         workdir="/home/ada",
     )
+
+
+def test_secrets_are_names_by_variable_and_a_list_gives_each_the_name_of_its_variable() -> None:
+    assert spec(secrets={"B": "team-key", "A": "a"}).secrets == (("A", "a"), ("B", "team-key"))
+    assert spec(secrets=["HF_TOKEN"]).secrets == (("HF_TOKEN", "hf-token"),)
+    assert spec().secrets == ()
+
+
+def test_a_record_without_secrets_opens() -> None:
+    written = JOB.encode(Job(id=JobId("j0000000001"), spec=spec(), user=UserName("ada"), submitted_at=1.0))
+    older = json.loads(written)
+    del older["spec"]["secrets"]
+    assert JOB.decode(json.dumps(older)).spec.secrets == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        *(
+            ("HF_TOKEN", True),
+            ("WANDB_API_KEY", True),
+            ("AWS_SECRET_ACCESS_KEY", True),
+            ("db_password", True),
+        ),
+        *(("APIKEY", True), ("GITHUB_TOKENS", True), ("GOOGLE_CREDENTIALS", True)),
+        *(("TOKENIZERS_PARALLELISM", False), ("MAX_TOKEN_LENGTH", False), ("KEY", False), ("PATH", False)),
+        *(("SSL_KEY_FILE", False), ("AWS_SECRET_NAME", False), ("SECRETARY", False)),
+    ],
+)
+def test_a_variable_looks_secret_by_the_words_in_its_name(name: str, secret: bool) -> None:
+    assert looks_secret(name) is secret
 
 
 def test_a_list_runs_as_it_is_and_a_line_in_a_shell() -> None:

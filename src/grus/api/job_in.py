@@ -13,6 +13,7 @@ from grus.api import fields as f
 from grus.api import pods
 from grus.api.resources_in import ResourcesIn, auto_rules, size_rules
 from grus.api.rules import Broken, Sound, Strict
+from grus.api.secrets_in import Secrets, beside_env
 from grus.api.serve_in import MODEL, ServeIn, serve_rules
 from grus.api.stages_in import ALWAYS, SUCCESS, Inputs, Outputs, When
 from grus.api.sweep_in import SweepIn, params_checked, sweep_rules
@@ -123,6 +124,7 @@ class JobIn(Strict):
         **dict.fromkeys(("gpus", "num_gpus"), "write resources: {gpu: 4}"),
         **dict.fromkeys(("command", "cmd", "script", "entrypoint", "args"), "run"),
         **dict.fromkeys(("environment", "envs", "variables"), "env"),
+        **dict.fromkeys(("secret", "secret_env", "env_secrets"), "secrets"),
         **dict.fromkeys(("cwd", "dir", "directory", "working_dir"), "workdir"),
         **dict.fromkeys(("timeout", "time_limit", "walltime", "deadline"), "max_runtime"),
         **dict.fromkeys(("depends_on", "needs", "dependencies"), "after"),
@@ -182,6 +184,8 @@ class JobIn(Strict):
     """Whether those that it comes after must have succeeded, or only ended."""
     roles: Annotated[dict[str, RoleIn] | None, BeforeValidator(_roles)] = None
     env: f.Variables = Field(default_factory=dict)
+    secrets: Secrets = Field(default_factory=dict)
+    """Variables whose values are secrets: a list of them, or a mapping to the names of the secrets."""
     workdir: f.Path = ""
     snapshot: f.Flag = False
     data: Annotated[str | tuple[str, ...] | None, f.judged(_DATA)] = None
@@ -292,6 +296,8 @@ class JobIn(Strict):
         broken = []
         if sound("env") and sum(len(key) + len(value) for key, value in self.env.items()) > 1_000_000:
             broken.append(Broken(("env",), "must be at most 1 MB in all"))
+        if sound("secrets") and sound("env"):
+            broken += beside_env(self.secrets, self.env)
         if sound("after") and len(set(self.after)) != len(self.after):
             broken.append(Broken(("after",), "names a job twice", list(self.after)))
         return broken + self._stage_rules(sound) + sweep_rules(self, sound)

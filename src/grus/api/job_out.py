@@ -98,6 +98,8 @@ class JobOut(Out):
     resize: str = ""
     run: str = ""
     workdir: str = ""
+    secrets: dict[str, str] = Field(default_factory=dict)
+    """Variables that hold secrets, with the names of the secrets; values are never shown."""
     nodes: tuple[str, ...] = ()
     seats: tuple[SeatOut, ...] = ()
     after: tuple[str, ...] = ()
@@ -262,6 +264,7 @@ def job_out(job: Job, eta: EtaOut | None = None, tag: TagOut | None = None) -> J
         resize=spec.resize.value,
         run=run_text(spec),
         workdir=spec.workdir,
+        secrets=dict(spec.secrets),
         nodes=tuple(dict.fromkeys(seat.node for seat in job.seats)),
         seats=tuple(map(seat_out, job.seats)),
         after=spec.after,

@@ -87,6 +87,7 @@ def to_spec(job: JobIn, *, after: Mapping[str, JobId] = _NO_AFTER) -> Spec:
         outputs=tuple(Output(name, path) for name, path in job.outputs.items()),
         after_failure=job.when == ALWAYS,
         env=tuple(sorted(job.env.items())),
+        secrets=tuple(sorted(job.secrets.items())),
         workdir=os.path.normpath(job.workdir) if job.workdir else "",
         snapshot=job.snapshot,
         data=_data(job),

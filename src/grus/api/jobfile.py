@@ -23,7 +23,7 @@ _EMPTY = "is empty: it should say at least what to run, such as run: python trai
 _NOT_A_JOB = "must be a mapping (key: value), such as run: python train.py"
 _TEXTS = frozenset(
     {"name", "queue", "run", "setup", "after", "env", "workdir", "data", "image", "node_selector"}
-    | {"inputs", "outputs", "when"}
+    | {"inputs", "outputs", "when", "secrets"}
 )
 
 

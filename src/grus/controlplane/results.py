@@ -56,7 +56,7 @@ def result_of(
         command=command(spec),
         workdir=spec.workdir,
         params=spec.params,
-        env=tuple((name, short_digest((job.user, name, value))) for name, value in sorted(spec.env)),
+        env=_environment(job),
         metrics=metrics(reports, job.progress),
         code="" if settled is None else settled.code,
         data="" if settled is None else settled.data,
@@ -70,6 +70,12 @@ def result_of(
         # Where it ended is in the result itself; what a server that died left open is closed here.
         profile=None if run is None else replace(run, phase=job.phase),
     )
+
+
+def _environment(job: Job) -> tuple[tuple[str, str], ...]:
+    """Its variables with digests of their values; of a secret, of its name."""
+    said = [*job.spec.env, *((name, f"secret {secret}") for name, secret in job.spec.secrets)]
+    return tuple((name, short_digest((job.user, name, value))) for name, value in sorted(said))
 
 
 def gpu_seconds(events: Iterable[Event], until: float) -> float:

@@ -65,7 +65,8 @@ def key_of(job: Job, code: str, data: str, inputs: Sequence[tuple[str, str]]) ->
 def _work(spec: Spec) -> tuple[object, ...]:
     roles = [(role.name, role.run, role.image) for role in spec.request.roles if role.run]
     outputs = sorted((output.name, output.path) for output in spec.outputs)
-    return (spec.run, spec.setup, roles, spec.image, spec.params, sorted(spec.env), outputs)
+    named = (spec.secrets,) if spec.secrets else ()  # absent from keys written before there were secrets
+    return (spec.run, spec.setup, roles, spec.image, spec.params, sorted(spec.env), outputs, *named)
 
 
 def usable(found: Result, spec: Spec, now: Own) -> bool:

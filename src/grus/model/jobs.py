@@ -194,6 +194,8 @@ class Spec:
     """The first job of its submission, itself if it is that one; None for one submitted alone."""
     fresh: bool = False
     """Whether it runs even if an earlier run has left just what it would leave."""
+    secrets: tuple[tuple[str, str], ...] = ()
+    """Variables that hold a secret, each with the secret's name. Values are never part of a job."""
 
     @property
     def never_preempted(self) -> bool:

@@ -43,6 +43,7 @@ def _rest(spec: Spec) -> Object:
         "after": list(spec.after),
         "when": "always" if spec.after_failure else None,
         "env": dict(spec.env),
+        "secrets": dict(spec.secrets),
         "workdir": spec.workdir,
         "snapshot": spec.snapshot,
         "data": list(spec.data),
