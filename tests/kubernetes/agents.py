@@ -16,6 +16,7 @@ from grus.kubernetes.kinds import (
 )
 from grus.kubernetes.names import AGENT, BELL_FILE, CONTROL_FILE, FOLDER, JOB, REPORT_FILE, VOLUME
 from grus.kubernetes.refusals import Refused
+from grus.kubernetes.rights import AGENT_RIGHTS
 from tests.kubernetes.clusters import until
 from tests.kubernetes.objects import a_pod
 
@@ -50,12 +51,12 @@ def running(api: Api) -> int:
 
 def objects() -> list[tuple[Kind, Object]]:
     home = {"name": NAME, "namespace": SYSTEM}
-    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]}
+    rules = [right.rule() for right in AGENT_RIGHTS]
     role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": NAME}
     return [
         (NAMESPACES, {"metadata": {"name": SYSTEM}}),
         (SERVICE_ACCOUNTS, {"metadata": home}),
-        (CLUSTER_ROLES, {"metadata": {"name": NAME}, "rules": [rule]}),
+        (CLUSTER_ROLES, {"metadata": {"name": NAME}, "rules": rules}),
         (
             CLUSTER_ROLE_BINDINGS,
             {

@@ -21,6 +21,8 @@ class Settings:
     containers: bool = False
     """Workers are containers elsewhere: a workdir is a place in their image ("" for the image's own) or a
     code bundle, never a folder of this machine; jobs may name images and say more of their pods."""
+    allowed_pod_fields: tuple[str, ...] = ()
+    """Fields of `pod` that an administrator allows besides `api.pod_rules`: `PATH`, or `QUEUE:PATH`."""
     safety_tick: float = 30.0
     """How often usage is recomputed from the store and everything is decided anew."""
     node_interval: float = 5.0

@@ -6,10 +6,11 @@ only when nodes or queues have changed.
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from grus.api import pod_rules
 from grus.api.job_spec import is_path, resized
 from grus.api.wire import is_bundle, with_launch
 from grus.controlplane import access, code_reading, code_snapshot
@@ -88,11 +89,17 @@ class Submission:
         return os.path.expanduser(f"~{user.unix_user}" if self._settings.as_submitters else "~")
 
     def complete(
-        self, user: User, spec: Spec, *, launch_given: bool, coming: Mapping[JobId, Job] = _NONE
+        self,
+        user: User,
+        spec: Spec,
+        *,
+        launch_given: bool,
+        coming: Mapping[JobId, Job] = _NONE,
+        pod_fields: Collection[str] = (),
     ) -> Spec:
         """The spec as it will be stored. Raises NotAllowed, BadInput or DoesNotFit.
 
-        `coming` are jobs that will be stored before it.
+        `coming` are jobs that will be stored before it; `pod_fields` are allowed besides the settings' own.
         """
         access.require_member(user, "submit jobs")
         self._require_unix_user(user, spec)
@@ -103,7 +110,11 @@ class Submission:
             *self._queue_mistakes(spec, queues.get(spec.queue)),
             *self._after_mistakes(user, spec, queues, coming),
             *_sweep_mistakes(spec, containers=self._settings.containers),
-            *(_cluster_mistakes(spec) if self._settings.containers else _container_mistakes(spec)),
+            *(
+                self._cluster_mistakes(spec, pod_fields)
+                if self._settings.containers
+                else _container_mistakes(spec)
+            ),
             *self._runner_mistakes(user, spec),
         ]
         if mistakes:
@@ -165,6 +176,10 @@ class Submission:
         """Raises DoesNotFit if no state of the pool could run the elastic job at this size."""
         if sentence := self._fitting.never_at(spec, size):
             raise DoesNotFit(sentence)
+
+    def _cluster_mistakes(self, spec: Spec, pod_fields: Collection[str]) -> list[Mistake]:
+        allowed = pod_rules.fields_for(spec.queue, self._settings.allowed_pod_fields)
+        return [*_cluster_mistakes(spec), *pod_rules.refused_of_spec(spec, allowed.union(pod_fields))]
 
     def _queue_mistakes(self, spec: Spec, queue: Queue | None) -> list[Mistake]:
         if queue is None:

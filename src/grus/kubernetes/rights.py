@@ -67,13 +67,16 @@ def controller_rights(*, converters: bool) -> tuple[Right, ...]:
 
 LEADER_RIGHTS = (Right("coordination.k8s.io", ("leases",), (*_READ, "create", "update", "patch")),)
 """In its own namespace."""
-AGENT_RIGHTS = (Right("", ("pods",), (*_READ, "patch")),)
-"""A node cannot be named in a role: the agent keeps to the pods of its own by itself."""
+# Annotations can be written through the status too, and then what a pod runs, or whether a node takes work,
+# cannot be changed with the same right.
+AGENT_RIGHTS = (
+    Right("", ("pods",), ("list", "watch")),
+    Right("", ("pods/status",), ("patch",)),
+)
+"""A node cannot be named in a role: `admission_policies` binds the agent to its node on newer clusters."""
 PROFILER_RIGHTS = (
     Right("", ("pods",), ("list", "watch")),
     Right("", ("nodes",), ("get",)),
-    # Annotations can be written through the status too, and then what a pod runs, or whether a node takes
-    # work, cannot be changed with the same right.
     Right("", ("pods/status", "nodes/status"), ("patch",)),
 )
 

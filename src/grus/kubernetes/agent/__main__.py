@@ -1,7 +1,7 @@
 """`python -m grus.kubernetes.agent`: the program of the DaemonSet.
 
 It needs the node's processes (hostPID) and, of the node, /var/lib/kubelet/pods and /sys/fs/cgroup; the rights
-to list, watch and patch pods; and the capabilities KILL, DAC_OVERRIDE and SYS_PTRACE.
+to list and watch pods and to patch their status; and the capabilities KILL, DAC_OVERRIDE and SYS_PTRACE.
 """
 
 import argparse
@@ -71,7 +71,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
     def send(pod: Address, notes: Notes) -> None:
         guard = {"uid": pod.uid} if pod.uid else {}
-        api.patch(PODS, pod.name, {"metadata": {**guard, "annotations": dict(notes)}}, pod.namespace)
+        body = {"metadata": {**guard, "annotations": dict(notes)}}
+        api.patch(PODS, pod.name, body, pod.namespace, part="status")
 
     writer = Writer(send)
     with gpus(found.gpus) as measured:
