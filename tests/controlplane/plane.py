@@ -105,7 +105,7 @@ class Plane:
         record: list[bytes] | None = None,
         search: SearchDecides = study.decide,
     ) -> None:
-        self.settings = Settings(state=state, environment=(("PATH", "/bin"),))
+        self.settings = Settings(state=state, environment=(("PATH", "/bin"),), boxed=True)
         self.store: Store = store or MemoryStore()
         self.store.put_user(ADMIN)
         self.store.put_user(ANN)

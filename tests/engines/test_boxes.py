@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from grus.engines.local import boxes, layout, processes
-from grus.engines.local.boxes import Boxes
+from grus.engines.local.boxes import Boxes, Inside
 from grus.engines.local.engine import LocalEngine
 from grus.engines.local.lost import is_alive
 from grus.model.identifiers import WorkerId
@@ -33,7 +34,7 @@ WAITS = 'until grep -q go "$GRUS_CONTROL" 2>/dev/null; do sleep 0.05; done'
 def boxed(home: Path) -> LocalEngine:
     state = home / "state"
     state.mkdir(exist_ok=True)
-    made = Boxes(PROGRAM or "", state, (state / "artefacts",), (home / "token",))
+    made = Boxes(PROGRAM or "", state, state / "code", (home / "token",))
     return LocalEngine(state / "engine", VirtualSource("2x4x16GB"), boxes=made)
 
 
@@ -68,6 +69,7 @@ def test_of_the_state_a_worker_sees_its_own_folder_its_code_and_the_vaults(
         "grus.db",
         "session.key",
         "artefacts/ann/piece",
+        "artefacts/eve/piece",
         "code/mine/train.py",
         "code/other/train.py",
     ):
@@ -76,9 +78,10 @@ def test_of_the_state_a_worker_sees_its_own_folder_its_code_and_the_vaults(
     (tmp_path / "token").write_text("secret")
     engine.start(a_worker("other.1", "sleep 100"))
     line = f"find {state} | sort; cat {tmp_path}/token; echo; pwd"
-    seen = says(engine, "mine.1", line, workdir=str(state / "code" / "mine")).splitlines()
-    own = ["", "/claim", "/report", "/bell", "/spec.json", "/started"]
-    allowed = [f"engine/workers/mine.1{name}" for name in own]
+    own = {"workdir": str(state / "code" / "mine"), "vault": str(state / "artefacts" / "ann")}
+    seen = says(engine, "mine.1", line, **own).splitlines()
+    names = ["", "/claim", "/report", "/bell", "/spec.json", "/started"]
+    allowed = [f"engine/workers/mine.1{name}" for name in names]
     allowed += [
         "artefacts",
         "artefacts/ann",
@@ -245,3 +248,81 @@ def test_why_there_can_be_no_box_is_said(tmp_path: Path) -> None:
     broken.write_text("#!/bin/sh\necho no namespaces here >&2\nexit 1\n")
     broken.chmod(0o700)
     assert boxes.trouble(str(broken)) == f"{broken} says: no namespaces here"
+
+
+PRELOADED = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((constructor)) static void loaded(void) {
+    FILE *out = fopen(getenv("MARK") ? getenv("MARK") : "/dev/null", "a");
+    if (!out) return;
+    fprintf(out, "%d %s\\n", access(getenv("STATE"), F_OK), program_invocation_short_name);
+    fclose(out);
+}
+"""
+
+
+def test_a_library_that_a_job_names_is_not_loaded_outside_its_box(
+    engine: LocalEngine, tmp_path: Path
+) -> None:
+    state = tmp_path / "state" / "grus.db"
+    state.write_text("x")
+    source, library, mark = tmp_path / "evil.c", tmp_path / "evil.so", tmp_path / "mark"
+    source.write_text("#define _GNU_SOURCE\n#include <errno.h>\n" + PRELOADED)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    named = (
+        ("LD_PRELOAD", str(library)),
+        ("MARK", str(mark)),
+        ("STATE", str(state)),
+        ("PATH", os.environ["PATH"]),
+    )
+    says(engine, "mine.1", "true", env=named)
+    loaded = [line.split() for line in mark.read_text().splitlines()]
+    assert [where for where, program in loaded if where == "0" or program == "bwrap"] == []
+    assert loaded  # inside, where it is the job's own
+
+
+def test_a_link_to_the_state_or_to_another_jobs_code_shows_nothing(
+    engine: LocalEngine, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    (state / "code" / "other").mkdir(parents=True)
+    (state / "code" / "other" / "train.py").write_text("x")
+    link = tmp_path / "link"
+    link.symlink_to(state / "code" / "other")
+    for number, workdir in enumerate((link, state, state / "engine")):
+        assert "train.py" not in says(engine, f"mine.{number}", "ls -R .", workdir=str(workdir))
+
+
+def test_a_variable_that_no_process_can_have_is_told_as_without_a_box(engine: LocalEngine) -> None:
+    for number, pair in enumerate((("A", "x" * 140_000), ("A=B", "c"), ("A", "b\0c"))):
+        spec = a_worker(f"bad.{number}", "true", env=(pair, ("PATH", os.environ["PATH"])))
+        engine.start(spec)
+        assert end_of(engine, spec.id).cause is ExitCause.START
+
+
+def test_only_the_device_files_of_its_own_gpus_are_in_a_box() -> None:
+    made = Boxes("bwrap", Path("/state")).around(Inside("/state/w", "/work", devices=("/dev/nvidia1",)))
+    shown = [made[at + 1] for at, word in enumerate(made) if word.startswith("--dev-bind")]
+    assert [one for one in shown if one[-1].isdigit()] == ["/dev/nvidia1"]
+    assert "/dev" not in shown
+    assert "/dev/nvidiactl" in shown
+
+
+def test_the_root_is_read_only_where_workers_have_the_servers_own_user(tmp_path: Path) -> None:
+    home = Path.home()
+    kept = tmp_path / "settings"
+    boxes_of = Boxes("bwrap", tmp_path / "state", same_user=True, protected=(kept,))
+
+    def writable(workdir: Path, checkpoint: str = "") -> list[str]:
+        made = boxes_of.around(Inside("/w", str(workdir), checkpoint=checkpoint))
+        assert made[1:4] == ["--ro-bind", "/", "/"]
+        root = made[: made.index("--dev")]
+        return [root[at + 1] for at, word in enumerate(root) if word == "--bind-try"]
+
+    (tmp_path / "saved").mkdir()
+    assert writable(Path("/srv/work")) == ["/tmp", "/var/tmp", "/srv/work"]
+    assert writable(Path("/srv"), str(tmp_path / "saved" / "ckpt"))[2:] == ["/srv", str(tmp_path / "saved")]
+    for refused in (Path("/"), home, home / ".ssh", kept, kept / "x", tmp_path, tmp_path / "state" / "x"):
+        assert writable(refused) == ["/tmp", "/var/tmp"], refused

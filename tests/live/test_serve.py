@@ -83,7 +83,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     torch.save({f"inner.{name}": one for name, one in model.state_dict().items()}, folder / "model.pt")
     expected = model(torch.tensor(SAMPLES)).tolist()
     with LivePool(folder, "1x4x1GB") as pool:
-        pool.grus.put_user("ada", {"role": "member"})
+        pool.grus.put_user("ada", {"role": "member", "accept_shared_account": True})
         pool.grus.put_user("eve", {"role": "member"})
         pool.grus.put_queue("vision", {"quota": 2, "members": ["ada"]})
         handle = pool.grus.submit(

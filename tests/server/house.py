@@ -82,7 +82,7 @@ class House:
             people = tuple(UserName(member) for member in members)
             self.store.put_queue(Queue(name=QueueName(name), quota=quota, members=people))
         self.engine = SimulatedEngine(parse_pool(pool), now=NOW)
-        settings = Settings(state=state)
+        settings = Settings(state=state, boxed=True)
         clock = lambda: self.engine.now  # noqa: E731 - read at each call
         self.loop = ControlLoop(self.store, self.engine, settings=settings, clock=clock)
         self.loop.open()

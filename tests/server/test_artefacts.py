@@ -67,7 +67,7 @@ def test_nobody_else_reads_what_a_job_left_behind(server: ServerProcess, tmp_pat
     with server.client() as admin:
         first = submit(admin, MAKE, tmp_path, outputs=["data"])
         assert first.wait().phase == "succeeded"
-        admin.put_user("ada", {})
+        admin.put_user("ada", {"accept_shared_account": True})
         secret = admin.new_token({"user": "ada", "label": "test"}).secret
         backend = Transport(None, secret, timeout=10.0, patience=0.0, env=server.env)
         with Client(transport=backend) as ada:

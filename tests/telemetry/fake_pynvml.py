@@ -59,6 +59,10 @@ def nvmlDeviceGetUUID(gpu: Any) -> str:
     return str(gpu["uuid"])
 
 
+def nvmlDeviceGetMinorNumber(gpu: Any) -> int:
+    return int(gpu.get("minor", _now["gpus"].index(gpu)))
+
+
 def nvmlDeviceGetName(gpu: Any) -> bytes:
     return str(gpu["name"]).encode()
 

@@ -19,6 +19,8 @@ class UserIn(Strict):
     role: Annotated[str, f.judged(_ROLES)] = AccessRole.MEMBER.value
     unix_user: Annotated[str, f.judged(f.text(32, empty=True))] = ""
     """Whom the user's jobs run as when the server is root."""
+    accept_shared_account: f.Flag = False
+    """Let people submit though their jobs are not isolated from each other; kept for all later users."""
 
 
 def to_user(name: str, user: UserIn) -> User:

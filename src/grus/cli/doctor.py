@@ -170,6 +170,7 @@ def _mps(at: Places) -> Finding:  # noqa: ARG001 - the shape of a check
 
 def _isolation(at: Places) -> Finding:
     from grus.engines.local import boxes
+    from grus.engines.local.engine import isolation_words
     from grus.server.config import load
 
     try:
@@ -178,13 +179,10 @@ def _isolation(at: Places) -> Finding:
         boxed = False  # what is wrong with config.toml is told above
     if boxed and (why := boxes.trouble()):
         return Finding("isolation", FAIL, f"no boxes: {why}", 'or set isolation = "processes" in config.toml')
-    box = "each worker in a box (bubblewrap)" if boxed else "no boxes"
-    if os.geteuid() == 0:
-        return Finding("isolation", OK, f"a server of root's runs jobs as their own Unix users; {box}")
-    if boxed:
-        return Finding("isolation", OK, f"jobs of a server of yours run as you, {box}")
-    fix = 'where people do not trust each other: isolation = "bubblewrap", a server of root\'s, or Kubernetes'
-    told = "jobs of a server of yours run as you, and see each other's files (trusted users only)"
+    told = isolation_words(boxed=boxed)
+    if boxed or os.geteuid() == 0:
+        return Finding("isolation", OK, told)
+    fix = 'before a second person uses it: isolation = "bubblewrap" in config.toml, or a server of root\'s'
     return Finding("isolation", WARN, told, fix)
 
 

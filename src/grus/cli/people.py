@@ -41,14 +41,31 @@ def set_user(
         str, typer.Option(help="viewer looks, member submits, admin does everything.")
     ] = "member",
     unix_user: Annotated[str, typer.Option(help="Whom the jobs run as, when the server is root.")] = "",
+    accept_shared_account: Annotated[
+        bool,
+        typer.Option("--accept-shared-account", help="Accept that jobs of all users can read each other."),
+    ] = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Add a user, or change one."""
+    """Add a user, or change one.
+
+    Where jobs share the server's Unix account, a second user who submits is refused unless that is accepted.
+    """
     from grus.api.wire import UserIn, read
 
+    wanted: dict[str, object] = {"role": role, "unix_user": unix_user}
+    if accept_shared_account:
+        wanted["accept_shared_account"] = True
     with connected() as client:
-        made = client.put_user(name, read(UserIn, {"role": role, "unix_user": unix_user}, whole="user"))
-    emit(made, output, lambda: say(f"{made.name} is {made.role}. Next: grus token new {made.name}"))
+        made = client.put_user(name, read(UserIn, wanted, whole="user"))
+        how = client.status().mechanisms.get("isolation", "")
+
+    def tell() -> None:
+        say(f"{made.name} is {made.role}. Next: grus token new {made.name}")
+        if how:
+            say(f"Isolation of jobs: {how}.")
+
+    emit(made, output, tell)
 
 
 @user.command("delete", epilog=examples("grus user delete ada"))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from subprocess import Popen
 
 from grus.api.job_in import JobIn
-from grus.controlplane import access, logs, pool, wishes
+from grus.controlplane import access, isolation, logs, pool, wishes
 from grus.controlplane.access import Owner
 from grus.controlplane.accounts import Accounts, check_unix_user
 from grus.controlplane.endpoints import Endpoint, endpoints, require_use
@@ -551,6 +551,7 @@ class Services:
         held = pool.usage(self._store.jobs(phases=tuple(HOLDING)))
         troubles = (pulse.stopped, pulse.trouble if pulse.troubles else "")
         watched = () if self._watching is None else self._watching.warnings()
+        shared = isolation.exposure(self._settings, self._store.users())
         drift = f"usage on record and usage believed differed {self._loop.drift} times; see the log"
         return Status(
             now=now,
@@ -565,7 +566,9 @@ class Services:
             passes=pulse.passes,
             pass_seconds=pulse.seconds,
             drift=self._loop.drift,
-            warnings=tuple(text for text in (*troubles, drift if self._loop.drift else "", *watched) if text),
+            warnings=tuple(
+                text for text in (*troubles, drift if self._loop.drift else "", *watched, shared) if text
+            ),
             forecasts=None if self._forecaster is None else self._forecaster.record,
         )
 
@@ -586,9 +589,14 @@ class Services:
     def users(self, user: User) -> list[User]:
         return self._accounts.users(user)
 
-    def put_user(self, user: User, changed: User) -> User:
+    def put_user(self, user: User, changed: User, *, accept_shared_account: bool = False) -> User:
+        """Raises Conflict where jobs are not isolated, unless that is accepted, now and from then on."""
+        access.require_admin(user, "add or change users")
         if self._settings.as_submitters:
             check_unix_user(changed.unix_user)
+        if accept_shared_account:
+            isolation.accept(self._settings, user.name, self._clock())
+        isolation.require_apart(self._settings, self._store.users(), changed)
         made = self._accounts.put_user(user, changed)
         self._loop.refresh()
         return made
@@ -603,7 +611,9 @@ class Services:
     def new_token(
         self, user: User, for_user: UserName, label: str, expires_at: float | None = None
     ) -> tuple[str, Token]:
-        """The secret, shown this once, and its record."""
+        """The secret, shown this once, and its record. Raises Conflict as `put_user` does."""
+        if for_user != user.name and access.is_admin(user):
+            isolation.require_apart_for_token(self._settings, self._store.users(), for_user)
         return self._accounts.new_token(user, for_user, label, expires_at)
 
     def delete_token(self, user: User, digest: str) -> None:

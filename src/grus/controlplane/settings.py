@@ -18,6 +18,10 @@ class Settings:
     """What every job sees unless its own `env` says otherwise (PATH, HOME, USER, LANG of the server)."""
     as_submitters: bool = False
     """Jobs run as their submitters' Unix users (the server is root), else as the server's own."""
+    boxed: bool = False
+    """Each worker runs in a box of bubblewrap."""
+    shared_account: bool = False
+    """Several people may submit though their jobs share the server's Unix user: an operator accepts that."""
     containers: bool = False
     """Workers are containers elsewhere: a workdir is a place in their image ("" for the image's own) or a
     code bundle, never a folder of this machine; jobs may name images and say more of their pods."""

@@ -116,6 +116,7 @@ class Submission:
                 else _container_mistakes(spec)
             ),
             *self._runner_mistakes(user, spec),
+            *self._place_mistakes(user, spec),
         ]
         if mistakes:
             raise BadInput(mistakes)
@@ -168,6 +169,24 @@ class Submission:
         if user.unix_user and spec.snapshot:
             rule = "must be false here: the server is root and would copy what you may not read"
             raise BadInput([Mistake("snapshot", rule, "true")])
+
+    def _place_mistakes(self, user: User, spec: Spec) -> list[Mistake]:
+        """Folders of the server's state, but for one's own code: a job there would see what its box hides."""
+        if self._settings.containers:
+            return []
+        state = os.path.realpath(self._settings.state)
+        named = (("workdir", spec.workdir), ("checkpoint.path", spec.checkpoint.path))
+        found = [
+            Mistake(field, "must not be in the server's state folder; choose another one", path)
+            for field, path in named
+            if path and Path(os.path.realpath(path)).is_relative_to(state)
+        ]
+        return [] if found and self._is_own_code(user, spec) else found
+
+    def _is_own_code(self, user: User, spec: Spec) -> bool:
+        """Whether it runs, and saves, in the copy of code of an earlier job of the same user."""
+        inside = not spec.checkpoint.path or Path(spec.checkpoint.path).is_relative_to(spec.workdir)
+        return inside and any(job.spec.workdir == spec.workdir for job in self._store.jobs(user=user.name))
 
     def never_fits(self, spec: Spec) -> str:
         return self._fitting.never(spec)

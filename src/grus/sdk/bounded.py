@@ -1,4 +1,4 @@
-"""Bounded reads of files that people name, so that `/dev/zero` or a disk image costs no more than a job file."""
+"""Bounded reads of files that people name: `/dev/zero` costs no more than the largest job file."""
 
 import os
 import sys

@@ -93,6 +93,8 @@ class ServerIn(Strict):
     dev_host: str = ""
     pool: str = AUTO_POOL
     isolation: Literal["processes", "bubblewrap"] = "processes"
+    writable: tuple[str, ...] = ("~/.cache",)
+    shared_account: bool = False
     policy: PolicyName = GRUS.name
     certificate: str = ""
     key: str = ""
@@ -172,6 +174,10 @@ class ServerSettings:
     pool: str = AUTO_POOL
     isolation: str = "processes"
     """Or `bubblewrap`: each worker in a box of its own."""
+    writable: tuple[Path, ...] = ()
+    """Folders that jobs in boxes can write to where they have the server's own Unix user."""
+    shared_account: bool = False
+    """Several people may submit though their jobs are not isolated from each other."""
     policy: str = GRUS.name
     """Who is next in a queue and who grows: a name of `grus.scheduling.policies`."""
     certificate: Path | None = None
@@ -260,6 +266,7 @@ def _settings(at: Places, config: ConfigIn, given: Mapping[str, Any]) -> ServerS
         "certificate": _path(server.certificate, at),
         "key": _path(server.key, at),
         "record": _path(server.record, at),
+        "writable": tuple(path for text in server.writable if (path := _path(text, at)) is not None),
         "allowed_hosts": tuple(server.allowed_hosts),
         "allowed_origins": tuple(server.allowed_origins),
         "queues": tuple(config.queues.items()),

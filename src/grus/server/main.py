@@ -17,7 +17,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import grus
 from grus.api.wire import to_queue
+from grus.controlplane import isolation
 from grus.controlplane.collecting import Collector
 from grus.controlplane.forecasting import Forecaster
 from grus.controlplane.insight import Insight
@@ -166,8 +168,34 @@ def _boxes(settings: ServerSettings, control: Settings) -> boxes.Boxes | None:
         rule = f'cannot be "bubblewrap" here ({why}); mend that, or set it to "processes"'
         raise in_file(settings.places, [Mistake("server.isolation", rule)])
     at = settings.places
-    secrets = tuple(path for path in (at.token_file, settings.key) if path is not None)
-    return boxes.Boxes(program, at.state.absolute(), (control.artefacts.absolute(),), secrets)
+    secrets = tuple(path for path in (at.token_file, at.config_file, settings.key) if path is not None)
+    installed = (Path(sys.prefix), Path(grus.__file__).parent)
+    return boxes.Boxes(
+        program,
+        at.state.absolute(),
+        control.code.absolute(),
+        secrets,
+        same_user=not control.as_submitters,
+        writable=settings.writable,
+        protected=(at.config.absolute(), *installed),
+    )
+
+
+def _control(settings: ServerSettings) -> Settings:
+    """The settings of the control plane."""
+    return Settings(
+        state=settings.places.state,
+        as_submitters=os.geteuid() == 0,
+        boxed=settings.isolation == "bubblewrap",
+        shared_account=settings.shared_account,
+        environment=tuple((name, os.environ[name]) for name in INHERITED if name in os.environ),
+        event_retention=settings.events_kept,
+        job_retention=settings.jobs_kept,
+        result_retention=settings.results_kept,
+        artefact_retention=settings.artefacts_kept,
+        cache_bytes=settings.artefact_cache,
+        prices=settings.prices,
+    )
 
 
 def _start_loop(
@@ -179,17 +207,7 @@ def _start_loop(
     stack: ExitStack,
 ) -> tuple[ControlLoop, Services]:
     """The engine, the control loop on its thread, and the services in front of them."""
-    control = Settings(
-        state=settings.places.state,
-        as_submitters=os.geteuid() == 0,
-        environment=tuple((name, os.environ[name]) for name in INHERITED if name in os.environ),
-        event_retention=settings.events_kept,
-        job_retention=settings.jobs_kept,
-        result_retention=settings.results_kept,
-        artefact_retention=settings.artefacts_kept,
-        cache_bytes=settings.artefact_cache,
-        prices=settings.prices,
-    )
+    control = _control(settings)
     engine = LocalEngine(settings.places.state / "engine", source, boxes=_boxes(settings, control))
     stack.callback(engine.close)
     recording = _recording(settings.record, stack)
@@ -315,11 +333,8 @@ def _say(settings: ServerSettings, address: str, notice: str, users: Sequence[Us
 def _warnings(settings: ServerSettings, users: Sequence[User]) -> Iterator[str]:
     if settings.insecure_http and not settings.tls and not is_loopback(settings.host):
         yield "--insecure-http: tokens and jobs travel in the clear on the network."
-    if len(users) > 1 and os.geteuid() != 0:
-        yield (
-            f"{len(users)} people use this server, and it does not run as root: all jobs run as the same "
-            f"Unix user (uid {os.geteuid()}) and can read each other's files. Trust them, or run it as root."
-        )
+    if exposed := isolation.exposure(_control(settings), users):
+        yield exposed
     if os.geteuid() != 0 or not any(user.unix_user for user in users):
         return
     if (closed := _closed_folder(settings.places.state)) is not None:

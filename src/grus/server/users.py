@@ -1,6 +1,7 @@
 """Routes of people: users and their tokens. What each role may do here is decided by the services."""
 
 import time
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Path
@@ -22,7 +23,9 @@ async def list_users(user: Who, does: Does) -> Response:
 
 @router.put("/users/{name}", response_model=UserOut)
 async def put_user(name: NamePath, body: UserIn, user: Who, does: Does) -> Response:
-    return answer(user_out(await off_loop(does.put_user, user, to_user(name, body))))
+    accept = body.accept_shared_account
+    made = await off_loop(partial(does.put_user, user, to_user(name, body), accept_shared_account=accept))
+    return answer(user_out(made))
 
 
 @router.delete("/users/{name}", status_code=204)

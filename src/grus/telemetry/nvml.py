@@ -254,6 +254,7 @@ def _reading(gpu: dict[str, object]) -> Reading:
         power=_number(gpu["power"]),
         energy=_number(gpu["energy"]),
         temperature=_number(gpu["temperature"]),
+        minor=minor if isinstance(minor := gpu.get("minor"), int) else None,
     )
 
 

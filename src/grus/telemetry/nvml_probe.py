@@ -70,6 +70,7 @@ def _gpu(nvml: ModuleType, handle: object, uuid: str) -> dict[str, Any]:
         "speed": cores * clock / _A100 if cores and clock else None,
         "processes": _processes(nvml, handle),
         "links": _links(nvml, handle),
+        "minor": _maybe(nvml, lambda: nvml.nvmlDeviceGetMinorNumber(handle)),
     }
 
 

@@ -34,6 +34,8 @@ class Reading:
     """Joules since the driver was loaded; begins anew with it."""
     temperature: float | None = None
     """Degrees Celsius."""
+    minor: int | None = None
+    """Number of its device file: /dev/nvidia0 has 0; None where the driver does not say."""
 
 
 Owned = Callable[[Sequence[Reading]], frozenset[int]]

@@ -1,15 +1,17 @@
 """A box around each worker, made by bubblewrap: it sees no process but its own, and of the server's state
 only what belongs to it.
 
-In a box the root is the machine's own, with three things taken away: the server's state, but for the worker's
-own folder, its code and the vaults of artefacts; the files that hold secrets; and all processes of others.
-The network, the GPUs, shared memory and the files of its Unix user are as they were.
+In a box the root is the machine's own, without the server's state (but for the worker's own folder, its code
+and its artifact vault), files that hold secrets, processes of others, and devices of others. Where workers
+have the server's own Unix user the root is read-only too, but for a few folders: else a job could change what
+the server runs. The network, shared memory and the files that its Unix user may read are as they were.
 """
 
+import glob
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,36 +21,70 @@ PROGRAM = "bwrap"
 _TRIAL = 10.0
 """Seconds that a box may take to show that it works."""
 _AROUND = (
-    *("--bind", "/", "/", "--dev-bind", "/dev", "/dev", "--unshare-pid", "--proc", "/proc"),
+    *("--dev", "/dev", "--bind-try", "/dev/shm", "/dev/shm"),  # noqa: S108 - shared memory, as it was
+    *("--unshare-pid", "--proc", "/proc"),
     *("--cap-drop", "ALL"),  # a job of root's could else take away what hides the rest
 )
+_TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - as it was
+_OF_ALL_GPUS = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "infiniband", "gdrdrv")
+"""Devices in /dev that CUDA and NCCL open whichever GPU they use."""
+_SOCKETS = ("/run/user", "/tmp/tmux-*", "/tmp/ssh-*", "/tmp/.X11-unix")  # noqa: S108 - names, not files
+"""Folders in which programs of the same account listen that run commands for whoever asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """The part of the machine that one worker needs in its box."""
+
+    folder: str
+    """The worker's own, in the engine's state."""
+    workdir: str
+    vault: str = ""
+    """Its artifacts."""
+    checkpoint: str = ""
+    devices: tuple[str, ...] = ()
+    """Files of its GPUs: /dev/nvidia0."""
+    with_ipc: bool = False
+    """Whether it shares System V memory with the machine, as MPS may."""
 
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """How boxes are made for one engine."""
+    """Settings of all boxes of one engine."""
 
     program: str
     """Path of bubblewrap."""
     hidden: Path
     """A folder that is empty inside: the server's state."""
-    shared: tuple[Path, ...] = ()
-    """Folders in there that jobs use together."""
+    code: Path | None = None
+    """The folder in there with copies of code, each a workdir."""
     secrets: tuple[Path, ...] = ()
     """Files elsewhere that are empty inside."""
+    same_user: bool = False
+    """Whether workers have the server's own Unix user."""
+    writable: tuple[Path, ...] = ()
+    """Folders that such workers can write to, besides their workdir, checkpoints and temporary files."""
+    protected: tuple[Path, ...] = ()
+    """Folders that no workdir makes writable: settings of the server, its program."""
 
-    def around(self, folder: str, workdir: str) -> list[str]:
-        """The words in front of a worker's command; `folder` is the worker's own in the engine's state.
+    def around(self, worker: Inside) -> list[str]:
+        """The words in front of a worker's command.
 
         Its own folder can be read, for what it is told is put there anew each time; only its report and its
         bell can be written to.
         """
         real = os.path.realpath
-        hidden, folder, workdir = real(self.hidden), real(folder), real(workdir)
-        words = [self.program, *_AROUND, "--tmpfs", hidden]
-        for shared in map(real, self.shared):
-            words += ["--bind-try", shared, shared]
-        if Path(workdir).is_relative_to(hidden):
+        hidden, folder, workdir = real(self.hidden), real(worker.folder), real(worker.workdir)
+        words = [self.program, *self._root(worker, workdir), *_AROUND]
+        words += [] if worker.with_ipc else ["--unshare-ipc"]
+        for device in (*(f"/dev/{name}" for name in _OF_ALL_GPUS), *worker.devices):
+            words += ["--dev-bind-try", device, device]
+        for place in _SOCKETS:
+            words += [word for found in glob.glob(place) for word in ("--tmpfs", found)]
+        words += ["--tmpfs", hidden]
+        if worker.vault:
+            words += ["--bind", worker.vault, worker.vault]
+        if self._is_code(worker.workdir):
             words += ["--bind", workdir, workdir]
         words += ["--ro-bind", folder, folder]
         for name in (layout.REPORT, layout.BELL):
@@ -59,13 +95,46 @@ class Boxes:
                 words += ["--ro-bind", os.devnull, secret]
         return [*words, "--chdir", workdir, "--"]
 
+    def _is_code(self, workdir: str) -> bool:
+        """Whether it is a copy of code, by its name and in truth: a link to one is not."""
+        if self.code is None:
+            return False
+        inside = Path(os.path.normpath(workdir)).is_relative_to(self.code)
+        return inside and Path(os.path.realpath(workdir)).is_relative_to(os.path.realpath(self.code))
+
+    def _root(self, worker: Inside, workdir: str) -> list[str]:
+        if not self.same_user:
+            return ["--bind", "/", "/"]
+        words = ["--ro-bind", "/", "/"]
+        for folder in (*_TEMPORARY, *map(os.path.realpath, self.writable)):
+            words += ["--bind-try", folder, folder]
+        for folder in (workdir, *_saves_in(worker.checkpoint)):
+            if not self._protects(Path(folder)):
+                words += ["--bind-try", folder, folder]
+        return words
+
+    def _protects(self, folder: Path) -> bool:
+        """Whether a job that could write there could change what the server, or its account, runs."""
+        home = Path(os.path.realpath(os.path.expanduser("~")))
+        kept = [Path(os.path.realpath(one)) for one in (self.hidden, *self.protected)]
+        inside = any(folder.is_relative_to(one) for one in kept)
+        around = any(one.is_relative_to(folder) for one in (home, *kept))
+        return inside or around or folder.as_posix().startswith(f"{home}/.")
+
+
+def _saves_in(checkpoint: str) -> Iterable[str]:
+    """The folder in which a job saves; none if it does not say, or there is none yet."""
+    path = os.path.realpath(checkpoint)
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    return [folder] if checkpoint and os.path.isdir(folder) else []
+
 
 def trouble(program: str | None = None) -> str:
     """Why no box can be made here, for people; empty if one can."""
     program = program or shutil.which(PROGRAM)
     if program is None:
         return f"there is no {PROGRAM} on PATH: install bubblewrap"
-    return _tried([program, *_AROUND, "--", "/bin/true"])
+    return _tried([program, "--bind", "/", "/", *_AROUND, "--", "/bin/true"])
 
 
 def _tried(words: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from grus.engines.listeners import Listeners
 from grus.engines.local import epochs, layout, logfiles, lost, measuring, records, reports
 from grus.engines.local.binding import Binding, CannotStart, bind, find_mps
-from grus.engines.local.boxes import Boxes
+from grus.engines.local.boxes import Boxes, Inside
 from grus.engines.local.records import Record
 from grus.engines.local.watcher import Watcher
 from grus.model.cluster import Device, Node
@@ -124,12 +124,8 @@ class LocalEngine:
             slices = f"MPS limits of memory and threads (daemon in {self._mps}), and a watchdog"
         else:
             slices = "GRUS_GPU_MEMORY_FRACTION for the allocator, and a watchdog that kills the offender"
-        users = (
-            "jobs run as their own Unix users" if os.geteuid() == 0 else "one Unix user: trusted people only"
-        )
-        box = "processes, no containers" if self._boxes is None else "a box for each worker (bubblewrap)"
         return {
-            "isolation": f"{box}; {users}",
+            "isolation": isolation_words(boxed=self._boxes is not None),
             "stopping": "a sub-reaper above each worker kills all of its descendants",
             "slices": slices,
             "memory": "watched on the processes' proportional set size",
@@ -273,7 +269,7 @@ class LocalEngine:
                 "argv": worker.argv,
                 "env": {**_home(account), **self._environment(worker, record, binding)},
                 "workdir": workdir,
-                "box": [] if self._boxes is None else self._boxes.around(record.folder, workdir),
+                "box": self._box(worker, record.folder, workdir),
                 "grace": worker.grace,
                 "identity": identity,
                 "devices": worker.devices,
@@ -287,6 +283,24 @@ class LocalEngine:
                 "log_segments": self._logs.segments,
             }
         ).encode()
+
+    def _box(self, worker: WorkerSpec, folder: str, workdir: str) -> list[str]:
+        """The words that put it into a box; none where there are no boxes."""
+        if self._boxes is None:
+            return []
+        checkpoint = dict(worker.env).get("GRUS_CHECKPOINT", "")
+        devices = self._device_files(worker.visible or worker.devices)
+        inside = Inside(folder, workdir, worker.vault, checkpoint, devices, with_ipc=self._mps is not None)
+        return self._boxes.around(inside)
+
+    def _device_files(self, devices: Sequence[DeviceId]) -> tuple[str, ...]:
+        """Of real GPUs. Raises CannotStart if a file is not known: a box would hide that GPU, or show all."""
+        if self._pool.virtual:
+            return ()
+        minors = {reading.id: reading.minor for reading in self._pool.readings()}
+        if unknown := [device for device in devices if minors.get(device) is None]:
+            raise CannotStart(f"the driver does not say which device file is that of {', '.join(unknown)}")
+        return tuple(f"/dev/nvidia{minors[device]}" for device in devices)
 
     def _devices(self) -> dict[DeviceId, Device]:
         """The pool by id; made anew only when the pool has changed."""
@@ -331,6 +345,16 @@ class LocalEngine:
                 text = f"used {used / 1e9:.2f} GB of GPU memory, more than {cap}"
                 with watcher.lock:
                     watcher.deliver(record, ExitCause.GPU_MEMORY, text)
+
+
+def isolation_words(*, boxed: bool) -> str:
+    """The isolation of jobs from each other, for people; `boxed`: each worker is in a box."""
+    box = "bubblewrap: each worker sees its own processes, files and GPUs"
+    if os.geteuid() == 0:
+        return "Unix users: each job runs as the account of its submitter" + (f"; {box}" * boxed)
+    if boxed:
+        return box
+    return f"none: all jobs run as uid {os.geteuid()} and can read each other and the server; for one person"
 
 
 def _account(unix_user: str) -> pwd.struct_passwd | None:

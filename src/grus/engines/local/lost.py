@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from grus.engines.local import killing, processes
 from grus.engines.local.processes import Process
+from grus.engines.local.spawning import TOKEN as TOKEN
 
-TOKEN = "GRUS_WORKER_TOKEN"  # noqa: S105 - the name of a variable
 _PAUSE = 0.05
 """Seconds between sweeps: longer than a fork needs to become a process with its own environment."""
 

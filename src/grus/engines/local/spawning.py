@@ -10,6 +10,10 @@ import resource
 import signal
 from collections.abc import Mapping, Sequence
 
+TOKEN = "GRUS_WORKER_TOKEN"  # noqa: S105 - the name of a variable
+"""By it a process is known as a worker's when nobody else knows it any more."""
+_LONGEST_VARIABLE = 131_072
+"""Bytes of one variable with its name; Linux's MAX_ARG_STRLEN."""
 _OOM_SCORE = b"300"
 """When the machine runs out of memory, the kernel should take a job before the server or a supervisor."""
 
@@ -62,8 +66,8 @@ def spawn(
                 )  # given up already; nobody could find this process by its environment before exec
             if box:
                 _look_for(argv[0], env)
-            words = [*box, *argv]
-            os.execvpe(words[0], words, dict(env))  # noqa: S606 - as it is meant
+                _run_in_box(box, argv, env)
+            os.execvpe(argv[0], list(argv), dict(env))  # noqa: S606 - as it is meant
         except OSError as error:
             os.write(tell, b"%s %d" % (step, error.errno or 0))
         except (ValueError, UnicodeError, IndexError):
@@ -72,6 +76,27 @@ def spawn(
             os._exit(127)
     os.close(tell)
     return pid, told
+
+
+def _run_in_box(box: Sequence[str], argv: Sequence[str], env: Mapping[str, str]) -> None:
+    """Become the box, which gives the environment to the command alone; returns never.
+
+    A variable such as LD_PRELOAD must not reach the box's own program: what it loads would run outside. The
+    words go through a file without a name, because everybody on the machine may read a command line.
+    """
+    words = b""
+    for name, value in env.items():
+        pair = os.fsencode(name), os.fsencode(value)
+        if not name or "=" in name or "\0" in name + value:
+            raise ValueError(name)
+        if len(pair[0]) + len(pair[1]) + 2 > _LONGEST_VARIABLE:
+            raise OSError(errno.E2BIG, "a variable is too long")
+        words += b"--setenv\0%s\0%s\0" % pair
+    file = os.memfd_create("environment", 0)
+    os.write(file, words)
+    os.lseek(file, 0, os.SEEK_SET)
+    kept = {TOKEN: env[TOKEN]} if TOKEN in env else {}  # by which it is found if its supervisor dies
+    os.execve(box[0], [box[0], "--args", str(file), *box[1:], *argv], kept)  # noqa: S606 - as it is meant
 
 
 def _look_for(command: str, env: Mapping[str, str]) -> None:
