@@ -6,6 +6,7 @@ The chart's templates are the same objects with the settings as values, and noth
 and one `if`, so that a few lines can render them (tests/kubernetes/test_deploy.py does).
 """
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import grus
 from grus.cli.kubernetes.verbs import as_yaml
 from grus.kubernetes.installation import IMAGE, KUBELET, Settings
+from grus.kubernetes.job_namespaces import RESTRICTED
 from grus.kubernetes.manifests import objects
 
 Object = dict[str, Any]
@@ -27,6 +29,8 @@ VALUES = {
     "resource": "nvidia.com/gpu",
     "pullPolicy": "IfNotPresent",
     "kubelet": KUBELET,
+    "allowedPodFields": "",
+    "podSecurity": RESTRICTED,
 }
 _ABOUT = {
     "image": "The Grus image, as deploy/Containerfile makes it.",
@@ -34,6 +38,8 @@ _ABOUT = {
     "resource": "What the nodes call a GPU.",
     "pullPolicy": "IfNotPresent, Always or Never.",
     "kubelet": "The kubelet's folder on the nodes.",
+    "allowedPodFields": "Fields of `pod` that jobs may set too, with commas: spec.tolerations, QUEUE:PATH.",
+    "podSecurity": "Pod Security of namespaces made for jobs: restricted, or baseline (may be root).",
 }
 _POLICY = '{{ if .Capabilities.APIVersions.Has "policy/v1" }}policy/v1{{ else }}policy/v1beta1{{ end }}'
 
@@ -61,6 +67,8 @@ def _template() -> Settings:
         resource="{{ .Values.resource }}",
         pull_policy="{{ .Values.pullPolicy }}",
         kubelet="{{ .Values.kubelet }}",
+        allowed_pod_fields="{{ .Values.allowedPodFields }}",
+        pod_security="{{ .Values.podSecurity }}",
         disruption_version=_POLICY,
     )
 
@@ -84,7 +92,10 @@ def _chart() -> Object:
 
 
 def _values() -> str:
-    return "".join(f"# {_ABOUT[name]}\n{name}: {value}\n" for name, value in VALUES.items())
+    return "".join(
+        f"# {_ABOUT[name]}\n{name}: {json.dumps(value) if value == '' else value}\n"
+        for name, value in VALUES.items()
+    )
 
 
 def main() -> None:

@@ -37,6 +37,10 @@ class Settings:
     """policy/v1beta1 before Kubernetes 1.21."""
     converters: bool = True
     """Whether jobs of other systems are taken too."""
+    allowed_pod_fields: str = ""
+    """Fields of `pod` that jobs may set besides `api.pod_rules`: `PATH`, `QUEUE:PATH`, by commas."""
+    pod_security: str = "restricted"
+    """Pod Security level of the namespaces that are made for jobs; `baseline` lets them be root."""
     dcgm: str = ""
     """Where a node's DCGM exporter answers (`http://$(GRUS_HOST):9400/metrics`); else the driver is asked."""
     prometheus: str = ""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from grus.kubernetes.api import Api, Refused, Unreachable
 from grus.kubernetes.installation import PORT, PROBES
+from grus.kubernetes.job_namespaces import RESTRICTED
 from grus.kubernetes.kinds import PODS
 from grus.kubernetes.manifests import LEADER
 from grus.operator.controller import Controller
@@ -100,6 +101,8 @@ def main(
         resource=env.get("GRUS_GPU_RESOURCE") or "nvidia.com/gpu",
         forecasts=True,
         template=json.loads(env.get("GRUS_POD_TEMPLATE") or "{}"),
+        allowed_pod_fields=tuple(env.get("GRUS_ALLOWED_POD_FIELDS", "").replace(",", " ").split()),
+        pod_security=env.get("GRUS_POD_SECURITY") or RESTRICTED,
     )
     api = Api.connect(kubeconfig, connections=16)
     return serve_kubernetes(

@@ -94,7 +94,9 @@ def test_a_pod_may_do_no_more_than_it_must() -> None:
         assert container["securityContext"]["allowPrivilegeEscalation"] is False
     assert pod["spec"]["automountServiceAccountToken"] is False
     assert "runAsNonRoot" not in pod["spec"]["securityContext"]
-    assert made(restricted=True)["spec"]["securityContext"]["runAsNonRoot"] is True
+    nobody = made(user=pods.NOBODY)["spec"]["securityContext"]
+    assert (nobody["runAsNonRoot"], nobody["runAsUser"]) == (True, 65532)
+    assert "runAsUser" not in made(user=pods.NON_ROOT)["spec"]["securityContext"]
     assert {key for volume in pod["spec"]["volumes"] for key in volume} == {"name", "emptyDir"}
 
 

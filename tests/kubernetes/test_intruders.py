@@ -1,0 +1,214 @@
+"""People who want more than their container, on a real API server: over HTTP, as GpuJobs, by stolen tokens.
+
+The controller has the rights of the manifests alone. Nodes are pretended; admission and rights are real.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grus.api.pods import text
+from grus.kubernetes import rights
+from grus.kubernetes.job_namespaces import namespace_of
+from grus.kubernetes.kinds import GPU_JOBS, NAMESPACES, PODS, SERVICE_ACCOUNTS
+from grus.kubernetes.refusals import Forbidden
+from grus.model.identifiers import QueueName, UserName
+from grus.model.jobs import Phase
+from grus.operator.options import SYSTEM
+from tests.kubernetes.clusters import Cluster, shared, until
+from tests.kubernetes.intruders import MEMBER, OTHER, InstalledPool, as_account
+from tests.trust.pod_attacks import POD_ATTACKS, WHOLE
+
+
+@pytest.fixture(scope="module")
+def own_cluster() -> Iterator[Cluster]:
+    with shared("intruders", "--without", "kube-scheduler") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def pool(own_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[InstalledPool]:
+    folder = tmp_path_factory.mktemp("intruders")
+    with InstalledPool(own_cluster, folder, 4, open={"quota": 2}) as made, made.serving():
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def emptied(pool: InstalledPool) -> Iterator[None]:
+    yield
+    pool.clear()
+
+
+def space(queue: str = "default", user: str = MEMBER) -> str:
+    return namespace_of(QueueName(queue), UserName(user))
+
+
+def refused(pool: InstalledPool, pod: dict[str, Any]) -> bool:
+    answer = pool.submit(pod=pod)
+    assert answer.status_code in (201, 422), answer.text
+    return answer.status_code == 422 and "pod." in answer.text
+
+
+def test_no_attack_gets_through_over_http(pool: InstalledPool) -> None:
+    """Every attack of the table, with a member's token; nothing of them is stored."""
+    before = len(pool.api.list(GPU_JOBS)[0])
+    through = [name for name, pod in POD_ATTACKS.items() if not refused(pool, pod)]
+    assert through == []
+    assert len(pool.api.list(GPU_JOBS)[0]) == before
+
+
+def test_no_attack_gets_through_as_a_gpu_job(pool: InstalledPool) -> None:
+    named = {f"attack-{number:02}": name for number, name in enumerate(POD_ATTACKS)}
+    jobs = [pool.a_job(name, "default", pod=POD_ATTACKS[attack]) for name, attack in named.items()]
+    for job in jobs:
+        pool.api.create(GPU_JOBS, job, pool.namespace)
+
+    def phases() -> dict[str, str]:
+        found = pool.api.list(GPU_JOBS, pool.namespace)[0]
+        return {one["metadata"]["name"]: (one.get("status") or {}).get("phase", "") for one in found}
+
+    until(lambda: all(phases().get(name) for name in named), "all were looked at")
+    now = phases()
+    assert [attack for name, attack in named.items() if now[name] != "refused"] == []
+    assert pool.api.list(PODS, pool.namespace)[0] == []
+
+
+def test_a_job_over_http_runs_in_a_namespace_of_its_queue_and_user_without_a_token(
+    pool: InstalledPool,
+) -> None:
+    for user in (MEMBER, OTHER):
+        answer = pool.submit(user, name="honest", run="sleep 60")
+        assert answer.status_code == 201, answer.text
+    until(lambda: all(pool.api.list(PODS, space(user=user))[0] for user in (MEMBER, OTHER)), "both have pods")
+    assert pool.api.list(GPU_JOBS, SYSTEM)[0] == []
+    (pod,) = pool.api.list(PODS, space())[0]
+    spec = pod["spec"]
+    assert spec["automountServiceAccountToken"] is False
+    assert not any("serviceaccount" in str(mount) for mount in spec["containers"][0]["volumeMounts"])
+    assert (spec["securityContext"]["runAsNonRoot"], spec["securityContext"]["runAsUser"]) == (True, 65532)
+    assert spec["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    made = pool.api.get(NAMESPACES, space())
+    assert made["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    assert pool.api.get(SERVICE_ACCOUNTS, "default", space())["automountServiceAccountToken"] is False
+
+
+def test_a_namespace_that_grus_has_not_made_is_not_used(pool: InstalledPool) -> None:
+    """Somebody else's namespace of that very name, without a barrier."""
+    name = space("open")
+    pool.api.create(NAMESPACES, {"metadata": {"name": name}})
+    answer = pool.submit(queue="open")
+    assert answer.status_code == 409, answer.text
+    assert "Grus has not made it" in answer.text
+    assert pool.api.list(GPU_JOBS, name)[0] == []
+    pool.api.delete(NAMESPACES, name)
+
+
+def test_an_administrator_allows_a_field_by_setting_and_by_annotation(pool: InstalledPool) -> None:
+    tolerant = {"spec": {"tolerations": [{"key": "spot", "operator": "Exists"}]}}
+    assert refused(pool, tolerant)
+    assert pool.submit(OTHER, queue="open", pod=tolerant).status_code == 201
+    pool.api.create(GPU_JOBS, pool.a_job("tolerant", "default", pod=tolerant), pool.namespace)
+    pool.until_said("gpujob", "tolerant", "Admitted", "False", "spec.tolerations")
+    note = {"grus.dev/allowed-pod-fields": "spec.tolerations"}
+    pool.api.patch(NAMESPACES, pool.namespace, {"metadata": {"annotations": note}})
+    pool.until_said("gpujob", "tolerant", "Admitted", "True", "")
+    pool.api.patch(NAMESPACES, pool.namespace, {"metadata": {"annotations": dict.fromkeys(note)}})
+
+
+def test_a_record_that_is_older_than_the_rules_does_not_start(pool: InstalledPool) -> None:
+    """The controller's last barrier: somebody has written an attack into a job's record."""
+    pool.cordon()
+    answer = pool.submit(name="sleeper")
+    assert answer.status_code == 201, answer.text
+    store = pool.controller.store
+    job = store.job(answer.json()["id"])
+    store.replace(replace(job, spec=replace(job.spec, pod=text(WHOLE))), None).result()
+    pool.uncordon()
+    until(lambda: store.job(job.id).terminal, "it has ended")
+    ended = store.job(job.id)
+    assert ended.phase is Phase.FAILED
+    assert "pod.spec.volumes[0].hostPath" in ended.reason
+    assert not any("hostPath" in str(pod["spec"]) for pod in pool.api.list(PODS, space())[0])
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", "kube-public", SYSTEM])
+def test_no_job_runs_in_a_system_namespace(pool: InstalledPool, namespace: str) -> None:
+    job = pool.a_job("inside", "default")
+    job["metadata"]["namespace"] = namespace
+    pool.api.create(GPU_JOBS, job, namespace)
+
+    def said() -> str:
+        status = pool.api.get(GPU_JOBS, "inside", namespace).get("status") or {}
+        return str(status.get("reason", ""))
+
+    until(lambda: "system namespace" in said(), "it is refused")
+    assert [one for one in pool.api.list(PODS, namespace)[0] if "inside" in one["metadata"]["name"]] == []
+
+
+ESCALATIONS = (
+    ("create", "pods"),
+    ("patch", "pods"),
+    ("update", "pods"),
+    ("delete", "pods"),
+    ("create", "pods/exec"),
+    ("create", "pods/binding"),
+    ("update", "pods/ephemeralcontainers"),
+    ("get", "secrets"),
+    ("list", "secrets"),
+    ("create", "secrets"),
+    ("create", "serviceaccounts"),
+    ("create", "serviceaccounts/token"),
+    ("create", "services"),
+    ("create", "configmaps"),
+    ("get", "configmaps"),
+    ("create", "deployments.apps"),
+    ("create", "daemonsets.apps"),
+    ("create", "roles.rbac.authorization.k8s.io"),
+    ("patch", "rolebindings.rbac.authorization.k8s.io"),
+    ("create", "clusterrolebindings.rbac.authorization.k8s.io"),
+    ("patch", "clusterroles.rbac.authorization.k8s.io"),
+    ("impersonate", "users"),
+    ("create", "mutatingwebhookconfigurations.admissionregistration.k8s.io"),
+    ("patch", "namespaces"),
+    ("delete", "nodes"),
+)
+
+
+@pytest.mark.parametrize("account", [rights.CONTROLLER, rights.AGENT, rights.PROFILER])
+def test_no_account_can_act_in_a_system_namespace(pool: InstalledPool, account: str) -> None:
+    open_doors = [
+        f"{verb} {what}" for verb, what in ESCALATIONS if pool.can(account, verb, what, "-n", "kube-system")
+    ]
+    assert open_doors == []
+
+
+@pytest.mark.parametrize("account", [rights.AGENT, rights.PROFILER])
+def test_a_stolen_token_of_a_node_changes_no_pod(
+    pool: InstalledPool, own_cluster: Cluster, tmp_path: Path, account: str
+) -> None:
+    """The image of a pod on another node, in a namespace with jobs."""
+    api = as_account(own_cluster, pool.api, tmp_path, account)
+    container = {"name": "main", "image": "honest:1"}
+    body = {"metadata": {"name": "victim"}, "spec": {"nodeName": "n2", "containers": [container]}}
+    victim = pool.api.create(PODS, body, pool.namespace)["metadata"]["name"]
+    change = {"spec": {"containers": [{"name": "main", "image": "evil:1"}]}}
+    with pytest.raises(Forbidden):
+        api.patch(PODS, victim, change, pool.namespace, how="strategic")
+    api.patch(PODS, victim, change, pool.namespace, part="status", how="strategic")
+    found = pool.api.get(PODS, victim, pool.namespace)
+    assert "evil" not in str(found["spec"])
+    with pytest.raises(Forbidden):
+        api.create(PODS, {"metadata": {"name": "own"}, **WHOLE}, pool.namespace)
+    api.close()
+    pool.api.delete(PODS, victim, pool.namespace, grace=0)
+
+
+def test_the_controller_writes_pods_only_where_jobs_are(pool: InstalledPool) -> None:
+    pool.api.create(NAMESPACES, {"metadata": {"name": f"{pool.namespace}-other"}})
+    assert not pool.can(rights.CONTROLLER, "create", "pods", "-n", f"{pool.namespace}-other")
+    assert pool.submit(name="first").status_code == 201
+    assert pool.can(rights.CONTROLLER, "create", "pods", "-n", space())
+    pool.api.delete(NAMESPACES, f"{pool.namespace}-other")
