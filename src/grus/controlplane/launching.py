@@ -130,6 +130,9 @@ def worker_spec(job: Job, member: Member, around: Surroundings) -> WorkerSpec:
         image=(role.image if role else "") or job.spec.image,
         pod=merged_texts(job.spec.pod, role.pod if role else ""),
         first=members(job)[0].id,
+        user=job.user,
+        secrets=job.spec.secrets,
+        vault="" if around.stage is None else around.stage.vault,
     )
 
 

@@ -330,6 +330,12 @@ class WorkerSpec:
     """What the job says of its pod, where workers are pods: JSON to lay over it; empty for nothing."""
     first: WorkerId | None = None
     """The worker of rank 0, which the others meet at; None if nobody has said."""
+    user: UserName | None = None
+    """The owner of its job, whose secrets it may have."""
+    secrets: tuple[tuple[str, str], ...] = ()
+    """Variables that hold a secret, each with the secret's name; the engine finds the values."""
+    vault: str = ""
+    """Folder of the artifacts that it reads and writes; empty if it has neither inputs nor outputs."""
 
 
 class WorkerState(StrEnum):

@@ -37,6 +37,7 @@ from grus.kubernetes.names import (
     VOLUME,
     WORKER,
 )
+from grus.kubernetes.secret_names import secret_ref
 from grus.kubernetes.unpacking import PREFIX as BUNDLE
 from grus.kubernetes.unpacking import Broken
 from grus.model.identifiers import WorkerId
@@ -222,7 +223,8 @@ def _suggested(worker: WorkerSpec, recipe: Recipe, user: str) -> Object:
     ids: Object = {"runAsNonRoot": True} if user else {}
     if user == NOBODY:
         ids["runAsUser"] = _ANY_USER
-    environment = [{"name": name, "value": _literal(value)} for name, value in worker.env]
+    environment: list[Object] = [{"name": name, "value": _literal(value)} for name, value in worker.env]
+    environment += _secrets(worker)
     volumes, mounts, first_mounts, first_env = _code(worker)
     talk = {"name": VOLUME, "mountPath": FOLDER}
     return {
@@ -306,6 +308,11 @@ def _variables(worker: WorkerSpec, home: Home, slice_: Slice | None) -> list[Obj
     variables: list[Object] = [{"name": name, "value": value} for name, value in found.items()]
     address = {"fieldRef": {"fieldPath": "status.podIP"}}
     return [*variables, {"name": "GRUS_HOST", "valueFrom": address}]
+
+
+def _secrets(worker: WorkerSpec) -> list[Object]:
+    """Variables whose values the kubelet takes from Secrets of Grus's own name in the job's namespace."""
+    return [{"name": variable, "valueFrom": secret_ref(secret)} for variable, secret in worker.secrets]
 
 
 def _gpu_variables(worker: WorkerSpec, slice_: Slice | None) -> dict[str, str]:
