@@ -6,14 +6,13 @@ The chart's templates are the same objects with the settings as values, and noth
 and one `if`, so that a few lines can render them (tests/kubernetes/test_deploy.py does).
 """
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 import grus
 from grus.cli.kubernetes.verbs import as_yaml
-from grus.kubernetes.installation import IMAGE, KUBELET, Settings
+from grus.kubernetes.installation import IMAGE, KUBELET, NO_FIELDS, Settings
 from grus.kubernetes.job_namespaces import RESTRICTED
 from grus.kubernetes.manifests import objects
 
@@ -29,7 +28,7 @@ VALUES = {
     "resource": "nvidia.com/gpu",
     "pullPolicy": "IfNotPresent",
     "kubelet": KUBELET,
-    "allowedPodFields": "",
+    "allowedPodFields": NO_FIELDS,
     "podSecurity": RESTRICTED,
 }
 _ABOUT = {
@@ -38,7 +37,7 @@ _ABOUT = {
     "resource": "What the nodes call a GPU.",
     "pullPolicy": "IfNotPresent, Always or Never.",
     "kubelet": "The kubelet's folder on the nodes.",
-    "allowedPodFields": "Fields of `pod` that jobs may set too, with commas: spec.tolerations, QUEUE:PATH.",
+    "allowedPodFields": "Fields of `pod` that jobs may set too, by commas (spec.tolerations), or none.",
     "podSecurity": "Pod Security of namespaces made for jobs: restricted, or baseline (may be root).",
 }
 _POLICY = '{{ if .Capabilities.APIVersions.Has "policy/v1" }}policy/v1{{ else }}policy/v1beta1{{ end }}'
@@ -92,10 +91,7 @@ def _chart() -> Object:
 
 
 def _values() -> str:
-    return "".join(
-        f"# {_ABOUT[name]}\n{name}: {json.dumps(value) if value == '' else value}\n"
-        for name, value in VALUES.items()
-    )
+    return "".join(f"# {_ABOUT[name]}\n{name}: {value}\n" for name, value in VALUES.items())
 
 
 def main() -> None:
