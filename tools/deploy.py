@@ -12,7 +12,8 @@ from typing import Any
 
 import grus
 from grus.cli.kubernetes.verbs import as_yaml
-from grus.kubernetes.installation import IMAGE, KUBELET, Settings
+from grus.kubernetes.installation import IMAGE, KUBELET, NO_FIELDS, Settings
+from grus.kubernetes.job_namespaces import RESTRICTED
 from grus.kubernetes.manifests import objects
 
 Object = dict[str, Any]
@@ -27,6 +28,8 @@ VALUES = {
     "resource": "nvidia.com/gpu",
     "pullPolicy": "IfNotPresent",
     "kubelet": KUBELET,
+    "allowedPodFields": NO_FIELDS,
+    "podSecurity": RESTRICTED,
 }
 _ABOUT = {
     "image": "The Grus image, as deploy/Containerfile makes it.",
@@ -34,6 +37,8 @@ _ABOUT = {
     "resource": "What the nodes call a GPU.",
     "pullPolicy": "IfNotPresent, Always or Never.",
     "kubelet": "The kubelet's folder on the nodes.",
+    "allowedPodFields": "Fields of `pod` that jobs may set too, by commas (spec.tolerations), or none.",
+    "podSecurity": "Pod Security of namespaces made for jobs: restricted, or baseline (may be root).",
 }
 _POLICY = '{{ if .Capabilities.APIVersions.Has "policy/v1" }}policy/v1{{ else }}policy/v1beta1{{ end }}'
 
@@ -61,6 +66,8 @@ def _template() -> Settings:
         resource="{{ .Values.resource }}",
         pull_policy="{{ .Values.pullPolicy }}",
         kubelet="{{ .Values.kubelet }}",
+        allowed_pod_fields="{{ .Values.allowedPodFields }}",
+        pod_security="{{ .Values.podSecurity }}",
         disruption_version=_POLICY,
     )
 

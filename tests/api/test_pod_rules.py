@@ -147,10 +147,11 @@ def test_leave_can_be_for_one_queue() -> None:
 
 
 def test_nonsense_is_refused_and_does_not_fail() -> None:
-    for pod in (
+    nonsense: tuple[dict[str, Any], ...] = (
         {"spec": []},
         {"spec": {"volumes": {}}},
         {"spec": {"containers": ["a"]}},
         {"metadata": {"labels": []}},
-    ):
+    )
+    for pod in nonsense:
         assert refused(pod), text(pod)

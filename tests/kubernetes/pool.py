@@ -7,10 +7,11 @@ The words are those of `tests.live.pool`, so that a history reads the same on on
 import json
 import time
 import uuid
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import yaml
 
@@ -54,6 +55,8 @@ class KubernetesPool:
     """Use it as a context manager: on the way out everything ends, and nothing may be left."""
 
     resource = GPU
+    settings: ClassVar[Mapping[str, Any]] = {}
+    """More of the controller's options."""
 
     def __init__(self, cluster: Cluster, folder: Path, gpus: int = 4, **queues: dict[str, Any]) -> None:
         self._cluster = cluster
@@ -81,15 +84,22 @@ class KubernetesPool:
         self.kubelets = self._stack.enter_context(Kubelets(self.api))
         add_nodes(self.api, ["n1"], self._gpus, port=self.kubelets.port, resource=self.resource)
         self._stack.callback(self.api.delete, NODES, "n1")
-        leadership = Leadership(self.api, SYSTEM, duration=15, renew=3)
+        api = self.controller_api()
+        leadership = Leadership(api, SYSTEM, duration=15, renew=3)
         assert leadership.acquire()
         self._stack.callback(leadership.release)
-        options = Options(state=self._folder / "state", image="localhost/grus:1", resource=self.resource)
-        self.controller = Controller(self.api, options, leadership, clock=self.now)
+        options = Options(
+            state=self._folder / "state", image="localhost/grus:1", resource=self.resource, **self.settings
+        )
+        self.controller = Controller(api, options, leadership, clock=self.now)
         self._stack.callback(self.controller.close)
         for name, spec in self._queues.items():
             self.apply("GpuQueue", name, spec)
         until(lambda: self._known(*self._queues), "the queues count")
+
+    def controller_api(self) -> Api:
+        """Whose rights the controller has: here an administrator's."""
+        return self.api
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

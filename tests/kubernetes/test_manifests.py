@@ -162,14 +162,28 @@ def test_no_right_is_a_wildcard_and_none_is_for_secrets() -> None:
             for part in ("apiGroups", "resources", "verbs"):
                 assert "*" not in rule[part], (role["metadata"]["name"], rule)
             assert "secrets" not in rule["resources"]
-            assert not {"impersonate", "escalate", "bind"} & set(rule["verbs"])
+            assert not {"impersonate", "escalate"} & set(rule["verbs"])
 
 
-def test_accounts_cannot_change_their_own_rights_or_definitions() -> None:
-    for role in (rights.CONTROLLER, rights.AGENT, rights.PROFILER):
-        for rule in rules(role):
-            if {"rbac.authorization.k8s.io", "apiextensions.k8s.io"} & set(rule["apiGroups"]):
-                assert (rule["resources"], rule["verbs"]) == (["customresourcedefinitions"], ["get"])
+def test_accounts_change_no_role_and_no_definition_and_bind_the_role_of_jobs_only() -> None:
+    found = [
+        (rule["resources"], rule["verbs"], rule.get("resourceNames"))
+        for role in (rights.CONTROLLER, rights.AGENT, rights.PROFILER, rights.JOBS)
+        for rule in rules(role)
+        if {"rbac.authorization.k8s.io", "apiextensions.k8s.io"} & set(rule["apiGroups"])
+    ]
+    assert found == [
+        (["rolebindings"], ["create"], None),
+        (["clusterroles"], ["bind"], [rights.JOBS]),
+        (["customresourcedefinitions"], ["get"], None),
+    ]
+
+
+def test_the_controller_can_write_no_pod_service_or_config_map_by_its_cluster_role() -> None:
+    written = {one for one, verb in granted(rights.CONTROLLER) if verb not in ("get", "list", "watch")}
+    assert not {one for one in written if one.startswith(("pods", "services", "configmaps"))}
+    bound = [one for one in by_kind("RoleBinding") if one["roleRef"]["name"] == rights.JOBS]
+    assert [one["metadata"]["namespace"] for one in bound] == ["grus-system"]
 
 
 def granted(role: str) -> set[tuple[str, str]]:

@@ -159,6 +159,7 @@ ALLOWED: Mapping[str, Rule] = {
 REASONS = {
     "metadata.annotations": "controllers and runtimes of the cluster act on it",
     "metadata.labels": "controllers of the cluster act on it",
+    "spec.automountServiceAccountToken": "jobs act with no rights in the cluster",
     "spec.containers.env.valueFrom.secretKeyRef": "use the job's `secrets` for a Secret's value",
     "spec.containers.envFrom": "it could name any Secret, and variables that choose GPUs",
     "spec.containers.ports.hostPort": "it opens a port of the node",

@@ -14,6 +14,8 @@ from grus.kubernetes.schemas import OPEN, Schema
 HOROVOD_GROUP = "ai.centauruscloud.io"
 HOROVOD_VERSION = "v1alpha1"
 HOROVOD_PLURAL = "elastichorovodjobs"
+HOROVOD_DISCOVERY = "ai-horovod-discover-hosts"
+"""ConfigMap of the original's instructions: where it is, images are expected to have horovodrun and sshd."""
 BRAIN_GROUP = "big-brain.github.com"
 BRAIN_VERSION = "v1"
 BRAIN_PLURAL = "bbjobs"

@@ -11,6 +11,8 @@ PORT = 7600
 PROBES = 8081
 HOME = "/var/lib/grus"
 KUBELET = "/var/lib/kubelet"
+NO_FIELDS = "none"
+"""A word, since API servers drop empty texts and then report a change at every apply."""
 PART_OF = "app.kubernetes.io/part-of"
 COMPONENT = "app.kubernetes.io/component"
 
@@ -37,6 +39,10 @@ class Settings:
     """policy/v1beta1 before Kubernetes 1.21."""
     converters: bool = True
     """Whether jobs of other systems are taken too."""
+    allowed_pod_fields: str = NO_FIELDS
+    """Fields of `pod` that jobs may set besides `api.pod_rules`: `PATH`, `QUEUE:PATH`, by commas."""
+    pod_security: str = "restricted"
+    """Pod Security level of the namespaces that are made for jobs; `baseline` lets them be root."""
     dcgm: str = ""
     """Where a node's DCGM exporter answers (`http://$(GRUS_HOST):9400/metrics`); else the driver is asked."""
     prometheus: str = ""

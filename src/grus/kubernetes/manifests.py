@@ -79,6 +79,8 @@ def _controller(settings: Settings) -> Object:
             from_field("GRUS_NAMESPACE", "metadata.namespace"),
             {"name": "GRUS_IMAGE", "value": settings.image},
             {"name": "GRUS_GPU_RESOURCE", "value": settings.resource},
+            {"name": "GRUS_ALLOWED_POD_FIELDS", "value": settings.allowed_pod_fields},
+            {"name": "GRUS_POD_SECURITY", "value": settings.pod_security},
             *_worker_template(settings),
             # A random user id has no entry in passwd, and so no home.
             {"name": "HOME", "value": HOME},

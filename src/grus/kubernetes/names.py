@@ -62,6 +62,15 @@ USAGE = f"{PREFIX}usage"
 The last two are null where they cannot be measured.
 """
 
+# ---------------------------------------------------------------------------------------- on a namespace
+MANAGED = f"{PREFIX}managed"
+"""Label of a namespace that Grus has made for the jobs of one user in one queue: "true"."""
+QUEUE = f"{PREFIX}queue"
+USER = f"{PREFIX}user"
+"""Annotations of such a namespace: whose it is, in full."""
+ALLOWED_POD_FIELDS = f"{PREFIX}allowed-pod-fields"
+"""Annotation, by an administrator: paths of `pod` that jobs of the namespace may set, with commas between."""
+
 # ----------------------------------------------------------------------------------- in the worker's pod
 VOLUME = "grus"
 """The emptyDir that worker and node agent speak through."""

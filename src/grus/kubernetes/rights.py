@@ -9,7 +9,8 @@ administrators change them.
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from grus.kubernetes.foreign import PLURALS
+from grus.kubernetes.foreign import HOROVOD_DISCOVERY, PLURALS
+from grus.kubernetes.installation import PART_OF
 from grus.kubernetes.resources import GROUP
 
 Object = dict[str, Any]
@@ -17,6 +18,7 @@ Object = dict[str, Any]
 CONTROLLER = "grus-controller"
 AGENT = "grus-agent"
 PROFILER = "grus-profiler"
+JOBS = "grus-jobs"
 QUEUE_READER = "grus-queue-reader"
 RBAC = "rbac.authorization.k8s.io"
 
@@ -30,26 +32,32 @@ class Right(NamedTuple):
     group: str
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    """Of the only objects that it is for; empty for all."""
 
     def rule(self) -> Object:
-        return {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
+        only = {"resourceNames": list(self.names)} if self.names else {}
+        return {
+            "apiGroups": [self.group],
+            "resources": list(self.resources),
+            **only,
+            "verbs": list(self.verbs),
+        }
 
 
 def controller_rights(*, converters: bool) -> tuple[Right, ...]:
-    """Everywhere in the cluster."""
+    """Everywhere in the cluster: no pod can be made or changed with these."""
     own = (
         Right(GROUP, ("gpujobs", "gpuqueues"), (*_READ, *_WRITE)),
         Right(GROUP, ("gpujobs/status", "gpuqueues/status"), ("get", "update", "patch")),
         # Clusters that check owners (OpenShift does) ask for this before a pod may belong to a job.
         Right(GROUP, ("gpujobs/finalizers", "gpuqueues/finalizers"), ("update",)),
-        Right("", ("pods",), (*_READ, *_WRITE)),
-        Right("", ("pods/binding",), ("create",)),
-        Right("", ("pods/status",), ("patch",)),
-        Right("", ("pods/log",), ("get",)),
-        Right("", ("services",), ("get", "list", "create", "delete")),
-        Right("", ("configmaps",), ("get", "list", "patch")),
+        Right("", ("pods",), _READ),
         Right("", ("nodes",), (*_READ, "patch")),
-        Right("", ("namespaces",), _READ),
+        Right("", ("namespaces",), (*_READ, "create")),
+        # The rights of jobs, and no others, in the namespaces that have some (`JOB_RIGHTS`).
+        Right(RBAC, ("rolebindings",), ("create",)),
+        Right(RBAC, ("clusterroles",), ("bind",), (JOBS,)),
         Right("", ("events",), ("create", "patch")),
         Right("apiextensions.k8s.io", ("customresourcedefinitions",), ("get",)),
     )
@@ -62,9 +70,21 @@ def controller_rights(*, converters: bool) -> tuple[Right, ...]:
             Right(group, (f"{plural}/finalizers",), ("update",)),
         )
     )
-    return own + (foreign if converters else ())
+    prepared = Right("", ("configmaps",), ("get",), (HOROVOD_DISCOVERY,))
+    return own + ((*foreign, prepared) if converters else ())
 
 
+JOB_RIGHTS = (
+    Right("", ("pods",), (*_READ, *_WRITE)),
+    Right("", ("pods/binding",), ("create",)),
+    Right("", ("pods/status",), ("patch",)),
+    Right("", ("pods/log",), ("get",)),
+    Right("", ("services",), ("get", "list", "create", "delete")),
+    Right("", ("configmaps",), ("get", "list", "patch")),
+    Right("", ("serviceaccounts",), ("create",)),
+    Right("", ("serviceaccounts",), ("patch",), ("default",)),
+)
+"""The controller's, in its own namespace and in each that has jobs; a role that it binds there itself."""
 LEADER_RIGHTS = (Right("coordination.k8s.io", ("leases",), (*_READ, "create", "update", "patch")),)
 """In its own namespace."""
 # Annotations can be written through the status too, and then what a pod runs, or whether a node takes work,
@@ -104,6 +124,8 @@ def roles(namespace: str, *, converters: bool) -> list[Object]:
         cluster_binding(AGENT, AGENT, [_subject(AGENT, namespace)]),
         cluster_role(PROFILER, PROFILER_RIGHTS),
         cluster_binding(PROFILER, PROFILER, [_subject(PROFILER, namespace)]),
+        cluster_role(JOBS, JOB_RIGHTS),
+        jobs_binding(namespace, namespace),
         _leader_role(namespace),
         _leader_binding(namespace),
         cluster_role("grus-view", user_rights(write=False, converters=converters), joins=("view",)),
@@ -142,6 +164,17 @@ def cluster_binding(name: str, role: str, subjects: list[Object]) -> Object:
         "metadata": {"name": name},
         "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
         "subjects": subjects,
+    }
+
+
+def jobs_binding(namespace: str, own: str) -> Object:
+    """The rights of jobs in a namespace, for the controller whose own namespace is `own`."""
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": JOBS, "namespace": namespace, "labels": {PART_OF: "grus"}},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": JOBS},
+        "subjects": [_subject(CONTROLLER, own)],
     }
 
 

@@ -27,6 +27,7 @@ def main() -> int:
     parser.add_argument("--renew", type=float, default=5.0)
     parser.add_argument("--start-timeout", type=float, default=600.0)
     parser.add_argument("--template", type=Path, help="a file with part of a pod, for every worker")
+    parser.add_argument("--allow-pod-field", action="append", default=[])
     parser.add_argument("--connections", type=int, default=16)
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -40,6 +41,7 @@ def main() -> int:
         renew=given.renew,
         start_timeout=given.start_timeout,
         template=json.loads(given.template.read_text()) if given.template else {},
+        allowed_pod_fields=tuple(given.allow_pod_field),
     )
     brake = Brake()
     on_signals(brake)

@@ -5,7 +5,7 @@ The checks are those of every other way in (`JobIn`, `Submission`), and one more
 use the queue. Names in `after` are those of other GpuJobs of the namespace.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from grus.api.times import parse_time
@@ -13,6 +13,7 @@ from grus.api.wire import JobIn, read, to_spec
 from grus.controlplane import wishes
 from grus.controlplane.lifecycle import Change
 from grus.controlplane.submission import Submission, new_job
+from grus.kubernetes.job_namespaces import system_mistake
 from grus.kubernetes.kinds import Object
 from grus.model.errors import BadInput, Conflict, DoesNotFit, GrusError, Mistake, NotAllowed
 from grus.model.identifiers import JobId, QueueName, UserName
@@ -48,6 +49,10 @@ class Surroundings:
     """Of a namespace, by its name."""
     jobs: Callable[[str], Mapping[str, JobId]]
     """The ids of a namespace's GpuJobs by their names."""
+    pod_fields: Callable[[Spec, str], Collection[str]] = lambda *_: ()
+    """Fields of `pod` that an administrator allows to a job in a namespace."""
+    system: str = ""
+    """The controller's own namespace."""
 
 
 class Admission:
@@ -60,6 +65,8 @@ class Admission:
     def judge(self, found: Object, now: float) -> Change:
         """The job as it shall be stored, with its first event. Raises Refusal with every mistake."""
         namespace = found["metadata"]["namespace"]
+        if (system := system_mistake(namespace, self._around.system)) is not None:
+            raise Refusal("NotAllowed", [system])
         mistakes = self._queue_mistakes(found, namespace)
         given, more = _read(found)
         mistakes += more
@@ -90,7 +97,8 @@ class Admission:
 
     def _complete(self, user: User, spec: Spec, given: JobIn, mistakes: list[Mistake]) -> Spec | None:
         try:
-            return self._submission.complete(user, spec, launch_given=given.launch_given)
+            fields = self._around.pod_fields(spec, user.name)
+            return self._submission.complete(user, spec, launch_given=given.launch_given, pod_fields=fields)
         except BadInput as error:
             told = {mistake.field for mistake in mistakes}
             mistakes += [mistake for mistake in error.mistakes if mistake.field not in told]

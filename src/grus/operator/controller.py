@@ -7,7 +7,7 @@ leadership or answers HTTP.
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 
 from grus.controlplane.forecasting import Forecaster
@@ -20,14 +20,17 @@ from grus.controlplane.settings import Settings
 from grus.controlplane.submission import Submission
 from grus.engines.kubernetes.engine import KubernetesEngine
 from grus.kubernetes.api import Api
+from grus.kubernetes.job_namespaces import forbids_root, is_managed, system_mistake
 from grus.kubernetes.kinds import NAMESPACES, NODES, Object
 from grus.kubernetes.leadership import Leadership
 from grus.kubernetes.reflector import Reflector
 from grus.model.errors import Mistake, StoreFailed
+from grus.model.identifiers import JobId
 from grus.model.jobs import Job
 from grus.operator import installed
 from grus.operator.admission import Admission, Surroundings
 from grus.operator.converters.keeping import Converters
+from grus.operator.granting import Grants
 from grus.operator.intake import FINALIZER
 from grus.operator.jobs import Jobs
 from grus.operator.learning import Learning
@@ -37,6 +40,7 @@ from grus.operator.plain.engine import EngineWithPods
 from grus.operator.plain.pods import PlainPods
 from grus.operator.plain.refusing import Refuser
 from grus.operator.plain.store import StoreWithPods
+from grus.operator.pod_fields import PodFields
 from grus.operator.queues import QueueBook, Queues
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decisions
@@ -91,7 +95,12 @@ class Controller:
     ) -> None:
         installed.check(api, options.namespace)
         options.state.mkdir(parents=True, exist_ok=True)
-        settings = Settings(state=options.state, containers=True, start_timeout=options.start_timeout)
+        settings = Settings(
+            state=options.state,
+            containers=True,
+            start_timeout=options.start_timeout,
+            allowed_pod_fields=options.allowed_pod_fields,
+        )
         self.book = QueueBook(api)
         self._stack.callback(self.book.close)
         self._namespaces = Reflector(api, NAMESPACES, on_change=lambda *_: self._rules_news.set())
@@ -101,22 +110,34 @@ class Controller:
         for reflector in (self.book.objects, self._namespaces, self._nodes):
             if not reflector.wait_synced(SYNC):
                 raise StoreFailed(f"the API server {api.server} did not list its objects; see its log")
+        self._own = options.namespace
+        self._pod_fields = PodFields(options.allowed_pod_fields, self._namespaces.get)
+        grants = Grants(
+            api,
+            options.namespace,
+            level=options.pod_security,
+            find=self._namespaces.get,
+            note=self._namespaces.note,
+        )
         self.jobs_store = KubernetesStore(
             api,
             history=options.state / "grus.db",
             namespace=options.namespace,
+            place=lambda job: grants.prepare(job.spec.queue, job.user),
             leadership=leadership,
             finalizers=(FINALIZER,),
             nodes=self._nodes,
             clock=self._clock,
         )
-        refuser = Refuser(api)
+        grants.grant_all({found["metadata"]["namespace"] for found in self.jobs_store.objects.all()})
+        refuser = Refuser(api, grants.grant)
         self._stack.callback(refuser.close)
         self.pods = PlainPods(
             api,
             resource=options.resource,
             leadership=leadership,
             judge=self._pod_mistakes,
+            grant=grants.grant,
             on_refused=refuser.refuse,
             clock=self._clock,
         )
@@ -131,6 +152,8 @@ class Controller:
             logs=options.state / "logs",
             template=options.template,
             system=options.namespace,
+            pod_fields=self._pod_fields_of,
+            forbids_root=self._forbids_root,
         )
         self.engine = EngineWithPods(own_engine, self.pods)
         self._stack.callback(self.engine.close)
@@ -179,17 +202,20 @@ class Controller:
         retention = Retention(self.store, self.engine, settings, self._clock)
         self._stack.callback(retention.close)
         retention.start()
-        self._intake(api, settings, leadership)
+        self._intake(api, settings, leadership, grants)
         converters = Converters(api, image=options.image)
         self._stack.callback(converters.close)
         converters.start()
 
-    def _intake(self, api: Api, settings: Settings, leadership: Leadership) -> None:
+    def _intake(self, api: Api, settings: Settings, leadership: Leadership, grants: Grants) -> None:
         """What makes jobs of objects."""
         submission = Submission(self.store, self.loop.picture, settings)
 
         def admission(jobs: Jobs) -> Admission:
-            return Admission(submission, Surroundings(self.book.openness, self._labels, jobs.names))
+            around = Surroundings(
+                self.book.openness, self._labels, jobs.names, self._pod_fields.of, system=self._own
+            )
+            return Admission(submission, around)
 
         self.jobs = Jobs(
             api,
@@ -197,6 +223,7 @@ class Controller:
             self.loop,
             self.services,
             admission,
+            grant=grants.grant,
             valid=leadership.valid,
             clock=self._clock,
         )
@@ -263,9 +290,18 @@ class Controller:
         found = self._namespaces.get(namespace)
         return {} if found is None else found["metadata"].get("labels") or {}
 
+    def _forbids_root(self, namespace: str) -> bool:
+        found = self._namespaces.get(namespace)
+        return found is not None and is_managed(found) and forbids_root(found)
+
+    def _pod_fields_of(self, job: JobId) -> Collection[str]:
+        return self._pod_fields.of(self.jobs_store.job(job).spec, self.jobs_store.home(job).namespace)
+
     def _pod_mistakes(self, pod: Object, job: Job) -> list[Mistake]:
         queues = {queue.name: queue for queue in self.book.accepted()}
         name, namespace = job.spec.queue, pod["metadata"]["namespace"]
+        if (system := system_mistake(namespace, self._own)) is not None:
+            return [system]
         why = refused(name, namespace, self._labels(namespace), self.book.openness())
         if why is not None:
             return [why]

@@ -48,6 +48,7 @@ class Jobs:
         services: Services,
         make_admission: Callable[["Jobs"], Admission],
         *,
+        grant: Callable[[str], None] = lambda _: None,
         valid: Callable[[], bool],
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -56,6 +57,7 @@ class Jobs:
         self._loop = loop
         self._services = services
         self._admission = make_admission(self)
+        self._grant = grant
         self._valid = valid
         self._clock = clock
         self._work: Work[Key] = Work()
@@ -184,6 +186,7 @@ class Jobs:
             self._refuse(found, refusal, now)
             return
         assert change.event is not None
+        self._grant(key[0])
         want = asked(found)
         status = {
             "asked": want.status(want.digest),

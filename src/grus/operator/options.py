@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from grus.kubernetes.job_namespaces import RESTRICTED
 from grus.scheduling.policies import GRUS
 
 SYSTEM = "grus-system"
@@ -19,7 +20,7 @@ class Options:
     image: str
     """Grus's own: prepares the pods of jobs, and runs jobs that name no image."""
     namespace: str = SYSTEM
-    """The controller's own: its Lease, reservations, and jobs that came by HTTP."""
+    """The controller's own: its Lease and reservations. Jobs have namespaces of their own."""
     resource: str = "nvidia.com/gpu"
     identity: str = ""
     """Of this process among the candidates; empty for one that is made up."""
@@ -31,5 +32,9 @@ class Options:
     """A gang that is not up by then is undone: images may have to come from far away."""
     forecasts: bool = False
     """Whether starts and ends are foreseen; costs a process of its own."""
+    allowed_pod_fields: tuple[str, ...] = ()
+    """Fields of `pod` that jobs may set besides `api.pod_rules`: `PATH`, or `QUEUE:PATH`."""
+    pod_security: str = RESTRICTED
+    """The Pod Security level of namespaces that are made for jobs."""
     template: Mapping[str, Any] = field(default_factory=dict)
     """Part of a pod, laid under every worker's own."""

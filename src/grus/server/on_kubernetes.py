@@ -15,7 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from grus.kubernetes.api import Api, Refused, Unreachable
-from grus.kubernetes.installation import PORT, PROBES
+from grus.kubernetes.installation import NO_FIELDS, PORT, PROBES
+from grus.kubernetes.job_namespaces import RESTRICTED
 from grus.kubernetes.kinds import PODS
 from grus.kubernetes.manifests import LEADER
 from grus.operator.controller import Controller
@@ -100,6 +101,8 @@ def main(
         resource=env.get("GRUS_GPU_RESOURCE") or "nvidia.com/gpu",
         forecasts=True,
         template=json.loads(env.get("GRUS_POD_TEMPLATE") or "{}"),
+        allowed_pod_fields=allowed_pod_fields(env.get("GRUS_ALLOWED_POD_FIELDS", "")),
+        pod_security=env.get("GRUS_POD_SECURITY") or RESTRICTED,
     )
     api = Api.connect(kubeconfig, connections=16)
     return serve_kubernetes(
@@ -110,6 +113,11 @@ def main(
         mark=_marker(api, env.get("GRUS_POD", ""), namespace),
         mount=mount,
     )
+
+
+def allowed_pod_fields(text: str) -> tuple[str, ...]:
+    """Paths out of a text with commas or spaces between; the word `none` stands for nothing."""
+    return tuple(path for path in text.replace(",", " ").split() if path != NO_FIELDS)
 
 
 def _marker(api: Api, pod: str, namespace: str) -> Callable[[bool], None]:

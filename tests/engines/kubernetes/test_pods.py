@@ -94,7 +94,9 @@ def test_a_pod_may_do_no_more_than_it_must() -> None:
         assert container["securityContext"]["allowPrivilegeEscalation"] is False
     assert pod["spec"]["automountServiceAccountToken"] is False
     assert "runAsNonRoot" not in pod["spec"]["securityContext"]
-    assert made(restricted=True)["spec"]["securityContext"]["runAsNonRoot"] is True
+    nobody = made(user=pods.NOBODY)["spec"]["securityContext"]
+    assert (nobody["runAsNonRoot"], nobody["runAsUser"]) == (True, 65532)
+    assert "runAsUser" not in made(user=pods.NON_ROOT)["spec"]["securityContext"]
     assert {key for volume in pod["spec"]["volumes"] for key in volume} == {"name", "emptyDir"}
 
 
@@ -220,3 +222,29 @@ def test_reservations_of_different_places_have_different_names_that_hosts_can_ha
     names = [reservations.name(DeviceId(place)) for place in places]
     assert len(set(names)) == len(names)
     assert all(len(name) <= 63 and "." not in name for name in names)
+
+
+def test_a_secret_is_named_and_never_part_of_the_pod() -> None:
+    worker = a_worker(secrets=(("HF_TOKEN", "hf-token"), ("WANDB_API_KEY", "wandb")))
+    found = variables(made(worker))
+    assert found["HF_TOKEN"] == {"secretKeyRef": {"name": "grus-secret-hf-token", "key": "value"}}
+    assert found["WANDB_API_KEY"] == {"secretKeyRef": {"name": "grus-secret-wandb", "key": "value"}}
+
+
+def test_no_other_secret_of_the_namespace_can_be_named() -> None:
+    found = variables(made(a_worker(secrets=(("A", "default-token-x2x4z"),))))
+    assert found["A"]["secretKeyRef"]["name"].startswith("grus-secret-")
+
+
+def test_a_secret_does_not_choose_gpus() -> None:
+    worker = a_worker(secrets=(("NVIDIA_VISIBLE_DEVICES", "all-gpus"), ("CUDA_VISIBLE_DEVICES", "all-gpus")))
+    found = variables(made(worker))
+    assert "NVIDIA_VISIBLE_DEVICES" not in found
+    assert found["CUDA_VISIBLE_DEVICES"] == "0,1"
+
+
+def test_a_job_that_is_recorded_with_a_forbidden_field_does_not_start() -> None:
+    worker = a_worker(pod=json.dumps({"spec": {"hostPID": True}}))
+    with pytest.raises(CannotStart, match=r"pod\.spec\.hostPID may only be false"):
+        pods.require_allowed(worker, ())
+    pods.require_allowed(worker, ["spec.hostPID"])

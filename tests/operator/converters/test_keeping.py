@@ -7,8 +7,8 @@ import pytest
 
 from grus.kubernetes import foreign
 from grus.kubernetes.api import Api, Missing
+from grus.kubernetes.foreign import HOROVOD_DISCOVERY
 from grus.kubernetes.kinds import CONFIG_MAPS, DEFINITIONS, GPU_JOBS, Kind, Object
-from grus.operator.converters.horovod import DISCOVERY
 from grus.operator.converters.keeping import BRAIN_JOBS, HOROVOD_JOBS, Converters
 from tests.kubernetes.clusters import until
 from tests.kubernetes.store.clusters import own_cluster
@@ -101,12 +101,12 @@ def test_a_job_of_the_same_name_is_nobody_elses(api: Api) -> None:
 
 @pytest.mark.usefixtures("converters")
 def test_where_the_originals_config_map_is_its_horovodrun_is_used(api: Api) -> None:
-    api.create(CONFIG_MAPS, {"metadata": {"name": DISCOVERY, "namespace": TEAM}})
+    api.create(CONFIG_MAPS, {"metadata": {"name": HOROVOD_DISCOVERY, "namespace": TEAM}})
     try:
         apply(api, HOROVOD_JOBS, "real", horovod_sample())
         assert set(made(api, "elastichorovodjob-real")["spec"]["roles"]) == {"launcher", "worker"}
     finally:
-        api.delete(CONFIG_MAPS, DISCOVERY, TEAM)
+        api.delete(CONFIG_MAPS, HOROVOD_DISCOVERY, TEAM)
 
 
 def test_a_controller_that_takes_over_finds_what_was_made_and_what_was_missed(api: Api) -> None:

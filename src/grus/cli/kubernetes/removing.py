@@ -22,7 +22,7 @@ from grus.kubernetes.foreign import (
     HOROVOD_VERSION,
 )
 from grus.kubernetes.installation import COMPONENT, PART_OF
-from grus.kubernetes.names import ENDED, JOB, PREFIX, RESERVATION
+from grus.kubernetes.names import ENDED, JOB, MANAGED, PREFIX, RESERVATION
 from grus.kubernetes.resources import JOBS, QUEUES
 from grus.kubernetes.versions import budgets_of
 from grus.model.jobs import TERMINAL
@@ -226,6 +226,12 @@ def _remove_rest(api: Api, namespace: str, removed: Counter[str], tell: Tell) ->
     for kind in (kinds.CLUSTER_ROLE_BINDINGS, kinds.CLUSTER_ROLES):
         for one in _all(api, kind, labels=OURS):
             _delete(api, kind, one, removed)
+    for one in _all(api, kinds.ROLE_BINDINGS, labels=OURS):
+        if one["metadata"]["name"] == rights.JOBS:
+            _delete(api, kinds.ROLE_BINDINGS, one, removed)
+    for one in _all(api, kinds.NAMESPACES, labels=f"{MANAGED}=true"):
+        _delete(api, kinds.NAMESPACES, one, removed)
+    within(GONE_WITHIN, lambda: not _all(api, kinds.NAMESPACES, labels=f"{MANAGED}=true"))
     home = _named(api, kinds.NAMESPACES, namespace)
     if home is not None and (home["metadata"].get("labels") or {}).get(PART_OF) == "grus":
         tell(f"removing the namespace {namespace}")

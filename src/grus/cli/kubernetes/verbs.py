@@ -1,6 +1,7 @@
 """`grus kubernetes`: install Grus into a cluster, remove it, print what it consists of, and run its parts."""
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,14 @@ if TYPE_CHECKING:
 
 PANEL = "Server"
 kubernetes = typer.Typer(help="Grus on a Kubernetes cluster.", rich_markup_mode="rich", no_args_is_help=True)
+
+
+class JobPodSecurity(StrEnum):
+    """Pod Security levels that namespaces of jobs can have."""
+
+    RESTRICTED = "restricted"
+    BASELINE = "baseline"
+
 
 Kubeconfig = Annotated[
     Path | None,
@@ -33,6 +42,18 @@ RuntimeClass = Annotated[
 Kubelet = Annotated[str, typer.Option(help="The kubelet's folder on the nodes.")]
 Converters = Annotated[
     bool, typer.Option("--converters/--no-converters", help="Take ElasticHorovodJob and BBJob too.")
+]
+AllowedPodFields = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-pod-field",
+        help="Field of `pod` that jobs may set too (spec.tolerations); repeatable.",
+        metavar="[QUEUE:]PATH",
+    ),
+]
+PodSecurity = Annotated[
+    JobPodSecurity,
+    typer.Option(help="Pod Security of namespaces made for jobs; baseline lets containers be root."),
 ]
 Dcgm = Annotated[
     str,
@@ -95,6 +116,7 @@ def _need(module: str) -> None:
         "grus kubernetes install --replicas 1 --resource amd.com/gpu",
         "grus kubernetes install --dcgm 'http://$(GRUS_HOST):9400/metrics'",
         "grus kubernetes install --prometheus http://prometheus:9090 --select 'node=\"$(GRUS_NODE)\"'",
+        "grus kubernetes install --allow-pod-field vision:spec.volumes.persistentVolumeClaim",
         "grus kubernetes install --wait 0",
     )
 )
@@ -108,6 +130,8 @@ def install(
     runtime_class: RuntimeClass = "",
     kubelet: Kubelet = _KUBELET,
     converters: Converters = True,
+    allow_pod_field: AllowedPodFields = None,
+    pod_security: PodSecurity = JobPodSecurity.RESTRICTED,
     dcgm: Dcgm = "",
     prometheus: Prometheus = "",
     select: Select = "",
@@ -137,6 +161,8 @@ def install(
         runtime_class=runtime_class,
         kubelet=kubelet.rstrip("/"),
         converters=converters,
+        allowed_pod_fields=",".join(allow_pod_field or ("none",)),
+        pod_security=pod_security.value,
         dcgm=dcgm,
         prometheus=prometheus,
         select=select,
@@ -226,6 +252,8 @@ def manifests(
     runtime_class: RuntimeClass = "",
     kubelet: Kubelet = _KUBELET,
     converters: Converters = True,
+    allow_pod_field: AllowedPodFields = None,
+    pod_security: PodSecurity = JobPodSecurity.RESTRICTED,
     dcgm: Dcgm = "",
     prometheus: Prometheus = "",
     select: Select = "",
@@ -246,6 +274,8 @@ def manifests(
         runtime_class=runtime_class,
         kubelet=kubelet.rstrip("/"),
         converters=converters,
+        allowed_pod_fields=",".join(allow_pod_field or ("none",)),
+        pod_security=pod_security.value,
         dcgm=dcgm,
         prometheus=prometheus,
         select=select,

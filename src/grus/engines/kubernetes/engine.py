@@ -7,7 +7,7 @@ nothing for the workers. No method waits for the cluster, but for `open`, and `l
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from grus.engines.kubernetes import records
 from grus.engines.kubernetes.agents import Agents
 from grus.engines.kubernetes.fence import Fence
-from grus.engines.kubernetes.hands import Hands
+from grus.engines.kubernetes.hands import Allows, Hands
 from grus.engines.kubernetes.lanes import Lanes
 from grus.engines.kubernetes.logs import Logs
 from grus.engines.kubernetes.nodes import Rules
@@ -85,8 +85,11 @@ class KubernetesEngine:
         within: str = "",
         lost_after: float = LOST_AFTER,
         calls: int = CALLS,
+        pod_fields: Callable[[JobId], Collection[str]] = lambda _: (),
+        forbids_root: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._api = api
+        self._allows = Allows(pod_fields, forbids_root)
         self._where = where
         self._image = image
         self._logs = Logs(api, logs)
@@ -121,6 +124,7 @@ class KubernetesEngine:
             self._where,
             self._system,
             self._agents,
+            self._allows,
         )
 
         def pod_changed(what: str, pod: Object) -> None:

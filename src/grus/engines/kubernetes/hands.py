@@ -6,9 +6,9 @@ do not wait for each other. Before each, the fence is asked. Every task can be r
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from grus.engines.kubernetes import pods, records, reservations, states
@@ -54,6 +54,16 @@ MOST_TRIES = 5
 _NO_ACCOUNT_YET = ("service account", "serviceaccount")
 
 
+@dataclass(frozen=True, slots=True)
+class Allows:
+    """The cluster's rules for pods of jobs."""
+
+    fields: Callable[[JobId], Collection[str]] = lambda _: ()
+    """Fields of `pod` that an administrator allows to a job."""
+    forbids_root: Callable[[str], bool] = lambda _: False
+    """Whether pods of a namespace must not be root, by its name."""
+
+
 class Hands:
     """Lives from `Engine.open` to `Engine.close`."""
 
@@ -69,8 +79,10 @@ class Hands:
         where: Callable[[JobId], Home],
         system: str,
         agents: Agents,
+        allows: Allows,
     ) -> None:
         self._api = api
+        self._allows = allows
         self._agents = agents
         self._lanes = lanes
         self._fence = fence
@@ -84,7 +96,9 @@ class Hands:
         self._kept: set[tuple[str, str]] = set()
         """Jobs that own their code."""
         self._restricted: set[str] = set()
-        """Namespaces that let nobody be root."""
+        """Namespaces that have refused a pod that may be root."""
+        self._chooses: set[str] = set()
+        """Namespaces that choose user ids themselves."""
         self._removing = Removing(api, fence, pool, logs)
         watcher.on_doom = self.doom
         watcher.on_end = self._judge
@@ -121,6 +135,7 @@ class Hands:
                     f"a {name}'s id has lower-case letters, digits, dots and dashes only: {value!r}"
                 )
         home = self._where(worker.job)
+        pods.require_allowed(worker, self._allows.fields(worker.job))
         if pods.wants_service(worker):
             self._make_service(worker, home)
         if worker.workdir.startswith(BUNDLE) and home.uid:
@@ -133,8 +148,10 @@ class Hands:
         self._take(record, self._create(worker, home, slice_, control), control)
 
     def _create(self, worker: WorkerSpec, home: Home, slice_: Slice | None, control: str | None) -> Object:
-        restricted = home.namespace in self._restricted
-        body = pods.pod(worker, home, self._recipe, slice_=slice_, control=control, restricted=restricted)
+        namespace = home.namespace
+        restricted = namespace in self._restricted or self._allows.forbids_root(namespace)
+        user = "" if not restricted else pods.NON_ROOT if namespace in self._chooses else pods.NOBODY
+        body = pods.pod(worker, home, self._recipe, slice_=slice_, control=control, user=user)
         try:
             return self._api.create(PODS, body, home.namespace)
         except Exists:
@@ -144,9 +161,12 @@ class Hands:
                 raise CannotStart(f"a pod {name} is there already that is not Grus's") from None
             return there
         except Forbidden as why:
-            if restricted or "runAsNonRoot" not in why.text:
+            if not restricted and "runAsNonRoot" in why.text:
+                self._restricted.add(namespace)
+            elif user == pods.NOBODY and "runAsUser" in why.text:
+                self._chooses.add(namespace)
+            else:
                 raise
-            self._restricted.add(home.namespace)
             return self._create(worker, home, slice_, control)
 
     def _take(self, record: Record, pod: Object, control: str | None) -> None:

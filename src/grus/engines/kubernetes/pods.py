@@ -7,11 +7,13 @@ its pods, and what only Grus may say (where and what it runs, how it is found, h
 import hashlib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from grus.api import pod_rules
 from grus.api.pods import merged, of_text
+from grus.api.rules import field_name
 from grus.engines.kubernetes.nodes import SCHEDULER, Rules
 from grus.kubernetes.bundles import volume as bundle_volume
 from grus.kubernetes.homes import Home
@@ -35,6 +37,7 @@ from grus.kubernetes.names import (
     VOLUME,
     WORKER,
 )
+from grus.kubernetes.secret_names import secret_ref
 from grus.kubernetes.unpacking import PREFIX as BUNDLE
 from grus.kubernetes.unpacking import Broken
 from grus.model.identifiers import WorkerId
@@ -50,6 +53,8 @@ SHARED_MEMORY = "grus-shm"
 NO_GPU = "void"
 """What keeps NVIDIA's runtime from showing all GPUs to a container that was given none."""
 _TAIL = 5
+NON_ROOT, NOBODY = "non-root", "nobody"
+"""Users of a worker where root is forbidden: the cluster's choice, or one that no file belongs to."""
 _ANY_USER = 65532
 """Whom a worker runs as where root is forbidden and the image says nobody."""
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -91,12 +96,12 @@ def pod(
     *,
     slice_: Slice | None = None,
     control: str | None = None,
-    restricted: bool = False,
+    user: str = "",
 ) -> Object:
-    """As it is created. Raises CannotStart. `restricted`: its namespace lets nobody be root."""
+    """As it is created. Raises CannotStart. `user` is NON_ROOT or NOBODY where root is forbidden."""
     if not worker.argv or not worker.argv[0]:
         raise CannotStart("there is no command to run")
-    suggested = _suggested(worker, recipe, restricted=restricted)
+    suggested = _suggested(worker, recipe, user)
     wished = merged(merged(suggested, recipe.template), of_text(worker.pod))
     spec = {name: value for name, value in wished["spec"].items() if name not in _OVERRULED}
     first, *others = (_without_gpus(one, recipe.rules.resource) for one in spec["containers"])
@@ -207,17 +212,26 @@ def _owners(home: Home) -> list[Object]:
     return [{**owner(home), "controller": True}] if home.uid else []
 
 
-def _suggested(worker: WorkerSpec, recipe: Recipe, *, restricted: bool) -> Object:
+def require_allowed(worker: WorkerSpec, allowed: Collection[str]) -> None:
+    """The last barrier: a record may be older than the allow-list. Raises CannotStart."""
+    if broken := pod_rules.refused(of_text(worker.pod), allowed):
+        raise CannotStart("; ".join(f"{field_name(('pod', *one.at))} {one.rule}" for one in broken))
+
+
+def _suggested(worker: WorkerSpec, recipe: Recipe, user: str) -> Object:
     """What a job and a cluster may change."""
-    user = {"runAsNonRoot": True, "runAsUser": _ANY_USER} if restricted else {}
-    environment = [{"name": name, "value": _literal(value)} for name, value in worker.env]
+    ids: Object = {"runAsNonRoot": True} if user else {}
+    if user == NOBODY:
+        ids["runAsUser"] = _ANY_USER
+    environment: list[Object] = [{"name": name, "value": _literal(value)} for name, value in worker.env]
+    environment += _secrets(worker)
     volumes, mounts, first_mounts, first_env = _code(worker)
     talk = {"name": VOLUME, "mountPath": FOLDER}
     return {
         "spec": {
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}, **user},
+            "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}, **ids},
             "tolerations": recipe.rules.all_tolerations(),
             "initContainers": [
                 {
@@ -294,6 +308,11 @@ def _variables(worker: WorkerSpec, home: Home, slice_: Slice | None) -> list[Obj
     variables: list[Object] = [{"name": name, "value": value} for name, value in found.items()]
     address = {"fieldRef": {"fieldPath": "status.podIP"}}
     return [*variables, {"name": "GRUS_HOST", "valueFrom": address}]
+
+
+def _secrets(worker: WorkerSpec) -> list[Object]:
+    """Variables whose values the kubelet takes from Secrets of Grus's own name in the job's namespace."""
+    return [{"name": variable, "valueFrom": secret_ref(secret)} for variable, secret in worker.secrets]
 
 
 def _gpu_variables(worker: WorkerSpec, slice_: Slice | None) -> dict[str, str]:

@@ -12,6 +12,7 @@ original counted the GPUs of its own namespace only, never grew a job again, and
 import shlex
 from typing import Any
 
+from grus.api.pods import text
 from grus.kubernetes.resources import GROUP
 from grus.model.errors import Mistake
 from grus.operator.converters.made import annotation, gpu_job, mirrored, wrong
@@ -23,8 +24,6 @@ CHOICE = f"{GROUP}/horovod"
 """Annotation: `run` for the image's own horovodrun, `front` for Grus's runtime."""
 RUN, FRONT = "run", "front"
 KEYS = "horovod-sshkeys"
-DISCOVERY = "ai-horovod-discover-hosts"
-"""The original's instructions make it: where it is, images are expected to have horovodrun and sshd."""
 SSH_PORT = 12345
 RETRIES = 1
 """As often as the original's launcher starts again."""
@@ -167,3 +166,7 @@ def _pod() -> Object:
             ],
         }
     }
+
+
+SSH_POD = text(_pod())
+"""The same as a job keeps it."""

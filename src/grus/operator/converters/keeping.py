@@ -15,6 +15,7 @@ from grus.kubernetes.foreign import (
     BRAIN_GROUP,
     BRAIN_PLURAL,
     BRAIN_VERSION,
+    HOROVOD_DISCOVERY,
     HOROVOD_GROUP,
     HOROVOD_PLURAL,
     HOROVOD_VERSION,
@@ -139,7 +140,7 @@ class Converters:
 
     def _prepared(self, namespace: str) -> bool:
         try:
-            self._api.get(CONFIG_MAPS, horovod.DISCOVERY, namespace)
+            self._api.get(CONFIG_MAPS, HOROVOD_DISCOVERY, namespace)
         except Missing:
             return False
         return True

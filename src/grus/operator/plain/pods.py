@@ -45,6 +45,7 @@ class PlainPods:
         resource: str,
         leadership: Leading,
         judge: Judge,
+        grant: Callable[[str], None] = lambda _: None,
         on_refused: Callable[[Object, list[Mistake]], None] = lambda *_: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -52,6 +53,7 @@ class PlainPods:
         self._resource = resource
         self._leadership = leadership
         self._judge = judge
+        self._grant = grant
         self._on_refused = on_refused
         self._clock = clock
         self._lock = threading.RLock()
@@ -132,6 +134,7 @@ class PlainPods:
             return
         self._require_leadership()
         metadata = pod["metadata"]
+        self._grant(metadata["namespace"])
         try:
             self._api.delete(
                 PODS, metadata["name"], metadata["namespace"], grace=max(1, round(grace)), uid=metadata["uid"]
@@ -143,6 +146,7 @@ class PlainPods:
         self._require_leadership()
         metadata = self.pod(job.id)["metadata"]
         seat = job.seats[0]
+        self._grant(metadata["namespace"])
         notes = {DEVICES: ",".join(seat.devices), EPOCH: str(self.epoch)}
         try:
             self._api.bind(

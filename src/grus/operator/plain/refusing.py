@@ -9,11 +9,12 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Callable
 
 from grus.api.times import rfc3339
-from grus.kubernetes.api import Api, Refused, Unreachable
+from grus.kubernetes.api import Api
 from grus.kubernetes.kinds import EVENTS, PODS, Object
-from grus.model.errors import Mistake
+from grus.model.errors import GrusError, Mistake
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +25,10 @@ MOST = 10_000
 class Refuser:
     """Any thread may `refuse`; it never waits."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, grant: Callable[[str], None] = lambda _: None) -> None:
+        """`grant` sees to the rights in a pod's namespace."""
         self._api = api
+        self._grant = grant
         self._waiting: queue.SimpleQueue[tuple[Object, str] | None] = queue.SimpleQueue()
         self._said: dict[str, str] = {}
         self._thread = threading.Thread(target=self._run, name="refuser", daemon=True)
@@ -50,7 +53,7 @@ class Refuser:
             pod, text = given
             try:
                 self._tell(pod, text)
-            except (Refused, Unreachable) as trouble:
+            except GrusError as trouble:
                 log.info("pod %s was not told why it waits: %s", pod["metadata"]["name"], trouble)
 
     def _tell(self, pod: Object, text: str) -> None:
@@ -63,6 +66,7 @@ class Refuser:
             "message": text[:30_000],
             "lastTransitionTime": now,
         }
+        self._grant(namespace)
         self._api.patch(
             PODS, name, {"status": {"conditions": [condition]}}, namespace, part="status", how="strategic"
         )

@@ -47,7 +47,8 @@ class Places:
 class Making:
     """How objects of new jobs are made."""
 
-    namespace: str
+    place: Callable[[Job], str]
+    """The namespace that a job goes to, prepared for it."""
     finalizers: Sequence[str] = ()
 
 
@@ -184,12 +185,13 @@ class Recorder:
 
     def _make(self, lane: Sequence[JobWrite]) -> None:
         write = lane[0]
-        where = self._making.namespace, records.object_name(write.job)
+        self.require_leadership()
+        namespace = self._making.place(write.job)
+        where = namespace, records.object_name(write.job)
         with self._lock:
             self._under_way.add(where)
         try:
-            self.require_leadership()
-            item = self._create(write)
+            item = self._create(write, namespace)
             try:
                 self._put(item, lane)
             except GrusError:
@@ -199,14 +201,13 @@ class Recorder:
             with self._lock:
                 self._under_way.discard(where)
 
-    def _create(self, write: JobWrite) -> Object:
-        making = self._making
+    def _create(self, write: JobWrite, namespace: str) -> Object:
         wanted = records.new_object(
             write.job,
-            namespace=making.namespace,
+            namespace=namespace,
             now=self._now(),
             key=write.key,
-            finalizers=making.finalizers,
+            finalizers=self._making.finalizers,
         )
         for tried in range(TRIES):
             try:

@@ -67,13 +67,14 @@ class KubernetesStore(SqliteStore):
         *,
         history: Path | None = None,
         namespace: str = "",
+        place: Callable[[Job], str] | None = None,
         leadership: Leading | None = None,
         finalizers: Sequence[str] = (),
         nodes: Reflector | None = None,
         writers: int = WRITERS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`namespace` is where `create` makes objects; jobs of all namespaces are seen.
+        """`create` makes objects where `place` says, or in `namespace`; jobs of all namespaces are seen.
 
         Without `history` the copy is a temporary file. `finalizers` are put on objects made here. `nodes` is
         a watch of the nodes that somebody has already, and closes.
@@ -91,7 +92,7 @@ class KubernetesStore(SqliteStore):
         self._recorder = Recorder(
             api,
             Places(self._news.home, self._seen, self._note),
-            Making(self._namespace, tuple(finalizers)),
+            Making(place or (lambda _: self._namespace), tuple(finalizers)),
             pool=self._pool,
             epoch=lambda: self._epoch,
             valid=lambda: leadership is None or leadership.valid(),
