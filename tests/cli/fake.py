@@ -304,6 +304,12 @@ class FakeClient:
             version="0.1.0", now=SUBMITTED, pool=PoolOut(nodes=1, gpus=4, usable=4), jobs={"running": 2}
         )
 
+    containers: bool = False
+    """Whether it stands for a server on Kubernetes."""
+
+    def in_containers(self) -> bool:
+        return self.containers
+
     def users(self) -> list[UserOut]:
         return [UserOut(name="ada", role="member")]
 

@@ -153,20 +153,50 @@ def test_the_commands_of_the_page_do_what_it_says(shell: dict[str, str]) -> None
     assert "vision" in said["grus --kubernetes queue list"]
 
 
-def test_the_page_s_token_opens_a_fresh_installation(shell: dict[str, str]) -> None:
-    """Commands of the page with another local port: 7600 may be in use here."""
+@pytest.fixture
+def forwarded(shell: dict[str, str]) -> Iterator[dict[str, str]]:
+    """Environment after the page's commands for the API, at another local port: 7600 may be in use here."""
     (text,) = blocks("bash")
     port = free_port()
-    forward, *rest = text.replace("127.0.0.1:7600", f"127.0.0.1:{port}").splitlines()
+    forward, export, use = text.replace("127.0.0.1:7600", f"127.0.0.1:{port}").splitlines()
     forward = forward.removesuffix(" &").replace("svc/grus 7600", f"svc/grus {port}:7600")
-    command = shlex.split(forward)
-    with subprocess.Popen(command, env=shell, stdout=subprocess.PIPE, text=True) as forwarding:
+    with subprocess.Popen(shlex.split(forward), env=shell, stdout=subprocess.PIPE, text=True) as forwarding:
         try:
             assert forwarding.stdout is not None
             assert "Forwarding" in forwarding.stdout.readline()
-            assert "you are    admin (admin)" in ran("\n".join(rest), shell)
+            token = ran(f'{export}; echo -n "$GRUS_TOKEN"', shell)
+            yield {**shell, "GRUS_TOKEN": token, "GRUS_SERVER": f"http://127.0.0.1:{port}", "page": use}
         finally:
             forwarding.terminate()
+
+
+def test_the_page_s_token_opens_a_fresh_installation(forwarded: dict[str, str]) -> None:
+    assert "you are    admin (admin)" in ran(forwarded["page"], forwarded)
+
+
+def test_a_submission_by_http_takes_nothing_of_the_submitter_s_machine_into_the_pod(
+    forwarded: dict[str, str],
+) -> None:
+    Path(forwarded["HOME"], "job.yaml").write_text("name: away\nrun: 'pwd; echo PATH=$PATH'\n")
+    said = ran("grus submit job.yaml --watch 2>&1; grus describe away -o json", forwarded)
+    assert f"Not sent: PATH, the folder {forwarded['HOME']}" in said
+    printed = ran("grus logs away", forwarded)
+    assert forwarded["HOME"] not in printed
+
+
+def test_a_session_by_http_is_refused_and_no_job_is_made(forwarded: dict[str, str]) -> None:
+    refused = subprocess.run(
+        ["grus", "dev", "--no-open"],
+        env=forwarded,
+        cwd=forwarded["HOME"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert refused.returncode == 5
+    assert "it has no sessions" in refused.stderr
+    assert "dev" not in ran("grus ps -a", forwarded)
 
 
 RHYTHM = """

@@ -51,6 +51,18 @@ def test_a_request_for_what_is_reserved_for_others_is_refused_with_their_names()
     assert "reserved for others (2 for A, 2 for B)" in refusal
 
 
+def test_a_request_of_more_gpus_than_there_are_names_their_number_also_where_some_are_reserved() -> None:
+    world = World("1x4:A100+1x2:V100", a_queue("A", quota=2, reserved=2, limit=4), a_queue("B", limit=4))
+    for asked, rule in (
+        (999, "at least 999 GPUs, and there are 6"),
+        ("V100:3", "at least 3 GPUs of type V100, and there are 2"),
+        ("8..16", "at least 8 GPUs, and there are 6"),
+    ):
+        why = never_fits(world.snapshot, a_job("x", queue="B", gpus=asked).spec)
+        assert f"asks for more than the pool could ever give it: {rule}" in why
+        assert "reserved" not in why
+
+
 @pytest.mark.parametrize(
     ("changes", "size", "nearest"),
     [

@@ -22,6 +22,7 @@ class Pretended:
     def __init__(self) -> None:
         self.seen: list[httpx2.Request] = []
         self.phases = ["pending", "running", "succeeded"]
+        self.containers = False
         self.stream: Callable[[], httpx2.Response] = lambda: httpx2.Response(429, json=refusal())
 
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
@@ -37,6 +38,9 @@ class Pretended:
             return httpx2.Response(
                 201, json=a_job(self.body.get("name", "job"), f"j{len(self.seen)}", "pending")
             )
+        if request.url.path == "/v1/status":
+            self.seen.pop()  # asked once, before the first submission
+            return httpx2.Response(200, json={"version": "0", "now": "", "containers": self.containers})
         phase = self.phases.pop(0) if len(self.phases) > 1 else self.phases[0]
         return httpx2.Response(200, json=a_job("job", "j1", phase))
 
@@ -62,14 +66,39 @@ def server() -> Pretended:
 
 
 @pytest.fixture
-def client(server: Pretended, monkeypatch: pytest.MonkeyPatch) -> Client:
+def transport(server: Pretended, monkeypatch: pytest.MonkeyPatch) -> Transport:
     monkeypatch.setenv("PATH", "/bin")
     monkeypatch.setenv("VIRTUAL_ENV", "/venv")
     monkeypatch.delenv("CONDA_PREFIX", raising=False)
-    transport = Transport(
+    return Transport(
         "http://127.0.0.1:1", "t", timeout=1, patience=0, env={}, backend=httpx2.MockTransport(server)
     )
+
+
+@pytest.fixture
+def client(transport: Transport) -> Client:
     return Client(transport=transport)
+
+
+def test_to_a_server_with_containers_nothing_of_this_machine_is_sent_and_that_is_said(
+    server: Pretended, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, transport: Transport
+) -> None:
+    server.containers = True
+    monkeypatch.chdir(tmp_path)
+    said: list[str] = []
+    client = Client(transport=transport, notice=said.append)
+    client.submit(f"run: python train.py\nworkdir: {tmp_path}\nenv: {{EPOCHS: '3'}}")
+    assert server.body.get("workdir", "") == ""
+    assert server.body["env"] == {"EPOCHS": "3"}
+    assert "Not sent: PATH, VIRTUAL_ENV, the folder" in said[0]
+    assert str(tmp_path) in said[0]
+    assert "must be in the image" in said[0]
+    client.submit({"run": "x", "workdir": "/only/in/the/image", "env": {"PATH": "/mine"}})
+    assert (server.body["workdir"], server.body["env"]) == ("/only/in/the/image", {"PATH": "/mine"})
+    client.submit_stages([{"name": "a", "run": "x"}, {"name": "b", "run": "x", "after": ["a"]}])
+    assert all("PATH" not in job.get("env", {}) for job in server.body["jobs"])
+    with pytest.warns(UserWarning, match="Not sent: PATH"):
+        Client(transport=transport).submit({"run": "x"})
 
 
 def test_a_job_is_sent_with_its_folder_and_the_way_to_its_python(client: Client, server: Pretended) -> None:

@@ -334,6 +334,8 @@ class StatusOut(Out):
     mechanisms: dict[str, str] = Field(default_factory=dict)
     """How things are enforced here."""
     forecasts: ForecastsOut | None = None
+    containers: bool = False
+    """Jobs run in containers on other machines: no folder and no PATH of a submitter is there."""
     warnings: tuple[str, ...] = ()
 
 

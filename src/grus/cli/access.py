@@ -35,9 +35,10 @@ def connect(*, timeout: float = 30.0, patience: float = 30.0) -> "Client":
         from grus.cli.kubernetes.verbs import client
 
         return client()
+    from grus.cli.output import hint
     from grus.sdk.client import Client
 
-    return Client(timeout=timeout, patience=patience)
+    return Client(timeout=timeout, patience=patience, notice=hint)
 
 
 @contextmanager

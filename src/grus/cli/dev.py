@@ -11,7 +11,7 @@ from grus.cli.access import complete_job, connected, find_job
 from grus.cli.dashboard import has_screen
 from grus.cli.jobs import Queue, pairs
 from grus.cli.output import Format, Output, emit, examples, for_people, hint, say
-from grus.model.errors import BadInput, Conflict, Mistake
+from grus.model.errors import BadInput, Conflict, Mistake, NotAllowed
 from grus.model.phases import HOLDING, TERMINAL, Phase
 
 if TYPE_CHECKING:
@@ -78,6 +78,9 @@ def dev(
         rule = "is not for a pool on Kubernetes: sessions run on the server's own machine"
         raise BadInput([Mistake("--kubernetes", rule)])
     with connected() as client:
+        if client.in_containers():
+            rule = "runs jobs in pods, which it does not reach into: it has no sessions. Run `grus dev` on a"
+            raise NotAllowed(f"The server {client.address} {rule} machine with a Grus server of its own")
         wanted = _wanted(gpu, queue, name, longest, idle, SHELL if shell else "lab", pairs(env or []))
         found = find_job(client, job) if job else client.submit(wanted).job
         if found.phase == Phase.PAUSED:

@@ -3,14 +3,40 @@
 Kept for jobs that have never started; once a job has run, what it came after no longer matters.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from grus.controlplane.lifecycle import Change, dependency_failed
 from grus.controlplane.skipping import uncompared
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId
-from grus.model.jobs import TERMINAL, Job, Phase
+from grus.model.jobs import Job, Phase
 from grus.model.ports import Store
+
+Find = Callable[[JobId], Job | None]
+
+
+def unfinished(job: Job, find: Find) -> list[JobId]:
+    """Jobs of `after` for which this one, never started, still waits."""
+    if job.attempt or job.terminal:
+        return []
+    return [other for other in job.spec.after if not _over(job, find(other))]
+
+
+def waits_for(job: Job, others: Sequence[JobId], find: Find) -> str:
+    """Sentence that names them; "" for none."""
+    names = ", ".join(_named(other, find(other)) for other in others)
+    return f"waits for {names} to {'end' if job.spec.after_failure else 'succeed'}" if others else ""
+
+
+def _over(job: Job, other: Job | None) -> bool:
+    """Whether this one needs no more waiting for."""
+    if job.spec.after_failure:
+        return other is None or other.terminal
+    return other is not None and other.phase is Phase.SUCCEEDED
+
+
+def _named(id_: JobId, job: Job | None) -> str:
+    return id_ if job is None or not job.spec.name else f"{job.spec.name} ({id_})"
 
 
 class Dependencies:
@@ -29,21 +55,15 @@ class Dependencies:
         """Remember what the job waits for; the sentence why it may not start now, or nothing."""
         if job.attempt or job.terminal:
             return ""
-        missing = [other for other in job.spec.after if not self._over(job, other)]
+        missing = unfinished(job, self._job)
         for other in missing:
             self._after.setdefault(other, set()).add(job.id)
         if missing:
-            names = ", ".join(self._named(other) for other in missing)
-            return f"waits for {names} to {'end' if job.spec.after_failure else 'succeed'}"
+            return waits_for(job, missing, self._job)
         if self._compare is None or not uncompared(job):
             return ""
         self._compare(job.id)
         return "is being compared with earlier runs: what has not changed is not run again"
-
-    def _over(self, job: Job, other: JobId) -> bool:
-        """Whether this one needs no more waiting for."""
-        phase = self._phase(other)
-        return phase is None or phase in TERMINAL if job.spec.after_failure else phase is Phase.SUCCEEDED
 
     def ended(self, job: JobId) -> set[JobId]:
         """Who waited for this job, which has ended; they are no longer kept under it."""
@@ -57,10 +77,10 @@ class Dependencies:
             match self._phase(other):
                 case Phase.FAILED:
                     how = f"failed: mend it, then `grus retry {other}` goes on from there"
-                    return dependency_failed(job, self._named(other), how, now)
+                    return dependency_failed(job, _named(other, self._job(other)), how, now)
                 case Phase.STOPPED:
                     how = f"was stopped; `grus retry {other}` goes on from there"
-                    return dependency_failed(job, self._named(other), how, now)
+                    return dependency_failed(job, _named(other, self._job(other)), how, now)
                 case None:
                     return dependency_failed(job, other, "is no longer on record", now)
                 case _:
@@ -70,10 +90,6 @@ class Dependencies:
     def _phase(self, job: JobId) -> Phase | None:
         found = self._job(job)
         return None if found is None else found.phase
-
-    def _named(self, job: JobId) -> str:
-        found = self._job(job)
-        return job if found is None or not found.spec.name else f"{found.spec.name} ({job})"
 
     def _job(self, job: JobId) -> Job | None:
         try:

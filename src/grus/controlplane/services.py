@@ -31,7 +31,7 @@ from grus.controlplane.remarks import Remarks
 from grus.controlplane.results import Results
 from grus.controlplane.settings import Settings
 from grus.controlplane.sight import Sight
-from grus.controlplane.submission import Submission, new_job, submitted
+from grus.controlplane.submission import NO_SESSIONS, Submission, new_job, submitted
 from grus.controlplane.sweep_view import SweepView, Winner, view_of, winner
 from grus.controlplane.trials import Trials
 from grus.controlplane.watching import Watching, holding
@@ -79,6 +79,8 @@ class Status:
     warnings: tuple[str, ...]
     forecasts: Record | None = None
     """How forecasts did so far."""
+    containers: bool = False
+    """Jobs run in containers on other machines: no folder and no PATH of a submitter is there."""
 
 
 class Services:
@@ -384,6 +386,8 @@ class Services:
         job = self.job(user, id_)
         if job.spec.type is not JobType.DEV:
             raise Conflict(f"job {id_} is no development session; `grus dev` starts one")
+        if self._settings.containers:
+            raise NotAllowed(f"job {id_} {NO_SESSIONS}; `grus stop {id_}` ends it")
         found = self.endpoints(user, id_)
         if job.terminal:
             raise Conflict(f"session {id_} is over ({job.phase.value}): {job.reason}")
@@ -562,6 +566,7 @@ class Services:
             jobs=self._store.count(),
             queues=len(self._loop.picture.queues),
             mechanisms=self._engine.mechanisms(),
+            containers=self._settings.containers,
             epoch=pulse.epoch,
             passes=pulse.passes,
             pass_seconds=pulse.seconds,

@@ -31,6 +31,11 @@ from grus.tuning import samplers
 
 MOST_REMEMBERED = 1000
 _NONE: Mapping[JobId, Job] = {}
+NO_SESSIONS = (
+    "starts a development session, which a pool on Kubernetes cannot open: its server does not reach into"
+    " pods. Run `grus dev` on a machine with its own Grus server, or submit a job with the same image and"
+    " use kubectl exec"
+)
 SAME_WORK = (
     "so ended a job with the same code, command and environment variables; what differs in one of them is "
     "other work, and is tried"
@@ -307,9 +312,21 @@ def _cluster_mistakes(spec: Spec) -> list[Mistake]:
     """What a pool on Kubernetes cannot do."""
     served = "serve is not available in a pool on Kubernetes yet: its server does not reach into pods"
     found = [Mistake("type", served, spec.type.value)] if spec.type is JobType.SERVE else []
+    if spec.request.shares:
+        rule = (
+            "is not available in a pool on Kubernetes yet: a pod gets whole GPUs or a slice; ask for a slice"
+            " (gpu: 0.5 or gpu: 12GB) instead"
+        )
+        found.append(Mistake("resources.share", rule, "auto"))
+    if _is_session(spec):
+        found.append(Mistake("run", NO_SESSIONS))
     rule = "are not for a pool on Kubernetes yet: hand data on through a volume (pod: {spec: {volumes: …}})"
     both = (("inputs", spec.inputs), ("outputs", spec.outputs))
     return found + [Mistake(name, rule) for name, there in both if there]
+
+
+def _is_session(spec: Spec) -> bool:
+    return spec.type is JobType.DEV and any("grus.interactive.session" in word for word in spec.run)
 
 
 def _input_problem(user: User, one: Input, job: Job | None) -> str:

@@ -62,6 +62,8 @@ def _judge(empty: Snapshot, spec: Spec) -> str:
 def _why_not(empty: Snapshot, spec: Spec) -> str:
     shape = empty.compile(_probe(spec))
     least, queue = shape.minimum, empty.queue_of(spec.queue)
+    if why := _beyond_pool(empty, spec.request):
+        return why
     for node in queue.path[1:]:
         if least > node.limit:
             return f"asks for at least {gpus(least)} GPUs, but the limit of {node.name} is {gpus(node.limit)}"
@@ -84,6 +86,18 @@ def _why_not(empty: Snapshot, spec: Spec) -> str:
     nodes = len(empty.pool.nodes)
     size = f"{len(empty.pool.devices)} GPUs on {nodes} node{'' if nodes == 1 else 's'}, at most {most} on one"
     return f"asks for more than the pool could ever give it ({size})"
+
+
+def _beyond_pool(empty: Snapshot, request: Request) -> str:
+    """Sentence for a request of more whole GPUs than there are; "" if there are as many."""
+    wanted = [(role.replica.types, role.replicas.low * role.replica.gpus) for role in request.roles]
+    for types, number in [*wanted, ((), sum(number for _, number in wanted))]:
+        there = sum(not types or state.type in types for state in empty.pool.devices)
+        if there and number > there:
+            which = f" of type {' or '.join(types)}" if types else ""
+            rule = f"at least {number} GPUs{which}, and there are {there}"
+            return f"asks for more than the pool could ever give it: {rule}"
+    return ""
 
 
 def _probe(spec: Spec) -> Job:

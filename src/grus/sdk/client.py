@@ -10,6 +10,7 @@ import os
 import sys
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import cache
 from types import TracebackType
@@ -50,6 +51,7 @@ from grus.api.wire import (
 )
 from grus.model.errors import BadInput, GrusError, Mistake, Unreachable
 from grus.model.jobs import TERMINAL, Phase
+from grus.sdk.inherited import notice, without_folder
 from grus.sdk.transport import BrokenOff, Params, Transport
 
 T = TypeVar("T")
@@ -76,8 +78,12 @@ class Client:
         timeout: float = 30.0,
         patience: float = 30.0,
         transport: Transport | None = None,
+        notice: Callable[[str], None] = lambda text: warnings.warn(text, UserWarning, stacklevel=4),
     ) -> None:
+        """`notice` gets what a submission left behind on this machine."""
         self._transport = transport or Transport(address, token, timeout=timeout, patience=patience)
+        self._notice = notice
+        self._containers: bool | None = None
 
     @property
     def address(self) -> str:
@@ -102,7 +108,11 @@ class Client:
         `job` is a `Job`, a mapping like a job file, or the text of a job file with one document. `key` names
         the submission: a second submit of the same user with the same key returns the first one's job.
         """
-        body = _json(_from_here(job_in(job)))
+        (given,) = self._from_here([job_in(job)])
+        return self._submit(given, key)
+
+    def _submit(self, given: JobIn, key: str | None) -> "Handle":
+        body = _json(given)
         headers = {"Idempotency-Key": key or uuid.uuid4().hex}
         answer = self._transport.request("POST", "/v1/jobs", content=body, headers=headers)
         return Handle(self, _read(JobOut, answer.content))
@@ -115,9 +125,9 @@ class Client:
         `key` names the whole: a second call with it finds the jobs of the first. Stages of which nothing has
         changed since an earlier run are not run again, unless `fresh`.
         """
-        given = [_from_here(job_in(job)) for job in jobs]
+        given = self._from_here([job_in(job) for job in jobs])
         if len(given) == 1 and not given[0].outputs:
-            return [self.submit(given[0], key=key)]
+            return [self._submit(given[0], key)]
         answer = self._transport.request(
             "POST",
             "/v1/graphs",
@@ -125,6 +135,22 @@ class Client:
             headers={"Idempotency-Key": key or uuid.uuid4().hex},
         )
         return [Handle(self, job) for job in _read(list[JobOut], answer.content)]
+
+    def _from_here(self, jobs: Sequence[JobIn]) -> list[JobIn]:
+        """Jobs with what this machine gives them; for containers elsewhere, without it, with a notice."""
+        if not self.in_containers():
+            return [_from_here(job) for job in jobs]
+        found = [without_folder(job) for job in jobs]
+        variables = [name for name in KEPT_ENVIRONMENT if os.environ.get(name)]
+        if text := notice(variables, [folder for _, folder in found]):
+            self._notice(text)
+        return [job for job, _ in found]
+
+    def in_containers(self) -> bool:
+        """Whether this server runs jobs in containers on other machines, as on Kubernetes. Asked once."""
+        if self._containers is None:
+            self._containers = self.status().containers
+        return self._containers
 
     def graph(self, job: str) -> GraphOut:
         """The jobs that were submitted together with this one, and who comes after whom."""
@@ -138,7 +164,7 @@ class Client:
 
     def plan(self, job: Submission) -> PlanOut:
         """What would happen: whether it fits, where, when and who is affected. Nothing is stored."""
-        body = _json(_from_here(job_in(job)))
+        body = _json(self._from_here([job_in(job)])[0])
         return self._ask(PlanOut, "POST", "/v1/jobs", content=body, params={"plan": "true"})
 
     def job(self, job: str) -> JobOut:

@@ -68,6 +68,7 @@ def _status_out(status: Status) -> StatusOut:
         queues=status.queues,
         mechanisms=status.mechanisms,
         forecasts=None if status.forecasts is None else _forecasts_out(status.forecasts),
+        containers=status.containers,
         warnings=status.warnings,
     )
 

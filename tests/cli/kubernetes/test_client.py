@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ from grus.cli.kubernetes.client import KubernetesClient
 from grus.cli.main import app
 from grus.kubernetes.kinds import CONFIG_MAPS, GPU_JOBS, GPU_QUEUES, NODES, PODS
 from grus.kubernetes.names import ENDED, WAS
+from grus.model.errors import NotAllowed
 from grus.model.identifiers import DeviceId, NodeId
-from grus.model.jobs import Exit, ExitCause, Phase, Seat
-from grus.model.resources import GPU
+from grus.model.jobs import Exit, ExitCause, Launch, Phase, Seat, Spec
+from grus.model.resources import GPU, Range
 from tests.cli.kubernetes.memory import TEAM, Memory, with_job, with_node, with_queue, with_worker
+from tests.store.builders import a_spec
 
 Grus = Callable[..., Result]
 
@@ -163,10 +166,83 @@ def test_logs_whose_pods_are_gone_are_said_to_be(api: Memory, grus: Grus) -> Non
 def test_wishes_are_changes_of_the_objects_spec(
     api: Memory, grus: Grus, words: tuple[str, ...], spec: dict[str, Any]
 ) -> None:
-    with_job(api)
+    with_job(api, spec=elastic("resnet"))
     assert grus(*words).exit_code == 0
     found = api.objects[GPU_JOBS, TEAM, "resnet"]["spec"]
     assert {name: found[name] for name in spec} == spec
+
+
+def elastic(name: str) -> Spec:
+    spec = a_spec(name, "vision")
+    roles = tuple(replace(role, replicas=Range(1, 4)) for role in spec.request.roles)
+    return replace(spec, launch=Launch.PER_GPU, request=replace(spec.request, roles=roles))
+
+
+@pytest.mark.parametrize(
+    ("words", "phase", "why"),
+    [
+        (("scale", "resnet", "2"), Phase.RUNNING, "has a fixed size; only a job that asks for a range"),
+        (("pause", "resnet"), Phase.SUCCEEDED, "has already succeeded"),
+        (("resume", "resnet"), Phase.FAILED, "has already failed"),
+    ],
+)
+def test_a_wish_that_no_controller_would_carry_out_is_refused_and_writes_nothing(
+    api: Memory, grus: Grus, words: tuple[str, ...], phase: Phase, why: str
+) -> None:
+    with_job(api, phase=phase)
+    before = dict(api.objects[GPU_JOBS, TEAM, "resnet"]["spec"])
+    refused = grus(*words)
+    assert refused.exit_code == 1
+    assert why in refused.stderr
+    assert "size 2" not in refused.stdout
+    assert api.objects[GPU_JOBS, TEAM, "resnet"]["spec"] == before
+
+
+def test_a_size_outside_the_range_is_refused(api: Memory, grus: Grus) -> None:
+    with_job(api, spec=elastic("resnet"))
+    refused = grus("scale", "resnet", "9")
+    assert refused.exit_code == 2
+    assert "must lie within 1..4" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("user", "list"),
+        ("user", "set", "ada"),
+        ("user", "delete", "ada"),
+        ("token", "list"),
+        ("token", "new", "ada"),
+        ("token", "delete", "3f9a"),
+        ("dashboard",),
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_needs_a_server_says_so_and_how_to_reach_one(
+    api: Memory, grus: Grus, words: tuple[str, ...]
+) -> None:
+    with_job(api)
+    refused = grus(*words)
+    assert refused.exit_code == 5, refused.output
+    assert "needs a Grus server" in refused.stderr
+    assert "port-forward svc/grus" in refused.stderr
+
+
+def test_every_other_question_to_a_server_is_refused_too(api: Memory) -> None:
+    client = KubernetesClient(api, pause=lambda _: None)  # type: ignore[arg-type]  # as far as it is asked
+    for ask in (client.session, client.sweep, client.best, client.curves, lambda job: client.diff(job, job)):
+        with pytest.raises(NotAllowed, match="needs a Grus server"):
+            ask("resnet")
+
+
+def test_why_of_a_job_that_comes_after_another_names_it(api: Memory, grus: Grus) -> None:
+    with_node(api, "node-1", 4)
+    with_queue(api, "vision", quota=4)
+    first = with_job(api, "prepare", phase=Phase.RUNNING, attempt=1, seats=seats("node-1", 0))
+    with_job(api, "train", spec=replace(a_spec("train", "vision"), after=(first.id,)))
+    said = json.loads(grus("why", "train", "-o", "json").stdout)
+    assert said["code"] == "after"
+    assert f"waits for prepare ({first.id}) to succeed" in said["sentence"]
 
 
 def test_a_range_cannot_be_asked_for_and_is_said_so(api: Memory, grus: Grus) -> None:

@@ -77,6 +77,33 @@ def test_a_new_target_is_followed_and_what_becomes_of_the_job_is_told(api: Api) 
 
 
 @pytest.mark.usefixtures("converters")
+def test_a_changed_command_of_a_running_job_is_reported_as_not_applied(api: Api) -> None:
+    apply(api, HOROVOD_JOBS, "edited", horovod_sample())
+    command = made(api, "elastichorovodjob-edited")["spec"]["run"]
+    applied = {"type": "Applied", "status": "True", "reason": "Applied", "message": "Applied"}
+    job_conditions = [{**applied, "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+    say(api, "elastichorovodjob-edited", phase="running", conditions=job_conditions)
+
+    def shown() -> dict[str, Any]:
+        found = status(api, HOROVOD_JOBS, "edited").get("conditions") or []
+        return next((one for one in found if one["type"] == "Applied"), {})
+
+    until(lambda: shown().get("status") == "True", "the job's condition is told")
+    api.patch(HOROVOD_JOBS, "edited", {"spec": {"workersSpec": {"targetReplicas": 3}}}, TEAM)
+    until(lambda: made(api, "elastichorovodjob-edited")["spec"].get("replicas") == 3, "the size is followed")
+    assert shown()["status"] == "True"
+    before = the(api, HOROVOD_JOBS, "edited")
+    assert before is not None
+    api.patch(HOROVOD_JOBS, "edited", {"spec": {"launcherSpec": {"pythonCommand": ["python", "b.py"]}}}, TEAM)
+    until(lambda: shown().get("status") == "False", "the change is reported as not applied")
+    assert shown()["reason"] == "CannotApply"
+    assert "delete the object and apply it again" in shown()["message"]
+    assert made(api, "elastichorovodjob-edited")["spec"]["run"] == command
+    api.patch(HOROVOD_JOBS, "edited", {"spec": before["spec"]}, TEAM)
+    until(lambda: shown().get("status") == "True", "it is as it was submitted again")
+
+
+@pytest.mark.usefixtures("converters")
 def test_an_object_whose_job_has_ended_is_not_run_again(api: Api) -> None:
     apply(api, BRAIN_JOBS, "once", brain_sample())
     made(api, "bbjob-once")

@@ -36,14 +36,19 @@ from grus.api.wire import (
 from grus.cli.kubernetes import outlook
 from grus.cli.kubernetes.podlogs import PodLogs
 from grus.cli.kubernetes.reading import events_of, job_of, pods_of, shown, worker_out, workers_of
+from grus.controlplane import wishes
 from grus.kubernetes import bundles
 from grus.kubernetes.api import Api, Exists, Missing, Object
 from grus.kubernetes.kinds import GPU_JOBS, GPU_QUEUES, NODES
 from grus.kubernetes.resources import API_VERSION
 from grus.model.errors import BadInput, Mistake, NotAllowed, NotFound
-from grus.model.jobs import TERMINAL
+from grus.model.identifiers import UserName
+from grus.model.jobs import TERMINAL, Job
+from grus.model.resources import Range
 from grus.sdk.client import Client, Handle, Submission, job_in
+from grus.sdk.transport import Transport
 
+_ME = UserName("you")
 EVERYWHERE = "*"
 """Stands for all namespaces."""
 ADMITTED_WITHIN = 10.0
@@ -78,6 +83,11 @@ class KubernetesClient(Client):
     @property
     def address(self) -> str:
         return self._api.server
+
+    @property
+    def _transport(self) -> Transport:  # type: ignore[override]  # the way to a server, which is not there
+        """Asked for by every method of the server's client that has no counterpart here."""
+        _not_here("this command")
 
     def close(self) -> None:
         self._api.close()
@@ -230,17 +240,19 @@ class KubernetesClient(Client):
         return asked.model_copy(update={"status": "stopping", "reason": "is asked to end"})
 
     def pause(self, job: str) -> JobOut:
-        return self._change(job, {"paused": True})
+        return self._change(job, {"paused": True}, lambda known: wishes.pause(known, _ME, 0.0))
 
     def resume(self, job: str) -> JobOut:
-        return self._change(job, {"paused": False})
+        return self._change(job, {"paused": False}, lambda known: wishes.resume(known, _ME, 0.0))
 
     def scale(self, job: str, size: int | str) -> JobOut:
         """`4` pins the size, `"auto"` goes back to what was submitted."""
         text = str(size)
         if text != "auto" and not text.isdecimal():
             raise BadInput([Mistake("size", "must be a number or auto for a job of a cluster", text)])
-        return self._change(job, {"replicas": None if text == "auto" else int(text)})
+        wanted = None if text == "auto" else int(text)
+        pinned = None if wanted is None else Range(wanted, wanted)
+        return self._change(job, {"replicas": wanted}, lambda known: wishes.scale(known, pinned, _ME, 0.0))
 
     def why(self, job: str) -> WhyOut:
         item = self._item(job)
@@ -380,8 +392,13 @@ class KubernetesClient(Client):
                 return item
         raise NotFound(f"There is no job {job!r} in {self._namespace or 'any namespace'}.")
 
-    def _change(self, job: str, spec: Mapping[str, object]) -> JobOut:
-        metadata = self._item(job)["metadata"]
+    def _change(self, job: str, spec: Mapping[str, object], check: Callable[[Job], object]) -> JobOut:
+        """Write the wish onto the object, if the controller would carry it out: `check` raises why not."""
+        item = self._item(job)
+        known = job_of(item)
+        if known is not None:
+            check(known)
+        metadata = item["metadata"]
         body = {"metadata": {"uid": metadata["uid"]}, "spec": spec}
         return shown(self._api.patch(GPU_JOBS, metadata["name"], body, metadata["namespace"]))
 

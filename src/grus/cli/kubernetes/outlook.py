@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from grus.api.wire import NodeOut, QueueOut, WhyOut, node_out, queue_out, why_out
 from grus.cli.kubernetes.reading import job_of
 from grus.controlplane import pool
+from grus.controlplane.dependencies import unfinished, waits_for
 from grus.engines.kubernetes.nodes import Rules, seen
 from grus.kubernetes.api import Api, Object
 from grus.kubernetes.kinds import GPU_JOBS, GPU_QUEUES, NODES, PODS
@@ -35,7 +36,13 @@ class Outlook:
     jobs: tuple[Job, ...]
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(self.nodes, self.queues, [job for job in self.jobs if not job.terminal])
+        """As the controller has it: jobs that wait for others are held back."""
+        made = Snapshot(self.nodes, self.queues)
+        known = {job.id: job for job in self.jobs}
+        for job in self.jobs:
+            if not job.terminal:
+                made.put(job, waits_for(job, unfinished(job, known.get), known.get))
+        return made
 
     def holders(self) -> dict[DeviceId, list[tuple[JobId, int]]]:
         """Who holds how many micro-GPUs of each device."""

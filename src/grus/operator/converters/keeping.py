@@ -7,6 +7,7 @@ done; it is not run again because somebody removed the job.
 
 import logging
 import threading
+import time
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ from grus.kubernetes.reflector import Reflector
 from grus.model.errors import BadInput, GrusError, Mistake
 from grus.model.jobs import TERMINAL
 from grus.operator.converters import big_brain, horovod
-from grus.operator.converters.made import MADE_OF, job_name, refused, wrong
+from grus.operator.converters.made import MADE_OF, job_name, refused, with_unapplied, wrong
 from grus.operator.work import Work
 
 log = logging.getLogger(__name__)
@@ -110,11 +111,11 @@ class Converters:
             return
         if job is None:
             return
-        if key.kind == HOROVOD_JOBS.name.lower():
+        horovods = key.kind == HOROVOD_JOBS.name.lower()
+        if horovods:
             self._follow_size(source, job)
-            self._tell(source, horovod.status(job))
-        else:
-            self._tell(source, big_brain.status(job))
+        status = horovod.status(job) if horovods else big_brain.status(job)
+        self._tell(source, with_unapplied(status, source, job, time.time()))
 
     def _make(self, source: Object) -> Object | None:
         """The job of a new object; None for one that is over. Raises BadInput for one that makes no sense."""

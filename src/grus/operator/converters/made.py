@@ -5,10 +5,13 @@ has no words for by annotations: `grus.dev/queue`, `grus.dev/priority`, and thos
 """
 
 import hashlib
+import json
 from typing import Any
 
 from grus.kubernetes.resources import API_VERSION, GROUP
 from grus.model.errors import BadInput, Mistake
+from grus.model.jobs import TERMINAL
+from grus.operator.conditions import Condition, with_conditions, without
 
 Object = dict[str, Any]
 
@@ -16,7 +19,19 @@ QUEUE = f"{GROUP}/queue"
 PRIORITY = f"{GROUP}/priority"
 MADE_OF = f"{GROUP}/made-of"
 """Label of a GpuJob: the kind of object that it was made of, in lower case."""
+MADE_FROM = f"{GROUP}/made-from"
+"""Annotation of a GpuJob: digest of the fields of that object at that time."""
+FOLLOWED = "targetReplicas"
+"""The field that is followed while a job runs."""
 LONGEST = 63
+APPLIED = "Applied"
+_UNAPPLIED = Condition(
+    APPLIED,
+    False,
+    "CannotApply",
+    f"only {FOLLOWED} is followed while its job runs; the job keeps the other fields as they were when it was"
+    " submitted. To apply the change, delete the object and apply it again",
+)
 
 
 def annotation(source: Object, name: str, default: str = "") -> str:
@@ -52,10 +67,36 @@ def gpu_job(source: Object, spec: Object) -> Object:
             "name": job_name(source),
             "namespace": metadata["namespace"],
             "labels": {MADE_OF: source["kind"].lower()},
+            "annotations": {MADE_FROM: fields_digest(source)},
             "ownerReferences": [owner],
         },
         "spec": {**spec, **{name: value for name, value in said.items() if value != ""}},
     }
+
+
+def fields_digest(source: Object) -> str:
+    """Digest of everything that its job is made from and that is not followed later."""
+    notes = source["metadata"].get("annotations") or {}
+    said = {name: value for name, value in notes.items() if name.startswith(f"{GROUP}/")}
+    text = json.dumps([_unfollowed(source.get("spec")), said], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _unfollowed(part: Any) -> Any:
+    if not isinstance(part, dict):
+        return part
+    return {name: _unfollowed(value) for name, value in part.items() if name != FOLLOWED}
+
+
+def with_unapplied(status: Object, source: Object, job: Object, now: float) -> Object:
+    """The status, with Applied=False where the object has changed since its job was made from it."""
+    made_from = (job["metadata"].get("annotations") or {}).get(MADE_FROM)
+    if made_from in (None, fields_digest(source)) or status.get("phase") in TERMINAL:
+        return status
+    before = (source.get("status") or {}).get("conditions") or ()
+    known = [one for one in before if one.get("type") == APPLIED and one.get("status") == "False"]
+    others = without(status.get("conditions") or (), APPLIED)
+    return {**status, "conditions": with_conditions([*others, *known], [_UNAPPLIED], now)}
 
 
 def _priority(source: Object) -> str | int:
