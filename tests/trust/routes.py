@@ -45,6 +45,8 @@ OWN_AFFAIRS = {
     "POST /sign-out",
     "POST /simulate",
     "POST /simulate/stop",
+    "PUT /v1/secrets/{name}",
+    "DELETE /v1/secrets/{name}",
 }
 """What everybody may do: it concerns nobody but them."""
 

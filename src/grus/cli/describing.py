@@ -78,6 +78,7 @@ def _show_job(job: "JobOut", known: "LearnedOut | None") -> None:
             ("priority", job.priority),
             ("after", ", ".join(job.after)),
             ("workdir", job.workdir),
+            ("secrets", ", ".join(f"{variable} from {name}" for variable, name in job.secrets.items())),
             ("data", ", ".join(job.data)),
             (
                 "sweep",

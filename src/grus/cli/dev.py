@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from grus.cli import environment
 from grus.cli.access import complete_job, connected, find_job
 from grus.cli.dashboard import has_screen
-from grus.cli.jobs import Queue, pairs
+from grus.cli.jobs import Queue
 from grus.cli.output import Format, Output, emit, examples, for_people, hint, say
 from grus.model.errors import BadInput, Conflict, Mistake, NotAllowed
 from grus.model.phases import HOLDING, TERMINAL, Phase
@@ -56,7 +57,8 @@ def dev(
     idle: Annotated[
         str, typer.Option(help="Pause it when nobody has used it for so long; 0 for never.")
     ] = "1h",
-    env: Annotated[list[str] | None, typer.Option("--env", "-e", help="NAME=VALUE; may be repeated.")] = None,
+    env: environment.Env = None,
+    secret: environment.Secret = None,
     to_train: Annotated[
         Path | None,
         typer.Option(help="Make a training job of this notebook, and open nothing.", metavar="NOTEBOOK"),
@@ -81,7 +83,11 @@ def dev(
         if client.in_containers():
             rule = "runs jobs in pods, which it does not reach into: it has no sessions. Run `grus dev` on a"
             raise NotAllowed(f"The server {client.address} {rule} machine with a Grus server of its own")
-        wanted = _wanted(gpu, queue, name, longest, idle, SHELL if shell else "lab", pairs(env or []))
+        given, named = environment.variables(env or []), environment.secrets(secret or [])
+        wanted = _wanted(gpu, queue, name, longest, idle, SHELL if shell else "lab", given)
+        wanted |= {"secrets": named} if named else {}
+        if not job and output is Format.TABLE:
+            environment.tell(given, named)
         found = find_job(client, job) if job else client.submit(wanted).job
         if found.phase == Phase.PAUSED:
             found = client.resume(found.id)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grus.cli import following, foreseen, learned, stages
+from grus.cli import environment, following, foreseen, learned, stages
 from grus.cli.access import JobArgument, JobsArgument, complete_queue, connected, find_job
 from grus.cli.autosizing import with_ways
 from grus.cli.output import (
@@ -95,13 +95,17 @@ def submit(
     estimate: Annotated[
         bool, typer.Option("--estimate/--no-estimate", help="Find the memory of `gpu: auto` jobs first.")
     ] = True,
+    env: environment.Env = None,
     output: Output = Format.TABLE,
 ) -> None:
     """Hand in the jobs of a file: one document, or several stages.
 
     A job with `gpu: auto` is estimated first: its training is traced here, without a GPU.
     """
-    documents = read_file(file)
+    documents = with_env(read_file(file), environment.variables(env or []))
+    if output is Format.TABLE:
+        given = {name: value for one in documents for name, value in one.env.items()}
+        environment.tell(given, [name for one in documents for name in one.secrets])
     if not code:
         os.environ["GRUS_CODE"] = "image"
     with connected() as client:
@@ -129,6 +133,17 @@ def read_file(file: Path) -> "list[JobIn]":
         raise BadInput([Mistake(str(file), f"cannot be read: {error.strerror}")]) from None
     folder = Path.cwd() if str(file) == "-" else file.absolute().parent
     return parse_job_file(text, folder=str(folder))
+
+
+def with_env(documents: "list[JobIn]", more: "dict[str, str]") -> "list[JobIn]":
+    """The jobs with these variables added; they go before those of the file."""
+    from grus.api.wire import JobIn, read
+
+    if not more:
+        return documents
+    return [
+        read(JobIn, {**one.model_dump(exclude_unset=True), "env": {**one.env, **more}}) for one in documents
+    ]
 
 
 def _tell_submitted(client: "Client", jobs: "list[JobOut]") -> None:
@@ -176,7 +191,8 @@ def run(
     checkpoint: Annotated[str, typer.Option(help="Folder of its checkpoints.")] = "",
     grace: Annotated[str, typer.Option(help="Time to save before it is ended, such as 30s.")] = "",
     max_runtime: Annotated[str, typer.Option(help="End it after this time, such as 2h.")] = "",
-    env: Annotated[list[str] | None, typer.Option("--env", "-e", help="NAME=VALUE; may be repeated.")] = None,
+    env: environment.Env = None,
+    secret: environment.Secret = None,
     data: Annotated[
         list[str] | None, typer.Option(help="What it works on, a path or a name; may be repeated.")
     ] = None,
@@ -211,7 +227,8 @@ def run(
         "retries": retries,
         "checkpoint": {key: value for key, value in (("path", checkpoint), ("grace", grace)) if value},
         "max_runtime": max_runtime,
-        "env": pairs(env or []),
+        "env": environment.variables(env or []),
+        "secrets": environment.secrets(secret or []),
         "workdir": os.getcwd(),
         "data": data,
     }
@@ -220,6 +237,8 @@ def run(
             wanted["after"] = [find_job(client, meant).id for meant in after]
         given = {key: value for key, value in wanted.items() if value not in ("", None, {})}
         (sized,) = with_ways(client, [read(JobIn, given)])
+        if not quiet and output is Format.TABLE:
+            environment.tell(sized.env, sized.secrets)
         job = client.submit(sized).job
         if detach:
             emit(job, output, lambda: say(job.id))
@@ -232,13 +251,6 @@ def run(
         if output is Format.JSON:
             emit_json(client.job(job.id))
         raise typer.Exit(code)
-
-
-def pairs(texts: list[str]) -> dict[str, str]:
-    wrong = [text for text in texts if "=" not in text]
-    if wrong:
-        raise BadInput([Mistake("env", "is written NAME=VALUE", text) for text in wrong])
-    return dict(text.split("=", 1) for text in texts)
 
 
 # --------------------------------------------------------------------------------------------------- look

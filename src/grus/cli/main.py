@@ -27,6 +27,7 @@ from grus.cli import (
     predicting,
     reporting,
     runs,
+    secrets,
     serving,
     simulate,
     splitting,
@@ -126,6 +127,7 @@ pool.add_to(app)
 forecast.add_to(app)
 estimating.add_to(app)
 people.add_to(app)
+secrets.add_to(app)
 kubernetes.add_to(app)
 simulate.add_to(app)
 reporting.add_to(app)

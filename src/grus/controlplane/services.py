@@ -29,6 +29,7 @@ from grus.controlplane.queue_changes import QueueChanges
 from grus.controlplane.readings import Readings, Whose
 from grus.controlplane.remarks import Remarks
 from grus.controlplane.results import Results
+from grus.controlplane.secret_store import SecretStore
 from grus.controlplane.settings import Settings
 from grus.controlplane.sight import Sight
 from grus.controlplane.submission import NO_SESSIONS, Submission, new_job, submitted
@@ -112,7 +113,9 @@ class Services:
         self._started_at = clock()
         self._accounts = Accounts(store, clock)
         self._queue_changes = QueueChanges(store, loop)
-        self._submission = Submission(store, loop.picture, settings)
+        self.secrets = SecretStore(settings, store.users)
+        """Each user's own; values go in and never out."""
+        self._submission = Submission(store, loop.picture, settings, self.secrets)
         self._copiers = ThreadPoolExecutor(2, thread_name_prefix="code-copy")
         self._sight = Sight(store, loop.picture)
         self._graphs = Graphs(store, self._sight)
@@ -608,6 +611,7 @@ class Services:
 
     def delete_user(self, user: User, name: UserName) -> None:
         self._accounts.delete_user(user, name)
+        self.secrets.delete_all(name)
         self._loop.refresh()
 
     def tokens(self, user: User) -> list[Token]:

@@ -56,6 +56,11 @@ class Settings:
         return self.state / "artefacts"
 
     @property
+    def secrets(self) -> Path:
+        """Where values of secrets are kept; no job reads it."""
+        return self.state / "secrets"
+
+    @property
     def code(self) -> Path:
         """Where copies of submitted code live, one folder each."""
         return self.state / "code"

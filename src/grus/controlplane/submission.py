@@ -15,6 +15,7 @@ from grus.api.job_spec import is_path, resized
 from grus.api.wire import is_bundle, with_launch
 from grus.controlplane import access, code_reading, code_snapshot
 from grus.controlplane.picture import Picture
+from grus.controlplane.secret_store import SecretStore
 from grus.controlplane.settings import Settings
 from grus.controlplane.sizes import Sizes, with_size
 from grus.controlplane.sizing import Sized
@@ -79,8 +80,11 @@ class Fitting:
 class Submission:
     """Checks and completes what users submit."""
 
-    def __init__(self, store: Store, picture: Picture, settings: Settings) -> None:
+    def __init__(
+        self, store: Store, picture: Picture, settings: Settings, secrets: SecretStore | None = None
+    ) -> None:
         self._store = store
+        self._secrets = secrets or SecretStore(settings, store.users)
         self._picture = picture
         self._settings = settings
         self._fitting = Fitting(picture)
@@ -122,6 +126,7 @@ class Submission:
             ),
             *self._runner_mistakes(user, spec),
             *self._place_mistakes(user, spec),
+            *self._secrets.mistakes(user, spec),
         ]
         if mistakes:
             raise BadInput(mistakes)

@@ -26,6 +26,7 @@ from grus.api.graph_wire import GraphIn, GraphOut
 from grus.api.jobfile import parse_job_file
 from grus.api.report_wire import ReportOut
 from grus.api.runs_wire import DiffOut, ResultOut
+from grus.api.secrets_wire import SecretIn, SecretOut
 from grus.api.sweep_wire import BestOut, SweepOut
 from grus.api.telemetry_wire import SeriesOut, TelemetryOut
 from grus.api.wire import (
@@ -405,6 +406,18 @@ class Client:
 
     def delete_user(self, name: str) -> None:
         self._transport.request("DELETE", _at("users", name))
+
+    def secrets(self) -> list[SecretOut]:
+        """One's own, without their values."""
+        return self._ask(list[SecretOut], "GET", "/v1/secrets")
+
+    def put_secret(self, name: str, value: str) -> None:
+        """Set a secret of one's own, or replace its value."""
+        content = _json(SecretIn.model_validate({"value": value}))
+        self._transport.request("PUT", _at("secrets", name), content=content)
+
+    def delete_secret(self, name: str) -> None:
+        self._transport.request("DELETE", _at("secrets", name))
 
     def tokens(self) -> list[TokenOut]:
         return self._ask(list[TokenOut], "GET", "/v1/tokens")

@@ -38,6 +38,7 @@ from grus.server import (
     sweeps,
     users,
 )
+from grus.server import secrets as secret_routes
 from grus.server.bodies import LARGEST_BODY, SLOWEST_BODY, Bodies
 from grus.server.dev_sessions import Doorway
 from grus.server.errors import (
@@ -151,6 +152,7 @@ def _add_routes(app: FastAPI) -> None:
         queues,
         nodes,
         users,
+        secret_routes,
         readings,
         prospects,
         profiles,

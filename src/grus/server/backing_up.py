@@ -6,7 +6,7 @@
     artefacts/      what jobs left behind, if that was asked for
 
 Not in it: logs of jobs, copies of code, telemetry, and secrets (the token file, the key of browsers'
-sessions).
+sessions, the store of secrets).
 """
 
 import glob

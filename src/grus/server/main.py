@@ -28,6 +28,7 @@ from grus.controlplane.profiles import Profiles
 from grus.controlplane.profiling import Profiling
 from grus.controlplane.result_keeping import ResultKeeper
 from grus.controlplane.retention import Retention
+from grus.controlplane.secret_store import SecretStore
 from grus.controlplane.services import Services
 from grus.controlplane.settings import Settings
 from grus.controlplane.skipping import Skipping
@@ -208,7 +209,12 @@ def _start_loop(
 ) -> tuple[ControlLoop, Services]:
     """The engine, the control loop on its thread, and the services in front of them."""
     control = _control(settings)
-    engine = LocalEngine(settings.places.state / "engine", source, boxes=_boxes(settings, control))
+    engine = LocalEngine(
+        settings.places.state / "engine",
+        source,
+        boxes=_boxes(settings, control),
+        secrets=SecretStore(control, store.users).values,
+    )
     stack.callback(engine.close)
     recording = _recording(settings.record, stack)
     policy = policy_named(settings.policy)

@@ -23,7 +23,7 @@ from grus.engines.local.records import Record
 from grus.engines.local.watcher import Watcher
 from grus.model.cluster import Device, Node
 from grus.model.errors import Conflict, NotFound
-from grus.model.identifiers import DeviceId, JobId, WorkerId
+from grus.model.identifiers import DeviceId, JobId, UserName, WorkerId
 from grus.model.jobs import Exit, ExitCause
 from grus.model.ports import Usage, WorkerSpec, WorkerState, WorkerStatus
 from grus.telemetry.source import DeviceSource, Reading
@@ -39,6 +39,10 @@ class LogLimits:
     segments: int = logfiles.KEEP
 
 
+SecretValues = Callable[[UserName, Sequence[tuple[str, str]]], dict[str, str]]
+"""Values by variable, of a user's secrets by variable and name. Raises NotFound."""
+
+
 class LocalEngine:
     """`grus.model.ports.Engine` with processes of this machine; `state` is a folder of its own."""
 
@@ -50,8 +54,10 @@ class LocalEngine:
         clock: Callable[[], float] = time.time,
         logs: LogLimits | None = None,
         boxes: Boxes | None = None,
+        secrets: SecretValues | None = None,
     ) -> None:
-        """With `boxes` each worker runs in one."""
+        """With `boxes` each worker runs in one; `secrets` gives the values of a user's secrets."""
+        self._secrets = secrets
         self._state = state.absolute()
         self._boxes = boxes
         self._pool = pool
@@ -150,6 +156,7 @@ class LocalEngine:
                 token=secrets.token_hex(16),
             )
             try:
+                record.secrets = self._values(worker)
                 record.request = self._request(worker, record)
             except CannotStart as reason:
                 watcher.end(record, Exit(ExitCause.START, None, str(reason)), self._clock())
@@ -283,6 +290,17 @@ class LocalEngine:
                 "log_segments": self._logs.segments,
             }
         ).encode()
+
+    def _values(self, worker: WorkerSpec) -> bytes:
+        """Its secrets as JSON, which is written to no file; raises CannotStart if one is gone."""
+        if not worker.secrets:
+            return b""
+        if self._secrets is None or worker.user is None:
+            raise CannotStart("there is no store of secrets here")
+        try:
+            return json.dumps(self._secrets(worker.user, worker.secrets)).encode()
+        except NotFound as error:
+            raise CannotStart(str(error)) from None
 
     def _box(self, worker: WorkerSpec, folder: str, workdir: str) -> list[str]:
         """The words that put it into a box; none where there are no boxes."""

@@ -1,9 +1,9 @@
 """The fork server: a small process that makes supervisors, because forking the server itself would be slow.
 Light.
 
-It reads requests from its standard input (a socket): a line `<worker> <length>` and that many bytes of
-spec.json. It answers each with a line of JSON on the same socket, after the supervisor was forked. It ends
-when the server does; the supervisors live on.
+It reads requests from its standard input (a socket): a line `<worker> <length> <length>`, that many bytes of
+spec.json and of secrets, which only the supervisor's memory gets. It answers each with a line of JSON on the
+same socket, after the supervisor was forked. It ends when the server does; the supervisors live on.
 
 A worker's folder is prepared in the engine's own staging folder and then renamed into place: the rename
 fails if the worker was started before, and if a newer engine has removed the staging folder. So a start
@@ -37,11 +37,11 @@ def main(state: str, stage: str) -> None:
     gc.freeze()  # else the first collection in each child would copy all pages
     requests = os.fdopen(_SOCKET, "rb", buffering=1 << 16, closefd=False)
     while header := requests.readline():
-        name, _, length = header.decode().strip().partition(" ")
-        spec = requests.read(int(length))
-        if len(spec) < int(length):
+        name, *lengths = header.decode().split()
+        spec, secrets = (requests.read(int(length)) for length in lengths)
+        if [len(spec), len(secrets)] != [int(length) for length in lengths]:
             return
-        _answer(name, _launch(libc, state, stage, name, spec))
+        _answer(name, _launch(libc, state, stage, name, spec, secrets))
 
 
 def _answer(name: str, answer: dict[str, object]) -> None:
@@ -53,7 +53,9 @@ def _answer(name: str, answer: dict[str, object]) -> None:
         pass  # the server died; end of file comes next
 
 
-def _launch(libc: ctypes.CDLL, state: str, stage: str, name: str, spec: bytes) -> dict[str, object]:
+def _launch(
+    libc: ctypes.CDLL, state: str, stage: str, name: str, spec: bytes, secrets: bytes
+) -> dict[str, object]:
     try:
         outcome = _place(state, stage, name, spec)
         if outcome:
@@ -62,7 +64,7 @@ def _launch(libc: ctypes.CDLL, state: str, stage: str, name: str, spec: bytes) -
     except OSError as error:
         return {"outcome": "failed", "text": f"{error.strerror} ({error.filename or 'fork'})"}
     if pid == 0:
-        _become_supervisor(libc, state, name)
+        _become_supervisor(libc, state, name, secrets)
     process = processes.read(pid)
     return {"outcome": "forked", "pid": pid, "start": process.start if process else 0}
 
@@ -95,7 +97,7 @@ def _remove(staged: str) -> None:
         pass  # the next engine clears the whole staging folder
 
 
-def _become_supervisor(libc: ctypes.CDLL, state: str, name: str) -> None:
+def _become_supervisor(libc: ctypes.CDLL, state: str, name: str, secrets: bytes) -> None:
     try:
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, _SOCKET)
@@ -103,7 +105,7 @@ def _become_supervisor(libc: ctypes.CDLL, state: str, name: str) -> None:
         os.close(nothing)
         libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0)
         libc.prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)
-        supervisor.supervise(state, name)
+        supervisor.supervise(state, name, secrets)
     finally:
         os._exit(1)
 

@@ -69,10 +69,11 @@ class Launcher:
     def pid(self) -> int:
         return self._process.pid
 
-    def send(self, worker: WorkerId, spec: bytes) -> None:
+    def send(self, worker: WorkerId, spec: bytes, secrets: bytes = b"") -> None:
         """Ask for a start. A launcher that has died is noticed by `receive`, not here."""
+        header = b"%s %d %d\n" % (worker.encode(), len(spec), len(secrets))
         try:
-            self._socket.sendall(b"%s %d\n" % (worker.encode(), len(spec)) + spec)
+            self._socket.sendall(header + spec + secrets)
         except (BrokenPipeError, ConnectionResetError):
             return
 

@@ -36,6 +36,8 @@ class Record:
     """Whether others than the engine's user must be able to read the control file."""
     request: bytes = b""
     """spec.json, until the launcher has answered."""
+    secrets: bytes = b""
+    """Values of its secrets by variable (JSON), as long as the request; never in a file."""
     sent_to: object = None
     """The launcher that has the request."""
     placed: bool = False

@@ -37,7 +37,9 @@ _F_SETPIPE_SZ = 1031
 class Supervisor:
     """One worker's life. `run` returns when it is over and written down."""
 
-    def __init__(self, state: str, name: str) -> None:
+    def __init__(self, state: str, name: str, secrets: dict[str, str] | None = None) -> None:
+        self._secrets = secrets or {}
+        """Values by variable; forgotten once the worker has them."""
         self._state = state
         self._name = name
         self._folder = os.path.join(state, layout.WORKERS, name)
@@ -134,8 +136,10 @@ class Supervisor:
             reports.create(self._folder, owner)
             self._bell = reports.hang_bell(self._folder, owner)
             self._poll.register(self._bell, select.POLLIN)
+        env = {**self._spec["env"], **self._secrets}
+        self._secrets = {}
         self._main, self._told = spawning.spawn(
-            self._argv, self._spec["env"], self._workdir, identity, output, self._pretended, self._box
+            self._argv, env, self._workdir, identity, output, self._pretended, self._box
         )
         self._childless = False
         os.close(output)
@@ -386,12 +390,12 @@ def _signal_name(number: int) -> str:
         return "real-time"
 
 
-def supervise(state: str, name: str) -> None:
+def supervise(state: str, name: str, secrets: bytes = b"") -> None:
     """The whole life of a supervisor; never returns. Called after the fork, with SIGTERM blocked."""
     try:
         os.setsid()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        Supervisor(state, name).run()
+        Supervisor(state, name, json.loads(secrets or b"{}")).run()
     except BaseException:  # noqa: BLE001 - the edge of a process; exiting without exit.json tells the engine
         sys.stderr.write(f"supervisor of {name}:\n{traceback.format_exc()}")
         sys.stderr.flush()

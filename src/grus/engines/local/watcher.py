@@ -95,7 +95,7 @@ class Watcher:
         with self._sending:
             if record.sent_to is None:
                 record.sent_to = self._launcher
-                self._launcher.send(record.id, record.request)
+                self._launcher.send(record.id, record.request, record.secrets)
 
     def end(self, record: Record, exit: Exit, at: float) -> None:
         """The end of a worker, as known from anywhere; only the first word counts."""
@@ -105,7 +105,7 @@ class Watcher:
             record.state = WorkerState.ENDED
             record.exit = exit
             record.ended_at = at
-            record.request = b""
+            record.request = record.secrets = b""
             self._report(record)
 
     def deliver(self, record: Record, cause: ExitCause | None = None, text: str = "") -> None:
@@ -218,10 +218,10 @@ class Watcher:
                 unanswered = [one for one in self.records.values() if one.sent_to is not None and one.request]
             for record in unanswered:
                 record.sent_to = self._launcher
-                self._launcher.send(record.id, record.request)
+                self._launcher.send(record.id, record.request, record.secrets)
 
     def _take(self, record: Record, answer: Answer) -> None:
-        record.request = b""
+        record.request = record.secrets = b""
         if answer.outcome == "fenced":
             del self.records[record.id]
         elif answer.outcome == "failed":
