@@ -223,3 +223,30 @@ def test_a_plan_that_is_not_there_is_told(tmp_path: Path) -> None:
     done = alone(tmp_path, {**DIGITS, "plan": "plan.json"})
     assert done.returncode == 2
     assert "train.plan: cannot be read: No such file" in done.stderr
+
+
+def test_it_needs_nothing_of_the_servers_distribution(tmp_path: Path) -> None:
+    (tmp_path / "digits.py").write_text((EXAMPLES / "digits.py").read_text())
+    foreign = ("fastapi", "httpx2", "msgspec", "psutil", "pydantic", "scipy", "uvicorn", "websockets", "yaml")
+    program = f"""
+import runpy, sys
+sys.modules.update(dict.fromkeys({foreign!r}))
+runpy.run_module("grus.elastic.section", run_name="__main__")
+"""
+    command = [sys.executable, "-c", program, json.dumps(DIGITS)]
+    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert losses(done.stdout)[-1] < losses(done.stdout)[0]
+
+
+def test_a_split_says_what_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "digits.py").write_text((EXAMPLES / "digits.py").read_text())
+    program = """
+import runpy, sys
+sys.modules["msgspec"] = None
+runpy.run_module("grus.elastic.section", run_name="__main__")
+"""
+    command = [sys.executable, "-c", program, json.dumps({**DIGITS, "strategy": "split"})]
+    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "split needs msgspec: pip install 'grus-gpu-sdk[split]'" in done.stderr

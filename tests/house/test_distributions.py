@@ -11,7 +11,8 @@ from pathlib import Path
 import grimp
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.house.environments import ROOT, build_wheels, make_environment
+
 SOURCE = ROOT / "src"
 TORCH = frozenset({"torch", "numpy"})
 SPLIT = frozenset({"msgspec", "psutil", "scipy"})
@@ -57,30 +58,13 @@ def graph() -> grimp.ImportGraph:
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Both, by the name of the distribution."""
-    folder = tmp_path_factory.mktemp("wheels")
-    build = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "-q",
-        "--no-build-isolation",
-        "--no-deps",
-        "-w",
-        str(folder),
-    ]
-    subprocess.run([*build, str(ROOT), str(ROOT / "packaging" / "sdk")], check=True, timeout=300)
-    return {path.name.split("-")[0].replace("_", "-"): path for path in folder.glob("*.whl")}
+    return build_wheels(tmp_path_factory.mktemp("wheels"))
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory, wheels: dict[str, Path]) -> Path:
     """The interpreter of an environment that holds the SDK and nothing else."""
-    folder = tmp_path_factory.mktemp("environment")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=120)
-    place = next((folder / "lib").glob("python*")) / "site-packages"
-    zipfile.ZipFile(wheels["grus-gpu-sdk"]).extractall(place)
-    return folder / "bin" / "python"
+    return make_environment(tmp_path_factory.mktemp("environment"), wheels["grus-gpu-sdk"])
 
 
 def run(python: Path, program: str) -> "subprocess.CompletedProcess[str]":

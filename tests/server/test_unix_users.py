@@ -5,12 +5,13 @@ import pwd
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from grus.api.wire import JobOut
-from grus.model.errors import BadInput, NotAllowed
+from grus.model.errors import BadInput, Conflict, NotAllowed
 from grus.sdk.client import Client, Handle
 from grus.sdk.transport import Transport
 from tests.server.process import ServerProcess, eventually
@@ -112,3 +113,26 @@ def test_a_place_that_others_cannot_pass_is_told_at_the_start(server: ServerProc
     server.stop()
     server.start()
     assert f"cannot pass {server.home}" in server.said.read_text()
+
+
+def test_a_shell_of_another_unix_user_runs_as_them_and_without_grus_of_theirs(server: ServerProcess) -> None:
+    server.home.chmod(0o711)
+    shell = {
+        "type": "dev",
+        "run": ["python3", "-m", "grus.interactive.session", "shell"],
+        "resources": {"gpu": "0.25"},
+        "env": {"PATH": "/nowhere", "SHELL": "/bin/sh"},
+        "workdir": "/",
+    }
+    with client_of(server, "ada", unix_user="nobody") as ada:
+        handle = ada.submit(shell)
+
+        def opened() -> bool:
+            assert handle.refresh().phase not in ("failed", "succeeded"), "".join(handle.logs())
+            with suppress(Conflict):
+                return ada.session(handle.id).url != ""
+            return False
+
+        eventually(opened, "the session can be opened")
+        (worker,) = ada.workers(handle.id)
+        assert os.stat(f"/proc/{worker.pid}").st_uid == pwd.getpwnam("nobody").pw_uid

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from grus.api.pods import merged_texts
 from grus.api.wire import is_bundle
-from grus.controlplane import handing_on
+from grus.controlplane import handing_on, session_program
 from grus.controlplane.handing_on import Stage
 from grus.controlplane.remembering import remembered
+from grus.controlplane.runners import Runner
 from grus.model.identifiers import DeviceId, NodeId, WorkerId
 from grus.model.jobs import Job, JobType, Launch, Seat, Spec, worker_id, worker_per_seat
 from grus.model.ports import WorkerSpec
@@ -64,6 +65,8 @@ class Surroundings:
     unix_user: str = ""
     stage: Stage | None = None
     """What the program around its own is told, if it has inputs or outputs."""
+    session: Runner | None = None
+    """The interpreter and source of a session's program."""
 
 
 @remembered
@@ -119,7 +122,7 @@ def worker_spec(job: Job, member: Member, around: Surroundings) -> WorkerSpec:
         job=job.id,
         attempt=job.attempt,
         node=first.node,
-        argv=_argv(job, member, role, around.stage),
+        argv=_argv(job, member, role, around),
         env=_environment(job, member, around),
         workdir=job.spec.workdir,
         devices=_devices(member),
@@ -161,14 +164,16 @@ def _visible(job: Job, member: Member) -> tuple[DeviceId, ...]:
     return tuple(device for one in peers for device in _devices(one))
 
 
-def _argv(job: Job, member: Member, role: Role | None, stage: Stage | None) -> tuple[str, ...]:
+def _argv(job: Job, member: Member, role: Role | None, around: Surroundings) -> tuple[str, ...]:
     spec = job.spec
     if member.role == SETUP:
         return ("/bin/sh", "-e", "-c", "\n".join(spec.setup))
     own = role.run if role and role.run else spec.run
-    if stage is None:
+    if around.session is not None:
+        own = session_program.command(around.session, own)
+    if around.stage is None:
         return own
-    return handing_on.around(stage, job, member.node, own, _keeps(job, member))
+    return handing_on.around(around.stage, job, member.node, own, _keeps(job, member))
 
 
 def _keeps(job: Job, member: Member) -> bool | None:

@@ -282,7 +282,9 @@ class Picture:
         environment = self._settings.environment
         if unix_user and self._settings.as_submitters:
             environment = tuple(pair for pair in environment if pair[0] not in OF_THE_SERVER)
-        return Surroundings(environment, self._device_memory, unix_user, self.vaults.stage(job))
+        return Surroundings(
+            environment, self._device_memory, unix_user, self.vaults.stage(job), self.vaults.session(job)
+        )
 
     def _unix_user(self, name: UserName) -> str:
         """Whom a job of this user runs as; empty for the server's own user."""

@@ -1,7 +1,8 @@
-"""What a process that belongs to the owner of artefacts is started with: an interpreter, and the code.
+"""Interpreter and code of Grus's own processes beside a job: around stages, in sessions, on artifacts.
 
-A server's own Python may lie where nobody else can go. Then any other that the user may run will do: the code
-is of the standard library alone, and a copy of it stands where everybody can read it.
+They belong to the user of the job. The server's own Python may lie where that user cannot go. Then any other
+Python that the user may run will do: the code is of the standard library alone, and a copy of it stands where
+everybody can read it.
 """
 
 import hashlib
@@ -19,7 +20,14 @@ OPTIONS = ("-I", "-S", "-X", "utf8")
 """Without site-packages and without the job's environment: small, quick, and always the same."""
 SOURCE = Path(grus.__file__).resolve().parent
 _MODEL = ("__init__", "artefacts", "errors", "identifiers")
-CODE = ("__init__.py", "artefacts/*.py", *(f"model/{name}.py" for name in _MODEL))
+_SDK = ("__init__", "asked", "worker")
+CODE = (
+    "__init__.py",
+    "artefacts/*.py",
+    "interactive/**/*",
+    *(f"model/{name}.py" for name in _MODEL),
+    *(f"sdk/{name}.py" for name in _SDK),
+)
 """All that these processes import of Grus."""
 PLACES = ("/usr/bin", "/usr/local/bin")
 NEW_ENOUGH = "import sys; sys.exit(sys.version_info < (3, 11))"
@@ -28,14 +36,14 @@ PATIENCE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """How to start a module of `grus.artefacts`."""
+    """How to start a module of Grus whose `main` takes words."""
 
     python: tuple[str, ...]
     source: str
     """The folder that holds the package `grus`."""
 
     def module(self, name: str, *arguments: str) -> list[str]:
-        code = f"import sys; sys.path.insert(0, sys.argv.pop(1)); from grus.artefacts.{name} import main; "
+        code = f"import sys; sys.path.insert(0, sys.argv.pop(1)); from grus.{name} import main; "
         return [*self.python, "-c", f"{code}sys.exit(main(*sys.argv[1:]))", self.source, *arguments]
 
 
@@ -77,7 +85,7 @@ def _runs(python: str, account: pwd.struct_passwd) -> bool:
 
 def _published(state: Path) -> Path:
     """A copy of the code that everybody may read, one for each version of it."""
-    files = sorted(path for pattern in CODE for path in SOURCE.glob(pattern))
+    files = sorted(path for pattern in CODE for path in SOURCE.glob(pattern) if _is_source(path))
     content = hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()[:16]
     top = state / f"stage-{content}"
     if top.exists():
@@ -93,3 +101,7 @@ def _published(state: Path) -> Path:
         folder.chmod(0o755)
     fresh.rename(top)
     return top
+
+
+def _is_source(path: Path) -> bool:
+    return path.is_file() and path.parent.name != "__pycache__"

@@ -17,7 +17,7 @@ from typing import Any
 
 from grus.artefacts.cache import TREE, WHOLE
 from grus.artefacts.vault import CACHE, Vault
-from grus.controlplane import handing_on, runners
+from grus.controlplane import handing_on, runners, session_program
 from grus.controlplane.handing_on import Stage
 from grus.controlplane.runners import Runner
 from grus.controlplane.settings import Settings
@@ -57,6 +57,12 @@ class Vaults:
         given = handing_on.given(self._store.job, job.spec)
         runner = self.runner(self._unix_user(job.user)) or runners.own()
         return Stage(runner.python, runner.source, str(place), self._settings.cache_bytes, given)
+
+    def session(self, job: Job) -> Runner | None:
+        """The interpreter and source of a session's program; None for any other job."""
+        if self._settings.containers or not session_program.is_session(job.spec.run):
+            return None
+        return self.runner(self._unix_user(job.user)) or runners.own()
 
     def _open(self, user: UserName) -> Path:
         place = self.place(user)
@@ -122,7 +128,7 @@ class Vaults:
         """One that writes the artefact as a tar, from this byte on, to its stdout."""
         place = self.place(user)
         return subprocess.Popen(
-            self._runner_of(place).module("archive", str(place), artefact.digest, str(offset)),
+            self._runner_of(place).module("artefacts.archive", str(place), artefact.digest, str(offset)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -132,7 +138,7 @@ class Vaults:
     def sweeper(self, place: Path) -> "subprocess.Popen[str]":
         """One that sweeps a vault as its stdin says."""
         return subprocess.Popen(
-            self._runner_of(place).module("sweeping", str(place)),
+            self._runner_of(place).module("artefacts.sweeping", str(place)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

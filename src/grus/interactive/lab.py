@@ -4,9 +4,9 @@ Its settings are in a folder that only its user reads and that goes with it; so 
 command line. People's own preferences (themes, shortcuts) stay where they always are.
 """
 
-import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -42,14 +42,15 @@ EXTENSIONS = Path(__file__).with_name("labextension")
 """Shows what Grus has to say inside JupyterLab."""
 
 
-def run(seat: Seat, ending: Ending) -> int:
-    """Until it is asked to end, or JupyterLab ends by itself (File, Shut Down); the exit code."""
-    if importlib.util.find_spec("jupyterlab") is None:
-        print(MISSING.format(python=sys.executable), file=sys.stderr, flush=True)  # noqa: T201 - the job's log
+def run(seat: Seat, ending: Ending, python: str) -> int:
+    """Run the JupyterLab of this interpreter until it is asked to end, or ends by itself; the exit code."""
+    found = shutil.which(python)
+    if found is None or not _has_lab(found):
+        print(MISSING.format(python=found or python), file=sys.stderr, flush=True)  # noqa: T201 - the job's log
         return 1
     with tempfile.TemporaryDirectory(prefix="grus-session-") as name:
         folder = Path(name)
-        process = _started(seat, folder)
+        process = _started(seat, folder, found)
         try:
             return _watched(Lab(seat, folder, process), ending)
         finally:
@@ -60,12 +61,17 @@ def run(seat: Seat, ending: Ending) -> int:
                 process.kill()
 
 
-def _started(seat: Seat, folder: Path) -> "subprocess.Popen[bytes]":
+def _has_lab(python: str) -> bool:
+    look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('jupyterlab') is None)"
+    return subprocess.run([python, "-c", look], check=False).returncode == 0
+
+
+def _started(seat: Seat, folder: Path, python: str) -> "subprocess.Popen[bytes]":
     for name in ("config", "runtime"):
         (folder / name).mkdir()
     file = folder / "config" / "jupyter_server_config.py"
     file.write_text(SETTINGS.format(json.dumps(json.dumps(settings(seat, os.getcwd())))))
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--config={file}"]
+    command = [python, "-m", "jupyterlab", "--no-browser", f"--config={file}"]
     return subprocess.Popen(command, env=environment(dict(os.environ), folder))
 
 

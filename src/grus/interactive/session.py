@@ -1,7 +1,10 @@
 """The program of a development session: JupyterLab, or a shell, for as long as its owner wants it.
 
-    python3 -m grus.interactive.session lab
+    python3 -m grus.interactive.session lab [PYTHON]
     python3 -m grus.interactive.session shell
+
+PYTHON is the interpreter that has JupyterLab; by default the one that runs this program. A server runs it
+with an interpreter and source of its own: the environment of the user needs no Grus.
 
 It listens on its own host alone, under a secret that it makes at its start and tells Grus in its report and
 nobody else; people come through the server, which knows who they are. It ends when they end it, or by
@@ -23,7 +26,7 @@ from grus.sdk import worker
 from grus.sdk.asked import Asked
 
 KINDS = ("lab", "shell")
-USAGE = f"usage: python3 -m grus.interactive.session {'|'.join(KINDS)}"
+USAGE = f"usage: python3 -m grus.interactive.session {'|'.join(KINDS)} [PYTHON]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +111,19 @@ def a_seat() -> Seat:
     )
 
 
-def main(arguments: list[str]) -> int:
-    if arguments not in ([kind] for kind in KINDS):
+def main(kind: str = "", python: str = sys.executable) -> int:
+    if kind not in KINDS:
         print(USAGE, file=sys.stderr)  # noqa: T201 - the job's own log
         return 2
     os.umask(0o077)
-    if arguments == ["shell"]:
+    if kind == "shell":
         from grus.interactive import shell
 
         return shell.run(a_seat())
     from grus.interactive import lab
 
-    return lab.run(a_seat(), Ending())
+    return lab.run(a_seat(), Ending(), python)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]))
