@@ -33,7 +33,7 @@ WORKED_OUT = frozenset(
     {
         *("_versions", "over_cache"),
         *("stale", "_shared_out", "shares", "share", "exact", "wanted", "settled"),
-        *("kept_weights", "ladder", "_unmeasured", "terms", "calm", "_reordered", "type_sets"),
+        *("kept_weights", "ladders", "_unmeasured", "terms", "calm", "_reordered", "type_sets"),
     }
 )
 """Fair shares and branches' demand, worked out anew when demand changes; what sizes are worth, and other
@@ -317,7 +317,7 @@ class World:
             self._later(PAUSE_SECONDS, told, Phase.PAUSED)
         elif isinstance(action, Resize):
             resized = replace(job, seats=action.seats, generation=job.generation + 1, reason=action.reason)
-            resized = replace(resized, made_room_for=action.preemptor)
+            resized = replace(resized, made_room_for=action.preemptor, team_at=self.now)
             self._put(resized)
             if any(seat.leaving for seat in action.seats):
                 self._later(LEAVE_SECONDS, resized, None)

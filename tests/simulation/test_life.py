@@ -193,3 +193,16 @@ def test_fast_gpus_go_to_the_job_that_they_make_fastest() -> None:
     done = Simulation(nodes, [a_queue("default", quota=2)], [first, second], costs=FREE).run()
     ends = {ran.work.id: ran.ended for ran in done.jobs}
     assert ends == {"first": 1000.0, "second": 250.0}
+
+
+@pytest.mark.parametrize("start", [140.0, 200.0, 300.0])
+def test_a_reporting_job_with_a_long_start_up_grows_when_another_ends(start: float) -> None:
+    works = [
+        a_work("r", gpus=6, duration=3600.0),
+        a_work("e", gpus=2, size=(2, 8), duration=86_400.0, reports=True),
+    ]
+    found = simulated("1x8", works, costs=Costs(start=start, resize=1.0, leave=1.0, pause=5.0))
+    ended = found["e"].ended
+    assert ended is not None
+    assert ended < 86_400.0 / 3
+    assert found["e"].resizes <= 3

@@ -202,13 +202,15 @@ class Learning:
         cost = pupil.cost.over(costs)
         boot = BOOT if cost.boot is None else cost.boot
         stall = STALL if cost.stall is None else cost.stall
+        live = resizes_live(job)
         return Outlook(
             sizes=tuple(size // each for size in reach),
             speeds=tuple(alone / one for one in rest),
             left=steps * alone if steps is not None else _age(job, now),
-            stall=stall if resizes_live(job) else boot,
-            boot=boot,
+            stall=stall if live else boot + _lost(job, now),
+            boot=boot if live else 0.0,  # A restart is one boot, of all workers at once.
             types=self._types(known, [each], batch),
+            known=steps is not None,
         )
 
     def _types(
@@ -277,6 +279,12 @@ def _batch(figures: Mapping[str, float]) -> float:
 def _steps_left(figures: Mapping[str, float]) -> float | None:
     step, total = figures.get("step"), figures.get("total")
     return max(0.0, total - step) if step is not None and total is not None else None
+
+
+def _lost(job: Job, now: float) -> float:
+    """Seconds of work that a restart loses: all since its start, of a job that cannot save."""
+    saves = bool(job.spec.checkpoint.path) or job.saved_at is not None
+    return 0.0 if saves or job.started_at is None else max(0.0, now - job.started_at)
 
 
 def _age(job: Job, now: float) -> float:

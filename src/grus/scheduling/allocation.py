@@ -73,8 +73,9 @@ class Candidate(Generic[Key]):
         return self.speeds[at] if at >= 0 else 0.0
 
 
-def weight(candidate: Candidate[Key], rule: Rule) -> float:
-    return math.exp(-rule.power * math.log(max(candidate.length, 0.0) + rule.offset))
+def weight(length: float, rule: Rule) -> float:
+    """Weight of a job whose remaining work takes so many seconds on one GPU."""
+    return math.exp(-rule.power * math.log(max(length, 0.0) + rule.offset))
 
 
 def progress_after_change(candidate: Candidate[Key], size: int, speed: float, rule: Rule) -> float:
@@ -99,7 +100,7 @@ def progress_after_change(candidate: Candidate[Key], size: int, speed: float, ru
 def values(candidate: Candidate[Key], rule: Rule) -> list[float]:
     """What each of the candidate's sizes is worth; nothing at all is worth 0."""
     base = candidate.speeds[0] if candidate.speeds and candidate.speeds[0] > 0 else 1.0
-    scale, bend = weight(candidate, rule) / base, rule.returns - 1.0
+    scale, bend = weight(candidate.length, rule) / base, rule.returns - 1.0
     worth = [
         scale * progress_after_change(candidate, size, speed, rule)
         for size, speed in zip(candidate.sizes, candidate.speeds, strict=True)

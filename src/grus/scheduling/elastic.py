@@ -1,11 +1,12 @@
 """Spare GPUs to elastic jobs: who gets the next one.
 
-Growth inside quota reclaims like a waiting job; above quota it takes what is idle, or surplus from queues
-above their fair share. Between queues the one with the lowest (held + 1) / share is next; inside a queue the
-job to which a GPU is worth most, by its ladder.
+Idle GPUs are used where they help before the job ends. Growth inside quota reclaims like a waiting job; above
+quota it takes what is idle, or surplus from queues above their fair share. Between queues the one with the
+lowest (held + 1) / share is next; inside a queue the job to which a GPU is worth most, by its ladder.
 """
 
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import TYPE_CHECKING
 
 from grus.model.jobs import Phase
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from grus.scheduling.entry import Entry
     from grus.scheduling.ordering import Age
     from grus.scheduling.quota import QueueNode
+
+
+PROMPT = 300.0
+"""Seconds: growth that pays within them is not put off."""
 
 
 def grow(cycle: "Cycle", by_quota: bool) -> None:
@@ -96,15 +101,32 @@ def _climbers(cycle: "Cycle", entries: "list[Entry]") -> list[Climber]:
 
 
 def _climber(cycle: "Cycle", entry: "Entry") -> Climber | None:
-    step = cycle.snapshot.ladder(entry, present_size(cycle, entry)).up(entry.size)
-    return None if step is None else (-step.each, entry.age, step.size, entry)
+    present = present_size(cycle, entry)
+    step = cycle.snapshot.ladder(entry, present, idle=True).up(entry.size)
+    if step is None or _too_soon(cycle, entry, present, step.size):
+        return None
+    return (-step.each, entry.age, step.size, entry)
+
+
+def _too_soon(cycle: "Cycle", entry: "Entry", present: int, size: int) -> bool:
+    """Whether an expensive change follows the last one so closely that the GPUs may be taken back before it
+    has paid: the job must have kept its size for as long as the change takes to pay."""
+    outlook = entry.weighed(present)
+    if outlook is None or present == 0 or (payback := outlook.payback(present, size)) <= PROMPT:
+        return False
+    until = entry.unchanged_since + payback
+    if until > cycle.now and until < inf:
+        cycle.wake(until)
+    return until > cycle.now
 
 
 def _partly(cycle: "Cycle", entry: "Entry", size: int) -> Climber | None:
     """There is no room for a whole step: the first part of it, if that alone gains something."""
-    ladder = cycle.snapshot.ladder(entry, present_size(cycle, entry))
-    each = ladder.loss(size, entry.size)
-    return (-each, entry.age, size, entry) if each > 0 else None
+    present = present_size(cycle, entry)
+    each = cycle.snapshot.ladder(entry, present, idle=True).loss(size, entry.size)
+    if each <= 0 or _too_soon(cycle, entry, present, size):
+        return None
+    return (-each, entry.age, size, entry)
 
 
 def present_size(cycle: "Cycle", entry: "Entry") -> int:

@@ -25,7 +25,7 @@ class Entry:
         "held",
         "id",
         "job",
-        "ladder",
+        "ladders",
         "leaving",
         "never",
         "outlook",
@@ -62,8 +62,9 @@ class Entry:
         """What is known of its speed at other sizes; None where nobody measured it."""
         self.tag = tag
         """What was recognised of it while it ran; None where nobody says anything."""
-        self.ladder: tuple[int, Ladder] | None = None
-        """What each size is worth, seen from the one that it has; made when it is first asked for."""
+        self.ladders: dict[bool, tuple[int, Ladder]] = {}
+        """What each size is worth, seen from the one that it has, taken from others and on idle GPUs; made
+        when it is first asked for."""
         self.terms: tuple[float | None, Step | None] | None = None
         """What it asks for its next step down and gains by its next step up, from the size that it has."""
         self.never = job.spec.never_preempted
@@ -91,6 +92,17 @@ class Entry:
         """Waiting for its back-off to pass."""
         self.broken = ""
         """Which of its devices is gone or unhealthy."""
+
+    def weighed(self, present: int) -> Outlook | None:
+        """What its sizes are weighed by when it has so many replicas; None where nothing is known, or a
+        person wants it larger than it is: then the question is not what pays."""
+        wanted = self.job.size
+        return None if wanted is not None and present < wanted.low else self.outlook
+
+    @property
+    def unchanged_since(self) -> float:
+        """Since when it has had its present workers."""
+        return max(self.started_at, self.job.team_at or 0.0)
 
     @property
     def held_minimum(self) -> int:

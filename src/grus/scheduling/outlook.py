@@ -6,8 +6,10 @@ from the one that the job has. Growth climbs the steepest ladders first; what is
 loses least.
 """
 
+from bisect import bisect_right
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import NamedTuple
 
 UNKNOWN_LEFT = 3600.0
@@ -26,8 +28,9 @@ class Outlook:
     """Predicted speed on each number of replicas, relative to one replica alone.
 
     `sizes` are those worth trying now: allowed, and not far beyond what was run before. `left`: seconds that
-    the remaining work takes on one replica; where nobody knows it, the time that the job has run so far is a
-    good guess. `stall`: how long it stands still when its size changes; `boot`: how long new GPUs do nothing.
+    the remaining work takes on one replica; where its end is not `known`, the time that the job has run so
+    far is a good guess. `stall`: how long it stands still when its size changes, a restart included; `boot`:
+    how long new GPUs do nothing while the others work.
     `attained`: GPU-seconds that it has had. `types`: how fast it is on the types of GPU that it was seen on,
     relative to each other.
     """
@@ -39,6 +42,7 @@ class Outlook:
     boot: float = 0.0
     attained: float = 0.0
     types: tuple[tuple[str, float], ...] = ()
+    known: bool = True
 
     def __post_init__(self) -> None:
         if len(self.sizes) != len(self.speeds) or list(self.sizes) != sorted(set(self.sizes)):
@@ -50,10 +54,35 @@ class Outlook:
             return True
         if (told.sizes, told.speeds, told.types) != (self.sizes, self.speeds, self.types):
             return True
+        if told.known != self.known:
+            return True
         cost, before = self.stall + self.boot, told.stall + told.boot
         if abs(cost - before) > 1.0 + NEWS * before:
             return True
         return abs(self.left - told.left) > NEWS * told.left or self.attained > 2 * told.attained
+
+    def speed_at(self, size: int) -> float:
+        """Predicted speed on so many replicas: that of the largest size that is not above."""
+        at = bisect_right(self.sizes, size) - 1
+        return self.speeds[at] if at >= 0 else 0.0
+
+    def payback(self, present: int, size: int) -> float:
+        """Seconds after which a job that grows now has done as much as at its present size; infinite where
+        it never has."""
+        now, then = self.speed_at(present), self.speed_at(size)
+        if then <= now:
+            return inf
+        return (then * (self.stall + self.boot) - now * self.boot) / (then - now)
+
+    def until_end(self, present: int, size: int) -> float:
+        """Mean speed from now until its end if its size changes now; with an unknown end, its speed then."""
+        now, then = self.speed_at(present), self.speed_at(size)
+        if present in (0, size) or not self.known or then <= 0:
+            return then
+        boot = self.boot if size > present else 0.0
+        if self.left <= now * boot:
+            return min(now, then)  # It ends before the new ones do any work.
+        return self.left / (self.stall + boot + (self.left - now * boot) / then)
 
     def among(self, allowed: Container[int]) -> "Outlook":
         """The same for the sizes that are allowed."""

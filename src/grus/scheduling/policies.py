@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from grus.model.errors import BadInput, Mistake
 from grus.model.jobs import Job
-from grus.scheduling.allocation import Candidate, Rule, values
+from grus.scheduling.allocation import Candidate, Rule, values, weight
 from grus.scheduling.outlook import Ladder, Outlook
 
 RULE = Rule()
@@ -46,6 +46,8 @@ class Policy:
     name: str
     summary: str
     worth: Worth
+    growth: Worth | None = None
+    """What each size is worth where GPUs are idle, until the job's end; None: the same."""
     rank: Callable[[Job, Outlook | None], float] = _by_submission
     demotion: Callable[[Job, Outlook | None], int] = _never
     by_user: bool = True
@@ -56,8 +58,10 @@ class Policy:
     by_age: bool = False
     """Whether what a size is worth depends on when the job was submitted."""
 
-    def ladder(self, job: Job, outlook: Outlook, present: int) -> Ladder:
-        return Ladder(self.worth(job, outlook, present))
+    def ladder(self, job: Job, outlook: Outlook, present: int, idle: bool = False) -> Ladder:
+        """What each size is worth: taken from others, or on GPUs that are idle."""
+        worth = self.growth if idle and self.growth is not None else self.worth
+        return Ladder(worth(job, outlook, present))
 
 
 def _by_rule(rule: Rule) -> Worth:
@@ -76,6 +80,16 @@ def _by_rule(rule: Rule) -> Worth:
         return {
             size: value * base for size, value in zip(outlook.sizes, values(candidate, rule), strict=True)
         }
+
+    return worth
+
+
+def _until_the_end(rule: Rule) -> Worth:
+    """Idle GPUs cost others nothing: a change is worth what it saves before the job ends."""
+
+    def worth(job: Job, outlook: Outlook, present: int) -> Mapping[int, float]:  # noqa: ARG001 - the shape of a worth
+        scale = weight(outlook.left, rule)
+        return {size: scale * outlook.until_end(present, size) for size in outlook.sizes}
 
     return worth
 
@@ -115,6 +129,7 @@ SRTF = Policy(
     name="srtf",
     summary="the shortest remaining time first, in line and in growth",
     worth=_by_rule(SHORTEST_FIRST),
+    growth=_until_the_end(SHORTEST_FIRST),
     rank=_by_time_left,
     by_user=False,
     trades=True,
@@ -141,6 +156,7 @@ GRUS = Policy(
     name="grus",
     summary="GPUs flow to where they buy most progress, short work first, changes only where they pay",
     worth=_by_rule(RULE),
+    growth=_until_the_end(RULE),
     trades=True,
 )
 

@@ -196,20 +196,20 @@ class Snapshot:
             self.footprints[job] = footprint
         self.settled = None
 
-    def ladder(self, entry: Entry, present: int) -> Ladder:
-        """What each size of a job is worth to it when it has so many replicas."""
-        outlook = entry.outlook
-        if entry.job.size is not None and present < entry.job.size.low:
-            outlook = None  # somebody wants it larger than it is: whether that pays is not the question
+    def ladder(self, entry: Entry, present: int, idle: bool = False) -> Ladder:
+        """What each size of a job is worth to it when it has so many replicas: taken from others, or idle."""
+        outlook = entry.weighed(present)
         if outlook is None and not self.policy.by_age:
             sizes = entry.shape.sizes
             if sizes not in self._unmeasured:
                 self._unmeasured[sizes] = self.policy.ladder(entry.job, unknown(sizes), 0)
             return self._unmeasured[sizes]
-        if entry.ladder is None or entry.ladder[0] != present:
+        made = entry.ladders.get(idle)
+        if made is None or made[0] != present:
             known = unknown(entry.shape.sizes) if outlook is None else outlook
-            entry.ladder = (present, self.policy.ladder(entry.job, known.among(entry.shape.sizes), present))
-        return entry.ladder[1]
+            ladder = self.policy.ladder(entry.job, known.among(entry.shape.sizes), present, idle)
+            made = entry.ladders[idle] = (present, ladder)
+        return made[1]
 
     def queue_of(self, name: QueueName) -> QueueNode:
         found = self.tree.by_name.get(name)

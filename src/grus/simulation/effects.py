@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from grus.model.cluster import Health, Node
 from grus.model.identifiers import DeviceId, JobId, NodeId
-from grus.model.jobs import FIRST_BACK_OFF, PauseCause, Phase, Resizing, Seat, worker_per_seat
+from grus.model.jobs import FIRST_BACK_OFF, PauseCause, Phase, Resizing, Seat, Spec, worker_per_seat
 from grus.scheduling.decisions import Decision, Pause, Requeue, Resize, Share, Start, new_seats, with_share
 from grus.scheduling.footprint import predicted
 from grus.scheduling.snapshot import Snapshot
@@ -229,9 +229,7 @@ class Effects:
         self.agenda.push(now + min(self.costs.pause, grace), Kind.PAUSED, run, run.epoch)
 
     def _resize(self, run: Run, action: Resize, now: float) -> None:
-        if (
-            not worker_per_seat(run.job.spec) or run.job.spec.resize is Resizing.RESTART
-        ):  # It saves and starts again with others.
+        if _restarts(run.job.spec):  # It saves and starts again with others.
             return self._pause(run, Pause(action.job, action.reason, action.preemptor), now)
         run.catch_up(now)
         generation = run.job.generation + 1
@@ -239,6 +237,7 @@ class Effects:
             run.job,
             seats=new_seats(run.job, action.seats, generation),
             generation=generation,
+            team_at=now,
             made_room_for=action.preemptor,
         )
         self.snapshot.put(run.job)
@@ -277,7 +276,9 @@ class Effects:
         """Let the scheduler know how fast the job is and how far; whether that was news."""
         if not self._tells(run):
             return False
-        found = outlook(run, self.costs.resize, self.costs.start)
+        restart = self.costs.pause + self.costs.start
+        cost = (restart, 0.0) if _restarts(run.job.spec) else (self.costs.resize, self.costs.start)
+        found = outlook(run, *cost)
         news = found.is_news_to(self.snapshot.outlooks.get(run.job.id))
         if news:
             self.snapshot.expect(run.job.id, found)
@@ -383,3 +384,8 @@ class Effects:
         self._nodes[name] = replace(node, devices=devices)
         self.snapshot.set_nodes(self._nodes.values())
         return True
+
+
+def _restarts(spec: Spec) -> bool:
+    """Whether a change of its size is a restart."""
+    return not worker_per_seat(spec) or spec.resize is Resizing.RESTART
