@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grus.model.phases import TERMINAL, Phase
+import pytest
+
+from grus.kubernetes.kinds import Kind, Object
+from grus.model.jobs import TERMINAL, Job, Phase
 from tests.compatibility import archive
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
@@ -36,6 +39,10 @@ class Kept:
     def objects(self) -> Path:
         return self.folder / "objects.json"
 
+    def of_kind(self, kind: Kind) -> list[Object]:
+        """The cluster objects of that kind."""
+        return [one for one in json.loads(self.objects.read_text()) if one["kind"] == kind.name]
+
     def unpack(self, what: Path, folder: Path) -> None:
         archive.unpack(what, folder)
         (folder / "work").mkdir(exist_ok=True)
@@ -60,3 +67,16 @@ class Kept:
 
 
 ALL = [Kept(folder) for folder in sorted(FIXTURES.glob("state-*"))]
+versions = pytest.mark.parametrize("version", ALL, ids=lambda one: one.folder.name)
+
+
+def described(job: Job) -> dict[str, object]:
+    """A job of the cluster objects, as `made.json` has it."""
+    return {
+        "id": job.id,
+        "phase": job.phase,
+        "user": job.user,
+        "queue": job.spec.queue,
+        "attempt": job.attempt,
+        "devices": sorted(device for seat in job.seats for device in seat.devices),
+    }

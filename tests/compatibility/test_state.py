@@ -10,10 +10,8 @@ from grus.model.jobs import TERMINAL, Phase
 from grus.store.sqlite import SqliteStore
 from tests.cli.real import RealGrus
 from tests.compatibility import archive, kept
-from tests.compatibility.kept import PATIENCE, Kept
+from tests.compatibility.kept import PATIENCE, Kept, versions
 from tests.server.process import eventually
-
-versions = pytest.mark.parametrize("version", kept.ALL, ids=lambda one: one.folder.name)
 
 
 @pytest.fixture

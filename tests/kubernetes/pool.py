@@ -81,6 +81,7 @@ class KubernetesPool:
         prepare(self.api)
         self.api.create(NAMESPACES, {"metadata": {"name": self.namespace}})
         until(lambda: pods_can_be_made(self.api, self.namespace), "the namespace has its account")
+        self.given()
         self.kubelets = self._stack.enter_context(Kubelets(self.api))
         add_nodes(self.api, ["n1"], self._gpus, port=self.kubelets.port, resource=self.resource)
         self._stack.callback(self.api.delete, NODES, "n1")
@@ -100,6 +101,9 @@ class KubernetesPool:
     def controller_api(self) -> Api:
         """Whose rights the controller has: here an administrator's."""
         return self.api
+
+    def given(self) -> None:
+        """Put objects into the cluster before kubelets and controller start; none by default."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
