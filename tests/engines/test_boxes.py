@@ -312,8 +312,10 @@ def test_only_the_device_files_of_its_own_gpus_are_in_a_box() -> None:
 
 def test_the_root_is_read_only_where_workers_have_the_servers_own_user(tmp_path: Path) -> None:
     home = Path.home()
-    kept = tmp_path / "settings"
-    boxes_of = Boxes("bwrap", tmp_path / "state", same_user=True, protected=(kept,))
+    kept = tmp_path / "program"
+    boxes_of = Boxes(
+        "bwrap", tmp_path / "state", same_user=True, settings=tmp_path / "set", protected=(kept,)
+    )
 
     def writable(workdir: Path, checkpoint: str = "") -> list[str]:
         made = boxes_of.around(Inside("/w", str(workdir), checkpoint=checkpoint))
@@ -324,5 +326,6 @@ def test_the_root_is_read_only_where_workers_have_the_servers_own_user(tmp_path:
     (tmp_path / "saved").mkdir()
     assert writable(Path("/srv/work")) == ["/tmp", "/var/tmp", "/srv/work"]
     assert writable(Path("/srv"), str(tmp_path / "saved" / "ckpt"))[2:] == ["/srv", str(tmp_path / "saved")]
-    for refused in (Path("/"), home, home / ".ssh", kept, kept / "x", tmp_path, tmp_path / "state" / "x"):
+    places = (Path("/"), home, home / ".ssh", kept, kept / "x", tmp_path, tmp_path / "state" / "x")
+    for refused in (*places, tmp_path / "set"):
         assert writable(refused) == ["/tmp", "/var/tmp"], refused

@@ -1,7 +1,8 @@
 """Strangers at the door: `python -m tests.trust.attack --cases 1000` (10,000 for long).
 
 A real server with two projects (`projects`) is asked by everybody: with what schemathesis makes of its own
-description (`fuzz`), on all its routes by name (`routes`), and as no client asks (`intrusion`). No answer may
+description (`fuzz`), on all its routes by name (`routes`), and as no client asks (`intrusion`); and members'
+jobs attack it and each other from inside, in each mode of isolation (`inside`). No answer may
 be a server's error, differ from the description, or tell anybody of another project's things; without a token
 nothing may answer but what is public. One JSON object comes last; the exit code is 1 if a promise was broken.
 Where schemathesis cannot be had, `not_fuzzed` says why; that is no success. Ranges add up by `--seed`.
@@ -21,7 +22,7 @@ from typing import Any
 
 from benchmarks.environments import python_with
 from grus.server.gate import PUBLIC
-from tests.trust import intrusion, routes
+from tests.trust import inside, intrusion, routes
 from tests.trust.projects import CALLERS, MARK, Projects, two_projects
 
 SCHEMATHESIS = "schemathesis==4.32.5"
@@ -132,7 +133,26 @@ def attack(cases: int, seed: int) -> dict[str, Any]:
         intruded = intrusion.survived(pool, say)
         say(f"{intruded['survived']} of {intruded['attacks']} attacks survived")
         figures = fuzzed(pool, cases, seed)
-    return {**figures, **walked, **intruded, "seconds": round(time.monotonic() - began, 1)}
+    inner = inside.survived(say)
+    for wrong in inner["inside_through"]:
+        say(f"  got through: {wrong}")
+    return {
+        **figures,
+        **walked,
+        **with_inside(intruded, inner),
+        "seconds": round(time.monotonic() - began, 1),
+    }
+
+
+def with_inside(intruded: dict[str, Any], inner: dict[str, Any]) -> dict[str, Any]:
+    """The figures of attacks through the door and of those from inside jobs, together."""
+    count, through = sum(inner["inside"].values()), inner["inside_through"]
+    return {
+        "attacks": intruded["attacks"] + count,
+        "survived": intruded["survived"] + count - len(through),
+        "got_through": [*intruded["got_through"], *through],
+        **{name: value for name, value in inner.items() if name != "inside_through"},
+    }
 
 
 def broken(figures: dict[str, Any]) -> list[str]:

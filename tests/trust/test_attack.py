@@ -35,7 +35,7 @@ def test_every_route_of_the_app_has_a_line_in_a_table_of_roles() -> None:
 
 
 def test_a_route_that_nobody_outside_has_asked_is_not_tested() -> None:
-    found = {"GET /v1/jobs", "GET /v1/secrets"}
+    found = {"GET /v1/jobs", "GET /v1/unknown"}
     everybody = {route: {caller.name for caller in CALLERS} for route in found}
     assert routes.tested(found, everybody) == {"GET /v1/jobs"}
     assert routes.tested(found, {"GET /v1/jobs": {"admin", "viewer"}}) == set()
@@ -92,3 +92,11 @@ def test_an_attack_that_gets_through_is_seen() -> None:
     assert intrusion.refused_or_cut(Answer(0, closed=False)) != ""
     two = Answer(400, head="HTTP/1.1 400 Bad", body="HTTP/1.1 200 OK")
     assert intrusion._one_answer(two) != ""
+
+
+def test_attacks_from_inside_count_with_the_others() -> None:
+    outer = {"attacks": 10, "survived": 9, "got_through": ["x"]}
+    inner = {"inside": {"Unix users": 3, "bubblewrap": 4}, "inside_through": ["y"]}
+    found = attack.with_inside(outer, inner)
+    assert (found["attacks"], found["survived"], found["got_through"]) == (17, 15, ["x", "y"])
+    assert found["inside"] == inner["inside"]

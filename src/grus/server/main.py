@@ -178,7 +178,8 @@ def _boxes(settings: ServerSettings, control: Settings) -> boxes.Boxes | None:
         secrets,
         same_user=not control.as_submitters,
         writable=settings.writable,
-        protected=(at.config.absolute(), *installed),
+        settings=at.config.absolute(),
+        protected=installed,
     )
 
 

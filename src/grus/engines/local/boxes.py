@@ -64,8 +64,10 @@ class Boxes:
     """Whether workers have the server's own Unix user."""
     writable: tuple[Path, ...] = ()
     """Folders that such workers can write to, besides their workdir, checkpoints and temporary files."""
+    settings: Path | None = None
+    """The folder of the server's settings."""
     protected: tuple[Path, ...] = ()
-    """Folders that no workdir makes writable: settings of the server, its program."""
+    """Folders that no workdir makes writable: the server's program."""
 
     def around(self, worker: Inside) -> list[str]:
         """The words in front of a worker's command.
@@ -90,6 +92,7 @@ class Boxes:
         for name in (layout.REPORT, layout.BELL):
             path = os.path.join(folder, name)
             words += ["--bind-try", path, path]
+        words += ["--remount-ro", hidden]
         for secret in map(real, self.secrets):
             if os.path.exists(secret):
                 words += ["--ro-bind", os.devnull, secret]
@@ -108,6 +111,8 @@ class Boxes:
         words = ["--ro-bind", "/", "/"]
         for folder in (*_TEMPORARY, *map(os.path.realpath, self.writable)):
             words += ["--bind-try", folder, folder]
+        if self.settings is not None:
+            words += ["--ro-bind-try", (settings := os.path.realpath(self.settings)), settings]
         for folder in (workdir, *_saves_in(worker.checkpoint)):
             if not self._protects(Path(folder)):
                 words += ["--bind-try", folder, folder]
@@ -118,7 +123,8 @@ class Boxes:
         home = Path(os.path.realpath(os.path.expanduser("~")))
         kept = [Path(os.path.realpath(one)) for one in (self.hidden, *self.protected)]
         inside = any(folder.is_relative_to(one) for one in kept)
-        around = any(one.is_relative_to(folder) for one in (home, *kept))
+        above = [home, *kept, *([Path(os.path.realpath(self.settings))] if self.settings else [])]
+        around = any(one.is_relative_to(folder) for one in above)
         return inside or around or folder.as_posix().startswith(f"{home}/.")
 
 
