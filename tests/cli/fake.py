@@ -36,6 +36,7 @@ from grus.api.wire import (
 )
 from grus.model.errors import GrusError, NotFound
 from grus.model.jobs import TERMINAL
+from grus.sdk.client import LogPiece
 
 SUBMITTED = "2026-11-15T12:00:00.000Z"
 
@@ -75,6 +76,10 @@ class FakeClient:
     ends_as: JobOut | None = None
     """What a followed job turns into."""
     text: str = "hello\n"
+    texts: dict[int, str] = field(default_factory=dict)
+    """Logs by attempt, where they differ."""
+    dropped: int = 0
+    """Bytes that log rotation has removed before the text that is followed."""
     error: GrusError | None = None
     """Raised by the first thing asked."""
     interrupt: int = 0
@@ -228,19 +233,35 @@ class FakeClient:
         return self.measured
 
     def log(
-        self, id: str, *, worker: int | None = None, offset: int = 0, limit: int = 65536
+        self,
+        id: str,
+        *,
+        worker: int | None = None,
+        offset: int = 0,
+        limit: int = 65536,
+        attempt: int | None = None,
     ) -> tuple[bytes, int]:
-        data = self.text.encode()
+        if worker:
+            raise NotFound(f"job {id} has no worker {worker}")
+        data = self.texts.get(attempt or 0, self.text).encode()
         begin = max(0, len(data) + offset) if offset < 0 else offset
         piece = data[begin : begin + limit]
         return piece, begin + len(piece)
 
-    def follow_log(self, id: str, *, worker: int | None = None, offset: int = 0) -> Iterator[str]:
+    def follow_pieces(
+        self,
+        id: str,
+        *,
+        worker: int | None = None,
+        offset: int = 0,
+        attempt: int | None = None,
+        since: int | None = None,
+    ) -> Iterator[LogPiece]:
         self._ask("follow_log", id)
         if self.interrupt:
             self.interrupt -= 1
             signal.raise_signal(signal.SIGINT)
-        yield self.text
+        yield LogPiece(self.text, self.job(id).attempt, self.dropped)
         if self.ends_as is not None and self.job(id).phase not in TERMINAL:
             ended = self.ends_as.model_copy(update={"id": id})
             self.known = [ended if job.id == id else job for job in self.known]

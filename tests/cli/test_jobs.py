@@ -277,6 +277,28 @@ def test_describe_tells_of_the_team_and_what_it_survived(grus: Grus, client: Fak
     assert not any(line.startswith("team") for line in grus("describe", "resnet").stdout.splitlines())
 
 
+def test_logs_prints_all_attempts_in_order_or_one(grus: Grus, client: FakeClient) -> None:
+    client.known = [a_job(phase="succeeded", attempt=2)]
+    client.texts = {1: "one\ntwo\n", 2: "three\n"}
+    whole = grus("logs", "resnet")
+    assert whole.stdout == "one\ntwo\nthree\n"
+    assert whole.stderr.splitlines() == ["[grus] attempt 1", "[grus] attempt 2"]
+    assert grus("logs", "resnet", "--attempt", "1").stdout == "one\ntwo\n"
+    assert grus("logs", "resnet", "--tail", "2").stdout == "two\nthree\n"
+    assert grus("logs", "resnet", "--all").stdout == "[worker 0] one\n[worker 0] two\n[worker 0] three\n"
+    told = json.loads(grus("logs", "resnet", "-o", "json").stdout)
+    assert told["attempts"] == [{"attempt": 1, "log": "one\ntwo\n"}, {"attempt": 2, "log": "three\n"}]
+    assert told["log"] == "one\ntwo\nthree\n"
+
+
+def test_following_says_what_log_rotation_has_dropped(grus: Grus, client: FakeClient) -> None:
+    client.known, client.dropped = [a_job(phase="succeeded")], 5_000_000
+    for command in (("logs", "-f", "resnet"), ("attach", "resnet")):
+        told = grus(*command)
+        assert told.stdout == client.text
+        assert "5MB that it wrote before this are no longer kept" in told.stderr
+
+
 def test_logs_prints_all_or_the_last_lines(grus: Grus, client: FakeClient) -> None:
     client.known = [a_job()]
     client.text = "".join(f"line {n}\n" for n in range(20_000))

@@ -18,15 +18,20 @@ class Gang:
     logs: list[bytes]
     coming: list[tuple[int, bytes] | int | None] = field(default_factory=list)
     attempt: int = 1
+    earlier: list[bytes] = field(default_factory=list)
+    """Logs of the attempt before."""
     phase: str = "running"
 
     def job(self, id: str) -> JobOut:
         return a_job(id, phase=self.phase, attempt=self.attempt)
 
-    def log(self, id: str, *, worker: int, offset: int = 0, limit: int = 4) -> tuple[bytes, int]:
-        if worker >= len(self.logs):
+    def log(
+        self, id: str, *, worker: int, offset: int = 0, limit: int = 4, attempt: int | None = None
+    ) -> tuple[bytes, int]:
+        logs = self.logs if attempt in (None, self.attempt) else self.earlier
+        if worker >= len(logs):
             raise NotFound(f"no worker {worker}")
-        data = self.logs[worker][offset : offset + limit]
+        data = logs[worker][offset : offset + limit]
         return data, offset + len(data)
 
     def next(self, _: float) -> None:
@@ -34,7 +39,7 @@ class Gang:
             case None:
                 self.phase = "succeeded"
             case int(attempt):
-                self.attempt, self.logs = attempt, [b"again\n"]
+                self.attempt, self.logs, self.earlier = attempt, [b"again\n"], [*self.logs, b"late\n"]
             case (worker, text):
                 self.logs[worker] += text
 
@@ -57,9 +62,9 @@ def test_following_goes_round_until_the_job_has_ended_and_never_mixes_lines() ->
     assert followed(gang) == ["[worker 0] aA\n", "[worker 1] bB\n", "[worker 1] rest\n"]
 
 
-def test_a_new_attempt_is_told_from_its_beginning() -> None:
+def test_an_attempt_is_told_to_its_end_and_the_next_from_its_beginning() -> None:
     gang = Gang([b"first"], [2, None])
-    assert followed(gang) == ["[worker 0] first\n", "[worker 0] again\n"]
+    assert followed(gang) == ["[worker 1] late\n", "[worker 0] first\n", "[worker 0] again\n"]
 
 
 def test_a_line_without_an_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:

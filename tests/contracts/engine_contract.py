@@ -315,7 +315,10 @@ class EngineContract(ABC):
         engine.forget(worker)
         assert engine.workers() == ()
         assert engine.log(worker)[0] == b"kept\n"
+        assert engine.logged(JobId("j1")) == (worker,)
+        assert engine.logged(JobId("j2")) == ()
         engine.remove_logs(JobId("j1"))
+        assert engine.logged(JobId("j1")) == ()
         engine.remove_logs(JobId("j1"))
         with pytest.raises(NotFound):
             engine.log(worker)

@@ -218,6 +218,9 @@ class SimulatedEngine:
         piece = data[begin : begin + limit]
         return piece, begin + len(piece)
 
+    def logged(self, job: JobId) -> tuple[WorkerId, ...]:
+        return tuple(id_ for id_ in self.workers_alive.logs if id_.startswith(f"{job}."))
+
     def remove_logs(self, job: JobId) -> None:
         for worker in [id_ for id_ in self.workers_alive.logs if id_.startswith(f"{job}.")]:
             del self.workers_alive.logs[worker]

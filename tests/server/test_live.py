@@ -120,6 +120,43 @@ def test_a_log_can_be_read_in_pieces_from_either_end(house: House) -> None:
     assert first.headers["Content-Type"] == "text/plain; charset=utf-8"
 
 
+def test_the_log_of_an_earlier_attempt_is_there_by_its_number(house: House) -> None:
+    job = house.submit(**ONE, retries=1)
+    house.engine.workers_alive.logs[house.engine.find(job)] = b"first"
+    house.engine.exit(job, 1)
+    house.settle()
+    house.engine.now += 10.0
+    house.settle()
+    house.engine.workers_alive.logs[house.engine.find(job)] = b"second"
+    house.engine.exit(job)
+    house.settle()
+    path = f"/v1/jobs/{job}/log"
+    assert house.ask("GET", f"{path}?attempt=1", "ada").content == b"first"
+    assert house.ask("GET", f"{path}?attempt=2", "ada").content == b"second"
+    assert house.ask("GET", path, "ada").content == b"second"
+    for beyond in (f"{path}?attempt=3", f"{path}/stream?attempt=3"):
+        assert house.ask("GET", beyond, "ada").status_code == 404
+    assert _texts(stream(house, f"{path}/stream?attempt=1")) == ["first"]
+    assert _texts(stream(house, f"{path}/stream", **{"Last-Event-ID": "1.2"})) == ["rst", "second"]
+
+
+def test_a_stream_says_how_much_log_rotation_has_dropped(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = house.submit(**ONE)
+    worker = house.engine.find(job)
+    house.engine.exit(job)
+    house.settle()
+    monkeypatch.setattr(house.engine, "logged", lambda _: (worker,))
+    monkeypatch.setattr(house.engine, "log", lambda _, offset, __: (b"rest"[: 104 - max(100, offset)], 104))
+    told = [data for kind, data, _ in stream(house, f"/v1/jobs/{job}/log/stream") if kind == "log"]
+    assert [(data["text"], data["dropped"]) for data in told] == [("rest", 100)]
+
+
+def _texts(told: list[tuple[str, Any, str]]) -> list[str]:
+    return [data["text"] for kind, data, _ in told if kind == "log"]
+
+
 def test_an_id_that_no_stream_gave_is_bad_input(house: House) -> None:
     job = house.submit(**ONE)
     for path in ("/v1/events", f"/v1/jobs/{job}/log/stream"):

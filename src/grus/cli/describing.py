@@ -1,27 +1,20 @@
 """One job in full: what was asked, what became of it, why, its workers, its events, its log."""
 
-import codecs
-import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from grus.cli import following, foreseen, learned
-from grus.cli.merged import Merged
+from grus.cli import foreseen, learned
 from grus.cli.output import (
     Format,
     between,
     emit_json,
     fields,
     for_people,
-    hint,
     local,
     number,
-    plain,
     progress,
     say,
     size,
     table,
-    write_log,
 )
 from grus.model.errors import GrusError
 from grus.model.resources import replica_words
@@ -214,81 +207,3 @@ def _show_workers(client: "Client", job: "JobOut", workers: "list[WorkerOut]") -
 def _show_events(events: "list[EventOut]") -> None:
     _heading("events")
     table(("TIME", "ATTEMPT", "EVENT", "WHAT"), [(local(e.at), e.attempt, e.kind, e.text) for e in events])
-
-
-# --------------------------------------------------------------------------------------------------- logs
-
-
-def print_log(
-    client: "Client", job: "JobOut", *, worker: int | None, tail: int | None, follow: bool, output: Format
-) -> None:
-    """The log so far, or its last lines; with `follow` also what is to come."""
-    offset = 0
-    if tail is not None:
-        text, offset = _last_lines(client, job.id, worker, tail)
-        _write(job, text, output)
-    if follow:
-        following.follow(client, job, worker=worker, offset=offset)
-    elif tail is None:
-        _print_all(client, job, worker, output)
-
-
-def print_all_logs(client: "Client", job: "JobOut", *, follow: bool, output: Format) -> None:
-    """The logs of all workers, merged."""
-    if follow:
-        following.follow(client, job, every=True)
-    elif output is Format.JSON:
-        _write(job, "".join(Merged(client, job.id).so_far()), output)
-    else:
-        write_log(Merged(client, job.id).so_far())
-
-
-def _write(job: "JobOut", text: str, output: Format) -> None:
-    if output is Format.JSON:
-        emit_json({"job": plain(job.id), "log": text})
-    else:
-        write_log([text])
-
-
-def _print_all(client: "Client", job: "JobOut", worker: int | None, output: Format) -> None:
-    pieces = _pieces(client, job, worker)
-    if output is Format.JSON:
-        _write(job, b"".join(pieces).decode(errors="replace"), output)
-    elif for_people():
-        write_log(codecs.iterdecode(pieces, "utf-8", "replace"))
-    else:
-        for data in pieces:  # not decoded: a log is bytes
-            sys.stdout.buffer.write(data)
-        sys.stdout.flush()
-
-
-def _pieces(client: "Client", job: "JobOut", worker: int | None) -> Iterator[bytes]:
-    offset = 0
-    while True:
-        data, after = client.log(job.id, worker=worker, offset=offset, limit=CHUNK)
-        if not data or after == offset:
-            return
-        if (dropped := after - len(data) - offset) > 0:
-            hint(f"[grus] {size(dropped)} that it wrote before this are no longer kept")
-        offset = after
-        yield data
-
-
-def _last_lines(client: "Client", job: str, worker: int | None, count: int) -> tuple[str, int]:
-    """The last lines of a log and the offset after them; reads ever more from the end until it has them."""
-    reach = max(count * LINE, 4096)
-    while True:
-        data, offset = _from_the_end(client, job, worker, reach)
-        lines = data.decode(errors="replace").splitlines(keepends=True)
-        if len(lines) > count or len(data) < reach:
-            return "".join(lines[len(lines) - min(count, len(lines)) :]), offset
-        reach *= 4
-
-
-def _from_the_end(client: "Client", job: str, worker: int | None, reach: int) -> tuple[bytes, int]:
-    data, offset = client.log(job, worker=worker, offset=-reach, limit=CHUNK)
-    parts = [data]
-    while data:
-        data, offset = client.log(job, worker=worker, offset=offset, limit=CHUNK)
-        parts.append(data)
-    return b"".join(parts), offset

@@ -7,7 +7,7 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,12 @@ import typer
 
 from grus.cli.access import connected
 from grus.cli.merged import Merged
-from grus.cli.output import hint, write_log
+from grus.cli.output import hint, tell_attempt, tell_dropped, write_log
 from grus.model.phases import TERMINAL
 
 if TYPE_CHECKING:
     from grus.api.wire import JobOut
-    from grus.sdk.client import Client
+    from grus.sdk.client import Client, LogPiece
 
 log = logging.getLogger(__name__)
 
@@ -59,20 +59,35 @@ def follow(
     every: bool = False,
     offset: int = 0,
     told: int | None = None,
+    attempt: int | None = None,
+    since: int | None = None,
 ) -> None:
     """Print the job's log until it has ended; with `told`, also say its events after that one.
 
-    The log is that of one worker, or (`every`) those of all of them merged.
+    The log is that of one worker, or (`every`) those of all of them merged: of this `attempt` alone, or of
+    all from attempt `since` (the present one) on.
     """
     teller = threading.Thread(target=_tell, args=(client, job.id, told), daemon=True)
     if told is not None:
         teller.start()
-    pieces = (
-        Merged(client, job.id).follow() if every else client.follow_log(job.id, worker=worker, offset=offset)
-    )
-    write_log(pieces)
+    if every:
+        write_log(Merged(client, job.id, since).follow())
+    else:
+        pieces = client.follow_pieces(job.id, worker=worker, offset=offset, attempt=attempt, since=since)
+        write_log(_announced(pieces, since))
     if told is not None:
         teller.join(LAST_WORDS)
+
+
+def _announced(pieces: "Iterable[LogPiece]", attempt: int | None) -> Iterator[str]:
+    """The text of these pieces; says where an attempt begins and what log rotation has dropped."""
+    for piece in pieces:
+        if attempt is not None and piece.attempt != attempt:
+            tell_attempt(piece.attempt)
+        attempt = piece.attempt
+        if piece.dropped:
+            tell_dropped(piece.dropped)
+        yield piece.text
 
 
 def _tell(client: "Client", job: str, after: int | None) -> None:

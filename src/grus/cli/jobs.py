@@ -67,6 +67,7 @@ EXAMPLES = {
         "grus logs resnet -f --worker 2",
         "grus logs gang --all",
         "grus logs j4k --tail 20",
+        "grus logs j4k --attempt 1",
     ),
     "attach": examples("grus attach resnet"),
     "stop": examples("grus stop resnet", "grus stop j4k j9x --wait"),
@@ -340,19 +341,20 @@ def logs(
     worker: Annotated[int | None, typer.Option(help="Number of the worker; 0 by default.", min=0)] = None,
     every: All = False,
     tail: Annotated[int | None, typer.Option(help="Only the last so many lines.", min=0)] = None,
+    attempt: Annotated[int | None, typer.Option(help="Only this attempt; all by default.", min=1)] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Print what a job wrote."""
-    from grus.cli.describing import print_all_logs, print_log
+    """Print what a job wrote, in all its attempts."""
+    from grus.cli.log_printing import print_all_logs, print_log
 
     if every and (worker is not None or tail is not None):
         raise BadInput([Mistake("--all", "is for whole logs of all workers: leave out --worker and --tail")])
     with connected() as client:
         found = find_job(client, job)
         if every:
-            print_all_logs(client, found, follow=follow, output=output)
+            print_all_logs(client, found, attempt=attempt, follow=follow, output=output)
             return
-        print_log(client, found, worker=worker, tail=tail, follow=follow, output=output)
+        print_log(client, found, worker=worker, attempt=attempt, tail=tail, follow=follow, output=output)
 
 
 def attach(

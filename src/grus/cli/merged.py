@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from grus.cli.output import tell_attempt, tell_dropped
 from grus.model.errors import NotFound
 from grus.model.phases import TERMINAL
 
@@ -23,9 +24,11 @@ EVERY = 0.3
 class Merged:
     """How far each worker's log was read."""
 
-    def __init__(self, client: "Client", job: str) -> None:
+    def __init__(self, client: "Client", job: str, attempt: int | None = None) -> None:
+        """Of this attempt; when followed, also of those after it."""
         self._client = client
         self._job = job
+        self._attempt = attempt
         self._offsets: list[int] = []
         self._rests: list[bytes] = []
 
@@ -41,23 +44,29 @@ class Merged:
 
     def follow(self, pause: Callable[[float], object] = time.sleep) -> Iterator[str]:
         """The same, and then what is still to come until the job has ended."""
-        attempt = None
         while True:
             job = self._client.job(self._job)
-            if job.attempt != attempt:  # it has logs of its own, from their beginning
+            self._attempt = self._attempt or job.attempt or None
+            before = sum(self._offsets)
+            yield from self._round()
+            if sum(self._offsets) != before:
+                continue
+            if self._attempt and self._attempt < job.attempt:
                 yield from self._unfinished()
-                attempt, self._offsets, self._rests = job.attempt, [], []
-            wrote = False
-            number = 0
-            while (data := self._read(number)) is not None:
-                wrote = wrote or bool(data)
-                yield from self._lines(number, data)
-                number += 1
-            if not wrote and job.phase in TERMINAL:
+                self._attempt, self._offsets, self._rests = self._attempt + 1, [], []
+                tell_attempt(self._attempt)
+            elif job.phase in TERMINAL:
                 yield from self._unfinished()
                 return
-            if not wrote:
+            else:
                 pause(EVERY)
+
+    def _round(self) -> Iterator[str]:
+        """The next whole lines of each worker."""
+        number = 0
+        while (data := self._read(number)) is not None:
+            yield from self._lines(number, data)
+            number += 1
 
     def _read(self, number: int) -> bytes | None:
         """The next bytes of this worker; None if there is no such worker."""
@@ -65,12 +74,15 @@ class Merged:
             self._offsets.append(0)
             self._rests.append(b"")
         try:
-            data, after = self._client.log(self._job, worker=number, offset=self._offsets[number])
+            offset = self._offsets[number]
+            data, after = self._client.log(self._job, worker=number, offset=offset, attempt=self._attempt)
         except NotFound:
             if number == 0:
                 raise
             return None
         self._offsets[number] = after
+        if data and (dropped := after - len(data) - offset) > 0:
+            tell_dropped(dropped)
         return data
 
     def _lines(self, number: int, data: bytes) -> Iterator[str]:

@@ -107,6 +107,16 @@ def write_log(pieces: Iterable[str]) -> None:
         sys.stdout.flush()
 
 
+def tell_attempt(number: int) -> None:
+    """Say where the log of an attempt begins, beside the log."""
+    hint(f"[grus] attempt {number}")
+
+
+def tell_dropped(count: int) -> None:
+    """Say that log rotation has removed bytes before what is printed next."""
+    hint(f"[grus] {size(count)} that it wrote before this are no longer kept")
+
+
 # ------------------------------------------------------------------------------------------------- values
 
 

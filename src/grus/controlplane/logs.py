@@ -1,82 +1,112 @@
-"""Which log belongs to which worker of a job, also when the job has ended and its seats are gone.
+"""Logs of a job by attempt and worker number, also when the job has ended and its seats are gone.
 
-The output of the `setup` lines comes first in the log of worker 0, as people would see it in one terminal.
+A worker that was replaced, or left and came again, has one log: those of all processes that held its place,
+in order. The output of the `setup` lines comes first in the log of worker 0, as people would see it in one
+terminal.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
-from grus.controlplane.launching import members, setup_id
+from grus.controlplane.launching import SETUP, members
 from grus.model.errors import NotFound
-from grus.model.identifiers import NodeId, WorkerId
-from grus.model.jobs import Job, Seat, worker_id
+from grus.model.identifiers import WorkerId
+from grus.model.jobs import Job
 from grus.model.ports import Engine
 
-
-def read(engine: Engine, job: Job, number: int, offset: int, limit: int) -> tuple[bytes, int]:
-    """Bytes of the log of worker `number` of the last attempt, and the next offset."""
-    main = _find(engine, job, number)
-    if number or not job.spec.setup:
-        return _bytes(engine, main, offset, limit)
-    return _after_setup(engine, setup_id(job), main, offset, limit)
+Place = tuple[str, int]
+"""Role and number of a replica."""
 
 
-def _after_setup(
-    engine: Engine, setup: WorkerId, main: WorkerId | None, offset: int, limit: int
+class _Logged(NamedTuple):
+    """One process that has a log, by what its id says."""
+
+    attempt: int
+    role: str
+    replica: int
+    born: int
+    id: WorkerId
+
+    @property
+    def is_setup(self) -> bool:
+        return self.role == SETUP and not self.born
+
+
+def read(
+    engine: Engine, job: Job, number: int, offset: int, limit: int, attempt: int | None = None
 ) -> tuple[bytes, int]:
-    length = _length(engine, setup)
-    if offset < 0:  # from the end: of the program if it has begun, else of the setup
-        if main is None:
-            return _bytes(engine, setup, offset, limit)
-        data, following = _bytes(engine, main, offset, limit)
-        return data, following + length
-    if offset < length:
-        return _bytes(engine, setup, offset, min(limit, length - offset))
-    data, following = _bytes(engine, main, offset - length, limit)
-    return data, following + length
+    """Bytes of the log of worker `number`, and the next offset; of the last attempt if none is named."""
+    chosen = _attempt(job, attempt)
+    logged = [one for one in map(_parsed, engine.logged(job.id)) if one and one.attempt == chosen]
+    return _chained(engine, _lives(job, number, chosen, logged), offset, limit)
+
+
+def _attempt(job: Job, attempt: int | None) -> int:
+    if attempt is None:
+        return job.attempt
+    if not 1 <= attempt <= job.attempt:
+        known = f"it has had {job.attempt}" if job.attempt else "it has not started yet"
+        raise NotFound(f"job {job.id} has no attempt {attempt}; {known}")
+    return attempt
+
+
+def _lives(job: Job, number: int, attempt: int, logged: Sequence[_Logged]) -> list[WorkerId]:
+    """Processes whose logs make up this worker's. Raises NotFound for a number that the job never had."""
+    places = _places(job, attempt, logged)
+    if number and number >= len(places):
+        raise NotFound(f"job {job.id} has no worker {number}")
+    place = places[number] if places else None
+    own = [one for one in logged if not one.is_setup and (one.role, one.replica) == place]
+    setup = [one for one in logged if one.is_setup] if not number else []
+    return [one.id for one in (*setup, *sorted(own, key=lambda one: one.born))]
+
+
+def _places(job: Job, attempt: int, logged: Sequence[_Logged]) -> list[Place]:
+    """Present workers in the order of their ranks, then those that have left, by role and number."""
+    team = members(job) if attempt == job.attempt else ()
+    present = [(member.role, member.seats[0].index) for member in team]
+    order = {role.name: place for place, role in enumerate(job.spec.request.roles)}
+    known = {(one.role, one.replica) for one in logged if not one.is_setup}
+    left = sorted(known.difference(present), key=lambda place: (order.get(place[0], 0), place))
+    return present + left
+
+
+def _parsed(worker: WorkerId) -> _Logged | None:
+    """Parts of an id that `worker_id` made; None for any other name."""
+    parts = worker.rsplit(".", 4)
+    if len(parts) != 5 or not (parts[1] + parts[3] + parts[4]).isdecimal():
+        return None
+    return _Logged(int(parts[1]), parts[2], int(parts[3]), int(parts[4]), worker)
+
+
+def _chained(engine: Engine, workers: Sequence[WorkerId], offset: int, limit: int) -> tuple[bytes, int]:
+    """Bytes of these logs as if they were one; a piece never reaches from one into the next."""
+    if not workers:
+        return b"", max(0, offset)
+    *earlier, last = workers
+    begin = 0
+    lengths = [_length(engine, worker) for worker in earlier]
+    if earlier and offset < 0:
+        offset = max(0, sum(lengths) + _length(engine, last) + offset)
+    for worker, length in zip(earlier, lengths, strict=True):
+        if offset < begin + length:
+            data, following = _bytes(engine, worker, offset - begin, min(limit, begin + length - offset))
+            return data, following + begin
+        begin += length
+    data, following = _bytes(engine, last, offset - begin, limit)
+    return data, following + begin
 
 
 def _length(engine: Engine, worker: WorkerId) -> int:
     return _bytes(engine, worker, -1, 1)[1]
 
 
-def _bytes(engine: Engine, worker: WorkerId | None, offset: int, limit: int) -> tuple[bytes, int]:
-    """As the engine's `log`; nothing where there is none.
+def _bytes(engine: Engine, worker: WorkerId, offset: int, limit: int) -> tuple[bytes, int]:
+    """Like the engine's `log`; nothing where there is none.
 
-    A worker that never said anything has a log as long as it lives, and none from the moment it is forgotten:
-    that may be between two looks at it.
+    A worker that never wrote anything may lose its log between two looks at it, when it is forgotten.
     """
-    if worker is not None:
-        with suppress(NotFound):
-            return engine.log(worker, offset, limit)
+    with suppress(NotFound):
+        return engine.log(worker, offset, limit)
     return b"", max(0, offset)
-
-
-def _find(engine: Engine, job: Job, number: int) -> WorkerId | None:
-    """The worker's id, if there is a log of it yet. Raises NotFound for a number that the job never had."""
-    team = members(job)
-    if number < len(team):
-        return team[number].id if _has_log(engine, team[number].id) else None
-    if not team:
-        found = enumerate(worker for worker in _ended(job) if _has_log(engine, worker))
-        if (worker := next((worker for place, worker in found if place == number), None)) is not None:
-            return worker
-    if number:
-        raise NotFound(f"job {job.id} has no worker {number}")
-    return None
-
-
-def _ended(job: Job) -> Iterator[WorkerId]:
-    """Ids that workers of the last attempt may have had, in the order of their numbers."""
-    for role in job.spec.request.roles if job.attempt else ():
-        for index in range(role.replicas.high):
-            for born in range(1, max(1, job.generation) + 1):
-                yield worker_id(job.id, job.attempt, Seat(role.name, index, NodeId(""), (), 0, born))
-
-
-def _has_log(engine: Engine, worker: WorkerId) -> bool:
-    try:
-        engine.log(worker, 0, 1)
-    except NotFound:
-        return False
-    return True

@@ -397,10 +397,16 @@ class Services:
         return found
 
     def log(
-        self, user: User, id_: JobId, worker: int | None = None, offset: int = 0, limit: int = 65536
+        self,
+        user: User,
+        id_: JobId,
+        worker: int | None = None,
+        offset: int = 0,
+        limit: int = 65536,
+        attempt: int | None = None,
     ) -> tuple[bytes, int]:
-        """Bytes of a worker's log in the last attempt (worker 0 if none is named), and the next offset."""
-        return logs.read(self._engine, self.job(user, id_), worker or 0, offset, limit)
+        """Bytes of a worker's log and the next offset; worker 0 and the last attempt if none is named."""
+        return logs.read(self._engine, self.job(user, id_), worker or 0, offset, limit, attempt)
 
     def artefact(self, user: User, id_: JobId, name: str) -> Artefact:
         """What the job left behind under this name, for its owner. Raises NotFound if it is gone."""

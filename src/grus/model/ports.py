@@ -455,6 +455,10 @@ class Engine(Protocol):
         """
         ...
 
+    def logged(self, job: JobId) -> tuple[WorkerId, ...]:
+        """Workers of this job that have a log, ended and forgotten ones included, in any order."""
+        ...
+
     def remove_logs(self, job: JobId) -> None:
         """Delete the logs of a job whose record is gone."""
         ...

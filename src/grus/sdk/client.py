@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import cache
 from types import TracebackType
-from typing import IO, Any, Self, TypeVar
+from typing import IO, Any, NamedTuple, Self, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, TypeAdapter
@@ -66,6 +66,15 @@ LONGEST_PREDICTION = 90.0
 """Seconds to wait for what a model says; the server gives up before that."""
 POLL = 1.0
 """Seconds between two looks at a job when its live stream is not to be had."""
+
+
+class LogPiece(NamedTuple):
+    """A piece of a log that is followed."""
+
+    text: str
+    attempt: int
+    dropped: int = 0
+    """Bytes before this piece that log rotation has removed."""
 
 
 class Client:
@@ -267,10 +276,19 @@ class Client:
     # ----------------------------------------------------------------------------------- logs, events
 
     def log(
-        self, job: str, *, worker: int | None = None, offset: int = 0, limit: int = 65536
+        self,
+        job: str,
+        *,
+        worker: int | None = None,
+        offset: int = 0,
+        limit: int = 65536,
+        attempt: int | None = None,
     ) -> tuple[bytes, int]:
-        """Bytes of a worker's log and the offset to go on from; a negative offset counts from the end."""
-        params = _params(worker=worker, offset=offset, limit=limit)
+        """Bytes of a worker's log and the offset to continue from; a negative offset counts from the end.
+
+        The log is that of the last attempt if none is named.
+        """
+        params = _params(worker=worker, offset=offset, limit=limit, attempt=attempt)
         answer = self._transport.request("GET", _at("jobs", job, "log"), params=params)
         return answer.content, int(answer.headers["Grus-Next-Offset"])
 
@@ -278,9 +296,24 @@ class Client:
         self, job: str, *, worker: int | None = None, offset: int = 0
     ) -> Generator[str, None, None]:
         """The log as text, as it is written, until the job has ended."""
-        params = _params(worker=worker, offset=offset)
-        for event in self._transport.live(_at("jobs", job, "log", "stream"), params=params):
-            yield json.loads(event.data)["text"]
+        for piece in self.follow_pieces(job, worker=worker, offset=offset):
+            yield piece.text
+
+    def follow_pieces(
+        self,
+        job: str,
+        *,
+        worker: int | None = None,
+        offset: int = 0,
+        attempt: int | None = None,
+        since: int | None = None,
+    ) -> Generator[LogPiece, None, None]:
+        """The log as it is written: of this `attempt` alone, or from attempt `since` to the job's end."""
+        params = _params(worker=worker, offset=offset, attempt=attempt)
+        last = f"{since}.{offset}" if since else ""
+        for event in self._transport.live(_at("jobs", job, "log", "stream"), params=params, last=last):
+            said = json.loads(event.data)
+            yield LogPiece(said["text"], said["attempt"], said.get("dropped", 0))
 
     def download(
         self, job: str, name: str, file: IO[bytes], tell: Callable[[int], None] = lambda _: None
@@ -496,16 +529,22 @@ class Handle:
                 pause(min(left, POLL))
         return self.job
 
-    def logs(self, *, follow: bool = False, worker: int | None = None) -> Iterator[str]:
-        """The log so far, piece by piece; with `follow`, also what is still to come until the job ends."""
-        if follow:
-            return self._client.follow_log(self.id, worker=worker)
-        return self._pieces(worker)
+    def logs(
+        self, *, follow: bool = False, worker: int | None = None, attempt: int | None = None
+    ) -> Iterator[str]:
+        """The log so far, piece by piece; with `follow`, also what is still to come until the job ends.
 
-    def _pieces(self, worker: int | None) -> Iterator[str]:
+        The log is that of the last attempt if none is named.
+        """
+        if follow:
+            pieces = self._client.follow_pieces(self.id, worker=worker, attempt=attempt)
+            return (piece.text for piece in pieces)
+        return self._pieces(worker, attempt)
+
+    def _pieces(self, worker: int | None, attempt: int | None) -> Iterator[str]:
         offset = 0
         while True:
-            data, offset = self._client.log(self.id, worker=worker, offset=offset)
+            data, offset = self._client.log(self.id, worker=worker, offset=offset, attempt=attempt)
             if not data:
                 return
             yield data.decode(errors="replace")

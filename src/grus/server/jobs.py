@@ -171,9 +171,10 @@ async def log(
     worker: Annotated[int | None, Query(ge=0)] = None,
     offset: int = 0,
     limit: Annotated[int, Query(ge=1, le=1 << 20)] = 65536,
+    attempt: Annotated[int | None, Query(ge=1)] = None,
 ) -> Response:
     """Bytes of a worker's log as they are; the header Grus-Next-Offset says where to go on."""
-    data, following = await off_loop(does.log, user, JobId(id), worker, offset, limit)
+    data, following = await off_loop(does.log, user, JobId(id), worker, offset, limit, attempt)
     return Response(
         data, headers={"Grus-Next-Offset": str(following)}, media_type="text/plain; charset=utf-8"
     )

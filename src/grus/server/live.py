@@ -83,12 +83,19 @@ async def follow_log(
     streams: Live,
     worker: Annotated[int | None, Query(ge=0)] = None,
     offset: int = 0,
+    attempt: Annotated[int | None, Query(ge=1)] = None,
     last: LastId = None,
 ) -> Response:
-    """The log of a worker as it grows, until the job has ended. An event's id is the offset after it."""
+    """The log of a worker as it grows, until the job (or the attempt that is named) has ended.
+
+    An event's id names the attempt and the offset after it.
+    """
     await off_loop(does.job, caller.user, JobId(id))
-    begin = _mark(last) if last is not None else _Mark(None, offset)
-    return LiveResponse(_log(does, caller, streams, JobId(id), worker, begin), streams, caller.user.name)
+    if attempt is not None:  # one that is not there is a 404, not an empty stream
+        await off_loop(does.log, caller.user, JobId(id), worker, 0, 1, attempt)
+    begin = _mark(last) if last is not None else _Mark(attempt or 0, offset)
+    source = _log(does, caller, streams, JobId(id), worker, begin, attempt)
+    return LiveResponse(source, streams, caller.user.name)
 
 
 @router.get("/usage/stream", status_code=200, response_class=LiveResponse)
@@ -154,26 +161,37 @@ async def _events(
 
 
 async def _log(
-    does: Services, caller: Caller, streams: Streams, job: JobId, worker: int | None, at: "_Mark"
+    does: Services,
+    caller: Caller,
+    streams: Streams,
+    job: JobId,
+    worker: int | None,
+    at: "_Mark",
+    only: int | None,
 ) -> AsyncGenerator[bytes, None]:
     pace = Pace(streams, caller, LONGEST)
     text = codecs.getincrementaldecoder("utf-8")("replace")
     yield HELLO
     while not pace.over:
         now = await off_loop(does.job, caller.user, job)
-        if now.attempt != at.attempt:
-            # A new attempt has a log of its own, from its beginning.
-            at = _Mark(now.attempt, at.offset if at.attempt is None else 0)
-            text.reset()
-        data, following = await off_loop(does.log, caller.user, job, worker, at.offset, LOG_PIECE)
-        at = _Mark(at.attempt, following)
+        at = _Mark(at.attempt or now.attempt, at.offset)
+        data, following = b"", at.offset
+        if at.attempt:
+            asked = (caller.user, job, worker, at.offset, LOG_PIECE, at.attempt)
+            data, following = await off_loop(does.log, *asked)
         if data:
             piece = text.decode(data)
             known = following - len(text.getstate()[0])  # half a character is sent with the rest of it
             told = {"text": piece, "attempt": at.attempt, "next": known}
+            if at.offset >= 0 and (dropped := following - len(data) - at.offset):
+                told["dropped"] = dropped
+            at = _Mark(at.attempt, following)
             yield frame("log", json_bytes(told), f"{at.attempt}.{known}")
             pace.sent()
-        elif now.terminal:
+        elif only is None and at.attempt < now.attempt:
+            at = _Mark(at.attempt + 1, 0)  # it has a log of its own, from its beginning
+            text.reset()
+        elif now.terminal or (only is not None and only < now.attempt):
             yield END
             return
         elif await pace.silence(streams.closed, LOG_EVERY):
@@ -192,9 +210,9 @@ async def _usage(does: Services, caller: Caller, streams: Streams) -> AsyncGener
 
 
 class _Mark(NamedTuple):
-    """How far a log was read: in which attempt (None for whichever it is in), up to which byte."""
+    """Position in a log: the attempt (0 for the present one), and the offset of the next byte."""
 
-    attempt: int | None
+    attempt: int
     offset: int
 
 

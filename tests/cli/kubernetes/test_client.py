@@ -116,13 +116,15 @@ def test_everything_about_a_job_is_told(api: Memory, grus: Grus) -> None:
 # ---------------------------------------------------------------------------------------------------- logs
 
 
-def test_logs_are_those_of_the_pods_of_the_newest_attempt_by_number(api: Memory, grus: Grus) -> None:
+def test_logs_are_those_of_the_pods_of_all_attempts_by_number(api: Memory, grus: Grus) -> None:
     job = with_job(api, phase=Phase.RUNNING, attempt=2, seats=seats("node-1", 0, 1), started_at=1000.0)
     with_worker(api, job, "1.worker.0.1", b"old\n", "Failed")
     with_worker(api, job, "2.worker.1.1", b"second\n")
     with_worker(api, job, "2.worker.0.1", b"first\n")
     with_worker(api, job, "2.setup.0.0", b"prepared\n", "Succeeded")
-    assert grus("logs", "resnet").stdout == "prepared\nfirst\n"
+    assert grus("logs", "resnet").stdout == "old\nprepared\nfirst\n"
+    assert grus("logs", "resnet", "--attempt", "2").stdout == "prepared\nfirst\n"
+    assert grus("logs", "resnet", "--attempt", "1").stdout == "old\n"
     assert grus("logs", "resnet", "--worker", "1").stdout == "second\n"
     assert grus("logs", "resnet", "--tail", "1").stdout == "first\n"
     assert grus("logs", "resnet", "--worker", "2").exit_code == 4

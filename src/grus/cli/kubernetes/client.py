@@ -45,7 +45,7 @@ from grus.model.errors import BadInput, Mistake, NotAllowed, NotFound
 from grus.model.identifiers import UserName
 from grus.model.jobs import TERMINAL, Job
 from grus.model.resources import Range
-from grus.sdk.client import Client, Handle, Submission, job_in
+from grus.sdk.client import Client, Handle, LogPiece, Submission, job_in
 from grus.sdk.transport import Transport
 
 _ME = UserName("you")
@@ -273,14 +273,26 @@ class KubernetesClient(Client):
     # ----------------------------------------------------------------------------------- logs, events
 
     def log(
-        self, job: str, *, worker: int | None = None, offset: int = 0, limit: int = 65536
+        self,
+        job: str,
+        *,
+        worker: int | None = None,
+        offset: int = 0,
+        limit: int = 65536,
+        attempt: int | None = None,
     ) -> tuple[bytes, int]:
-        return self._logs.read(job, worker or 0, offset, limit)
+        return self._logs.read(job, worker or 0, offset, limit, attempt)
 
-    def follow_log(
-        self, job: str, *, worker: int | None = None, offset: int = 0
-    ) -> Generator[str, None, None]:
-        yield from self._logs.follow(job, worker or 0, offset)
+    def follow_pieces(
+        self,
+        job: str,
+        *,
+        worker: int | None = None,
+        offset: int = 0,
+        attempt: int | None = None,
+        since: int | None = None,
+    ) -> Generator[LogPiece, None, None]:
+        yield from self._logs.follow(job, worker or 0, offset, attempt, since or 0)
 
     def events(self, *, after: int = 0, job: str | None = None, limit: int = 1000) -> list[EventOut]:
         items = self._items() if job is None else [self._item(job)]

@@ -6,6 +6,7 @@ from grus.cli.kubernetes.reading import Worker, job_of, pods_of, shown, workers_
 from grus.kubernetes.api import Api, Missing, Object, Refused
 from grus.model.errors import NotFound
 from grus.model.jobs import TERMINAL
+from grus.sdk.client import LogPiece
 
 LOOK_EVERY = 0.5
 GONE = (
@@ -23,45 +24,55 @@ class PodLogs:
         self._item = item
         self._pause = pause
 
-    def read(self, job: str, number: int, offset: int, limit: int) -> tuple[bytes, int]:
+    def read(
+        self, job: str, number: int, offset: int, limit: int, attempt: int | None = None
+    ) -> tuple[bytes, int]:
         """Bytes of a worker's log and the next offset; a negative offset counts from the end."""
         most = None if offset < 0 else offset + limit
-        data = b"".join(b"".join(self._chunks(worker, most=most)) for worker in self._chosen(job, number))
+        chosen = self._chosen(job, number, attempt)
+        data = b"".join(b"".join(self._chunks(worker, most=most)) for worker in chosen)
         begin = max(0, len(data) + offset) if offset < 0 else min(offset, len(data))
         piece = data[begin : begin + limit]
         return piece, begin + len(piece)
 
-    def follow(self, job: str, number: int, offset: int) -> Generator[str, None, None]:
-        """As it is written, attempt after attempt, until the job has ended."""
+    def follow(
+        self, job: str, number: int, offset: int, attempt: int | None, since: int
+    ) -> Generator[LogPiece, None, None]:
+        """As it is written, attempt after attempt, until the job (or this attempt) has ended."""
         done: set[str] = set()
         while True:
             item = self._item(job)
-            fresh = [worker for worker in self._chosen(job, number) if _uid(worker) not in done]
+            chosen = self._chosen(job, number, attempt)
+            fresh = [one for one in chosen if _uid(one) not in done and one.attempt >= since]
             for worker in fresh:
                 if (worker.pod.get("status") or {}).get("phase") not in STARTED:
                     break
                 for chunk in self._chunks(worker, follow=True):
                     skipped, offset = chunk[offset:], max(0, offset - len(chunk))
                     if skipped:
-                        yield skipped.decode(errors="replace")
+                        yield LogPiece(skipped.decode(errors="replace"), worker.attempt)
                 done.add(_uid(worker))
             else:
-                if shown(item).phase in TERMINAL:
+                now = shown(item)
+                if now.phase in TERMINAL or (attempt is not None and attempt < now.attempt):
                     return
             self._pause(LOOK_EVERY)
 
-    def _chosen(self, job: str, number: int) -> list[Worker]:
-        """The pods whose logs make up that worker's."""
+    def _chosen(self, job: str, number: int, attempt: int | None) -> list[Worker]:
+        """The pods whose logs make up that worker's, those of workers that it replaced first."""
         item = self._item(job)
         known = job_of(item)
         roles = [role.name for role in known.spec.request.roles] if known else []
-        found = workers_of(pods_of(self._api, item), roles)
+        found = workers_of(pods_of(self._api, item), roles, attempt)
         setup, rest = [one for one in found if one.is_setup], [one for one in found if not one.is_setup]
-        if known is not None and known.terminal and known.attempt and not found:
+        over = known is not None and known.attempt and (known.terminal or (attempt or 0) < known.attempt)
+        if known is not None and not found and over and (attempt or known.terminal):
             raise NotFound(GONE.format(job=known.id))
-        if number >= max(1, len(rest)):
+        places = list(dict.fromkeys((one.role, one.index) for one in rest))
+        if number >= max(1, len(places)):
             raise NotFound(f"job {shown(item).id} has no worker {number}")
-        return [*(setup if not number else ()), *rest[number : number + 1]]
+        own = [one for one in rest if (one.role, one.index) in places[number : number + 1]]
+        return [*(setup if not number else ()), *own]
 
     def _chunks(self, worker: Worker, *, follow: bool = False, most: int | None = None) -> Iterator[bytes]:
         metadata = worker.pod["metadata"]

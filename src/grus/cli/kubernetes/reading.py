@@ -89,13 +89,13 @@ def pods_of(api: Api, item: Object) -> list[Object]:
     return [pod for label in (JOB, ENDED) for pod in api.list(PODS, namespace, labels=f"{label}={id_}")[0]]
 
 
-def workers_of(pods: Iterable[Object], roles: Iterable[str] = ()) -> list[Worker]:
-    """The workers of the newest attempt, by their numbers; the one of the setup lines first."""
+def workers_of(pods: Iterable[Object], roles: Iterable[str] = (), attempt: int | None = None) -> list[Worker]:
+    """The workers of an attempt (the newest one), by their numbers; the one of the setup lines first."""
     known = [worker for pod in pods if (worker := _worker(pod)) is not None]
-    newest = max((worker.attempt for worker in known), default=0)
+    chosen = attempt or max((worker.attempt for worker in known), default=0)
     order = {name: place for place, name in enumerate(roles)}
     return sorted(
-        (worker for worker in known if worker.attempt == newest),
+        (worker for worker in known if worker.attempt == chosen),
         key=lambda worker: (
             not worker.is_setup,
             order.get(worker.role, 0),

@@ -297,6 +297,12 @@ class KubernetesEngine:
             now.lanes.settle(worker, LAST_COPY)
         return read(str(self._logs.kept(worker)), offset, limit)
 
+    def logged(self, job: JobId) -> tuple[WorkerId, ...]:
+        watcher = self._now().watcher
+        with watcher.lock:
+            there = [id_ for id_, record in watcher.records.items() if record.status.job == job]
+        return tuple({*there, *self._logs.workers(job)})
+
     def remove_logs(self, job: JobId) -> None:
         self._acting()
         self._logs.remove(job)

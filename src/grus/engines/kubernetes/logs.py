@@ -18,7 +18,7 @@ from pathlib import Path
 
 from grus.engines.gpu_memory import TAIL
 from grus.engines.local.layout import safe_name
-from grus.engines.local.logfiles import LogWriter, read
+from grus.engines.local.logfiles import LogWriter, names, read
 from grus.kubernetes.api import Api, Log
 from grus.kubernetes.refusals import Refused, Unreachable
 from grus.model.errors import NotFound
@@ -100,6 +100,10 @@ class Logs:
                 if folder.is_dir():
                     return folder
         raise NotFound(f"there is no log of a worker {worker}")
+
+    def workers(self, job: JobId) -> tuple[WorkerId, ...]:
+        """Workers of this job whose logs were copied."""
+        return tuple(map(WorkerId, names(str(self._folder / job)))) if safe_name(job) else ()
 
     def keep(self, worker: WorkerId, job: JobId, source: Source) -> None:
         """Fetch what is missing, for the pod is going. Raises Unreachable if its node does not answer."""

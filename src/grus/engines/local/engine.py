@@ -229,6 +229,10 @@ class LocalEngine:
     def log(self, worker: WorkerId, offset: int = 0, limit: int = 65536) -> tuple[bytes, int]:
         return logfiles.read(self._log_folder(worker), offset, limit)
 
+    def logged(self, job: JobId) -> tuple[WorkerId, ...]:
+        found = logfiles.names(str(self._state / layout.LOGS / job)) if layout.safe_name(job) else []
+        return tuple(map(WorkerId, found))
+
     def remove_logs(self, job: JobId) -> None:
         self._acting()
         if layout.safe_name(job):

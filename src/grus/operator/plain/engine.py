@@ -75,6 +75,9 @@ class EngineWithPods:
             raise NotFound("the log of a plain pod is read with kubectl logs")
         return self._engine.log(worker, offset, limit)
 
+    def logged(self, job: JobId) -> tuple[WorkerId, ...]:
+        return () if is_plain_id(job) else self._engine.logged(job)
+
     def remove_logs(self, job: JobId) -> None:
         if not is_plain_id(job):
             self._engine.remove_logs(job)
