@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import zipfile
 from email import message_from_bytes
@@ -11,7 +12,7 @@ from pathlib import Path
 import grimp
 import pytest
 
-from tests.house.environments import ROOT, build_wheels, make_environment
+from tests.house.environments import ROOT, build_wheels, make_environment, packages_of
 
 SOURCE = ROOT / "src"
 TORCH = frozenset({"torch", "numpy"})
@@ -116,6 +117,25 @@ def test_the_sdk_depends_on_nothing_and_the_server_on_the_sdk_of_its_version(whe
     assert f"grus-gpu-sdk=={sdk['Version'][0]}" in server["Requires-Dist"]
     (version,) = sdk["Version"]
     assert f'__version__ = "{version}"' in (SOURCE / "grus" / "__init__.py").read_text()
+
+
+def test_both_are_under_the_same_license(wheels: dict[str, Path]) -> None:
+    texts = [
+        zipfile.ZipFile(wheel).read(name)
+        for wheel in wheels.values()
+        for name in zipfile.ZipFile(wheel).namelist()
+        if name.endswith("/licenses/LICENSE")
+    ]
+    assert texts == [(ROOT / "LICENSE").read_bytes()] * 2
+
+
+def test_the_command_runs_from_both_wheels(wheels: dict[str, Path], tmp_path: Path) -> None:
+    python = make_environment(tmp_path, *wheels.values())
+    # Dependencies of this environment without Grus itself, whose path only its own .pth files add.
+    (packages_of(tmp_path) / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    done = run(python, "import grus, sys; from grus.cli.main import main; print(grus.Client, grus.__file__)")
+    assert done.returncode == 0, done.stderr
+    assert str(tmp_path) in done.stdout
 
 
 def test_what_a_job_without_torch_runs_needs_only_the_standard_library(bare: Path) -> None:
