@@ -61,3 +61,9 @@ def test_a_file_gets_variables_too(
     env = client.submitted[-1][0].env
     assert (env["SEED"], env["A"]) == ("7", "b")
     assert "API_KEY looks like a secret" in told.stderr
+
+
+def test_secrets_of_a_cluster_are_set_by_its_own_means(grus: Grus) -> None:
+    told = grus("--kubernetes", "secret", "list")
+    assert told.exit_code == 2
+    assert "kubectl create secret generic grus-secret-NAME" in told.stderr

@@ -84,3 +84,10 @@ def test_a_job_with_an_unknown_secret_is_refused_with_what_to_do(tmp_path: Path)
     plane.services.submit(ANN, replace(spec, secrets=spec.secrets[:1])).result()
     plane.services.delete_user(ADMIN, ANN.name)
     assert plane.services.secrets.listed(ANN) == []
+
+
+def test_on_kubernetes_the_store_says_how_secrets_are_set_there(tmp_path: Path) -> None:
+    secrets = SecretStore(Settings(state=tmp_path, containers=True), lambda: (ADMIN, ANN))
+    with pytest.raises(Conflict, match="grus-secret-NAME"):
+        secrets.put(ANN, "a", VALUE)
+    assert secrets.mistakes(ANN, replace(a_spec(), secrets=(("A", "a"),))) == []

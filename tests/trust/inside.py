@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -240,13 +241,14 @@ def attacked(pool: OtherPool, *, accept: bool = False) -> dict[str, Any]:
 def _by_api(pool: OtherPool, eve: Client, made: Handle) -> Iterator[tuple[str, str]]:
     """Jobs that would run, or save, where the state is; secrets of others by their names."""
     state = str(pool.places.state)
-    for name, job in {
+    jobs: dict[str, dict[str, object]] = {
         "a workdir in the state": {"workdir": state},
         "a workdir in another worker's folder": {"workdir": f"{state}/engine/workers"},
         "a checkpoint in the state": {"workdir": "/", "checkpoint": {"path": f"{state}/secrets"}},
         "another's secret by its name": {"workdir": "/", "secrets": {"KEY": "key"}},
-    }.items():
-        yield name, _refused(lambda job=job: eve.submit({"run": "true", **job}))
+    }
+    for name, job in jobs.items():
+        yield name, _refused(partial(eve.submit, {"run": "true", **job}))
     yield "another's secrets by the API", ", ".join(one.name for one in eve.secrets())
 
 

@@ -1,5 +1,6 @@
 """The verbs for secrets. Values come from a prompt or the standard input, never from argv."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -21,6 +22,10 @@ def add_to(app: typer.Typer) -> None:
 
 @secret.callback(invoke_without_command=True)
 def _secrets(context: typer.Context) -> None:
+    if os.environ.get("GRUS_KUBERNETES"):
+        from grus.api.secrets_in import ON_KUBERNETES
+
+        raise BadInput([Mistake("secrets", ON_KUBERNETES)])
     if context.invoked_subcommand is None:
         list_secrets()
 

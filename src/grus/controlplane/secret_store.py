@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grus.api.fields import NAME, NAME_RULE
-from grus.api.secrets_in import LARGEST_SECRET
+from grus.api.secrets_in import LARGEST_SECRET, ON_KUBERNETES
 from grus.controlplane import access, isolation
 from grus.controlplane.settings import Settings
 from grus.model.errors import BadInput, Conflict, Mistake, NotFound
@@ -47,7 +47,7 @@ class SecretStore:
         """Set a secret of one's own, or replace its value. Raises BadInput and Conflict."""
         access.require_member(user, "set secrets")
         if self._settings.containers:
-            raise Conflict("this pool is on Kubernetes: its secrets are Secrets of the cluster")
+            raise Conflict(f"secrets {ON_KUBERNETES}")
         if why := self._exposed():
             raise Conflict(f"a secret would not be kept from other people's jobs: {why}")
         if mistakes := [*_name_mistakes(name), *_value_mistakes(value)]:
