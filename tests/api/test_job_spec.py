@@ -219,6 +219,6 @@ def test_a_gang_may_mix_types_of_gpu_only_if_it_says_so() -> None:
     assert made.request.mixed
     assert written(made)["resources"] == {"gpu": "4", "mixed": True}
     roles = {"worker": {"run": "a", "replicas": 4, "resources": {"gpu": 1, "mixed": True}}}
-    made = spec(roles=roles)
+    made = spec(run=None, roles=roles)
     assert made.request.mixed
     assert written(made)["roles"]["worker"]["resources"]["mixed"] is True
