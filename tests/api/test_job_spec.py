@@ -11,6 +11,7 @@ from grus.model.jobs import Checkpoint, Idle, Job, JobType, Launch, Spec
 from grus.model.resources import Range, Replica, Request, Role
 from grus.model.ways import Way
 from grus.store.codec import JOB
+from grus.store.kubernetes.specs import written
 
 FULL = {
     "type": "train",
@@ -244,3 +245,14 @@ def test_a_size_that_is_left_to_grus_is_one_whole_gpu_until_it_is_chosen() -> No
     assert asked.auto
     assert asked.ways == (Way(1, 8 * 10**9), Way(2, 5 * 10**9, ("split",)))
     assert request_text(asked) == "A100:auto"
+
+
+def test_a_gang_may_mix_types_of_gpu_only_if_it_says_so() -> None:
+    assert not spec(run="a", resources={"gpu": 4}).request.mixed
+    made = spec(run="a", resources={"gpu": 4, "mixed": True})
+    assert made.request.mixed
+    assert written(made)["resources"] == {"gpu": "4", "mixed": True}
+    roles = {"worker": {"run": "a", "replicas": 4, "resources": {"gpu": 1, "mixed": True}}}
+    made = spec(run=None, roles=roles)
+    assert made.request.mixed
+    assert written(made)["roles"]["worker"]["resources"]["mixed"] is True

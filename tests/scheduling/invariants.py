@@ -10,7 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from grus.model.identifiers import DeviceId, NodeId
-from grus.model.jobs import Job, Seat
+from grus.model.jobs import Job, JobType, Seat
 from grus.model.resources import GPU, Role
 from grus.scheduling.decisions import Decisions, Pause, Requeue, Resize, Share, Start
 from tests.scheduling import reference as ref
@@ -26,6 +26,7 @@ def of_step(before: Facts, decisions: Decisions, after: Facts) -> list[str]:
         *branches_keep_limits(before, after),
         *reserved_is_kept(before, after),
         *never_preempted_stays_inside_quota(before, after, decisions),
+        *gangs_have_one_type(after, decisions),
         *each_job_once(decisions),
         *targets_are_legal(before, decisions),
         *gangs_are_whole(after, decisions),
@@ -83,6 +84,22 @@ def never_preempted_stays_inside_quota(before: Facts, after: Facts, decisions: D
             for kind, held in ref.never_preempted_by_type(after, queue).items():
                 if held > dict(queue.quota.by_type).get(kind, 0):
                     yield f"{action.job} started: such work is beyond the quota of {queue.name} for {kind}"
+
+
+def gangs_have_one_type(after: Facts, decisions: Decisions) -> Iterator[str]:
+    """All seats that a job has from now on are on one type, but for roles that name their types."""
+    known, jobs = ref.devices(after), {job.id: job for job in after.jobs}
+    for action in decisions.actions:
+        job = jobs.get(action.job)
+        if job is None or not isinstance(action, Start | Resize):
+            continue
+        if job.spec.request.mixed or job.spec.type is JobType.SERVE:
+            continue
+        free = {role.name for role in job.spec.request.roles if not role.replica.types}
+        mine = [seat for seat in job.staying if seat.role in free]
+        kinds = {known[device][1].type for seat in mine for device in seat.devices}
+        if len(kinds) > 1:
+            yield f"{job.id} is on unlike types: {', '.join(sorted(kinds))}"
 
 
 def each_job_once(decisions: Decisions) -> Iterator[str]:

@@ -356,9 +356,22 @@ def fits_now(facts: Facts, job: Job, most: Fraction | int | None = None) -> bool
     room = {name: GPU - use for name, use in device_use(facts).items()}
     replicas = [role.replica for role in job.spec.request.roles for _ in range(min(counts(job)[role.name]))]
     left = Fraction(GPU * len(room) if most is None else most)
-    if job.spec.request.one_node:
-        return any(_seat_all(facts, job, replicas, dict(room), (node,), left) for node in facts.nodes)
-    return _seat_all(facts, job, replicas, room, facts.nodes, left)
+    return any(
+        _seat_all(facts, job, chosen, dict(room), nodes, left)
+        for chosen in _of_one_type(facts, job, replicas)
+        for nodes in ([(node,) for node in facts.nodes] if job.spec.request.one_node else [facts.nodes])
+    )
+
+
+def _of_one_type(facts: Facts, job: Job, replicas: list[Replica]) -> list[list[Replica]]:
+    """The gang on each type of GPU by itself, but for replicas that cannot be there."""
+    if job.spec.request.mixed:
+        return [replicas]
+    kinds = sorted({device.type for _, device in devices(facts).values()})
+    return [
+        [replace(r, types=(kind,)) if not r.types or kind in r.types else r for r in replicas]
+        for kind in kinds
+    ]
 
 
 def _seat_all(

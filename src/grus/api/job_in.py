@@ -93,7 +93,7 @@ class RoleIn(Strict):
     synonyms: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("command", "cmd", "script"), "run"),
         **dict.fromkeys(("count", "num", "workers", "instances"), "replicas"),
-        **dict.fromkeys(("gpu", "cpu", "memory", "sizes"), "it belongs under resources"),
+        **dict.fromkeys(("gpu", "cpu", "memory", "sizes", "mixed"), "it belongs under resources"),
     }
 
     run: f.Command = None
@@ -121,7 +121,7 @@ class JobIn(Strict):
     """A job as a user writes it."""
 
     synonyms: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("gpu", "sizes", "cpu", "memory"), "it belongs under resources"),
+        **dict.fromkeys(("gpu", "sizes", "mixed", "cpu", "memory"), "it belongs under resources"),
         **dict.fromkeys(("gpus", "num_gpus"), "write resources: {gpu: 4}"),
         **dict.fromkeys(("command", "cmd", "script", "entrypoint", "args"), "run"),
         **dict.fromkeys(("environment", "envs", "variables"), "env"),

@@ -227,6 +227,7 @@ def _request(job: JobIn) -> tuple[Request, Launch]:
         shares=job.resources.share is not None,
         auto=ask.auto,
         ways=tuple(map(_way, job.resources.ways or ())),
+        mixed=job.resources.mixed,
     )
     return made, launch
 
@@ -255,7 +256,8 @@ def _roles_request(job: JobIn) -> tuple[Request, Launch]:
         gpus = 0 if ask.sliced else ask.count.high
         replica = _replica(ask, gpus, role.resources)
         roles.append(Role(name, replicas, replica, argv(role.run), role.image or "", pods.text(role.pod)))
-    return Request(tuple(roles), sizes), Launch.PER_GPU
+    mixed = any(role.resources.mixed for role in (job.roles or {}).values())
+    return Request(tuple(roles), sizes, mixed=mixed), Launch.PER_GPU
 
 
 def _narrowed(count: Range, sizes: tuple[int, ...]) -> Range:

@@ -48,6 +48,8 @@ class ResourcesIn(Strict):
         f.judged(f.optional(_SIZES)),
     ] = None
     """The only sizes that an elastic job can use."""
+    mixed: f.Flag = False
+    """Let its GPUs be of unlike types; a gang is as fast as its slowest GPU."""
     cpu: Annotated[
         float | None,
         f.judged(f.optional(f.number(0.01, 4096))),

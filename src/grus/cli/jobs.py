@@ -178,6 +178,7 @@ def run(
         str,
         typer.Option(help="With --gpu auto: estimate by this function first.", metavar="train.py:make"),
     ] = "",
+    mixed: Annotated[bool, typer.Option("--mixed", help="Allow GPUs of unlike types in one gang.")] = False,
     queue: Queue = "default",
     name: Annotated[str, typer.Option("--name", "-n", help="Name; the command's by default.")] = "",
     kind: Annotated[
@@ -215,7 +216,7 @@ def run(
     """
     from grus.api.wire import JobIn, read
 
-    resources = {"gpu": gpu, "cpu": cpu, "memory": memory, "estimate": estimate}
+    resources = {"gpu": gpu, "mixed": mixed, "cpu": cpu, "memory": memory, "estimate": estimate}
     wanted = {
         "type": kind,
         "name": name,

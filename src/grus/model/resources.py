@@ -89,6 +89,8 @@ class Request:
     """By which its training can be held, of one that leaves its size to Grus; empty if nobody could tell."""
     how: tuple[str, ...] = ()
     """Strategies of the way chosen, which its workers are told to switch on."""
+    mixed: bool = False
+    """Its GPUs may be of unlike types; else all are of one type, as a gang is as fast as its slowest GPU."""
 
     @property
     def elastic(self) -> Role | None:

@@ -38,6 +38,7 @@ from grus.scheduling.stages import (
     OVER_QUOTA,
     OVER_SHARE,
     SCATTERED,
+    UNLIKE,
     Stage,
 )
 from grus.scheduling.topology import NOW, SOON
@@ -408,8 +409,12 @@ class Cycle:
         )
 
     def _why_no_place(self, asking: Asking) -> str:
-        free = sum(self.pool.whole_free(kind, asking.shape.nodes, SOON) for kind in asking.shape.kinds)
-        return SCATTERED if free * GPU >= asking.amount else NO_FREE
+        shape, pool = asking.shape, self.pool
+        if max(pool.whole_free_of(group, shape.nodes, SOON) for group in shape.groups) * GPU >= asking.amount:
+            return SCATTERED
+        return (
+            UNLIKE if pool.whole_free_of(shape.kinds, shape.nodes, SOON) * GPU >= asking.amount else NO_FREE
+        )
 
     def idle_place(self, entry: Entry) -> bool:
         """Whether there is a place for it that is free now; it is taken for this cycle."""

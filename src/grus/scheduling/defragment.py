@@ -21,7 +21,7 @@ def defragment(cycle: "Cycle", asking: Asking) -> bool:
     """Clear a node for the request by moving what runs there; False, and nothing changed, if none can be."""
     shape = asking.shape
     kinds = shape.kinds
-    free = sum(cycle.pool.whole_free(kind, shape.nodes, SOON) for kind in kinds) * GPU
+    free = max(cycle.pool.whole_free_of(group, shape.nodes, SOON) for group in shape.groups) * GPU
     if free < asking.amount or asking.queue.breaks(asking.amount, cycle.capacity, SOON):
         return False
     roomiest = sorted(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from heapq import nlargest
 
 from grus.model.identifiers import JobId, QueueName
-from grus.model.jobs import NEVER_PREEMPTED, Desired, Job, PauseCause, Phase
+from grus.model.jobs import NEVER_PREEMPTED, Desired, Job, JobType, PauseCause, Phase
 from grus.model.queues import DEFAULT_QUEUE, Quota, check_tree, gpus
 from grus.model.resources import GPU, Request
 from grus.scheduling.cycle import Cycle, decide
@@ -19,6 +19,7 @@ from grus.scheduling.entry import Entry
 from grus.scheduling.fitting import with_replicas
 from grus.scheduling.quota import QueueNode
 from grus.scheduling.snapshot import Snapshot
+from grus.scheduling.stages import UNLIKE
 from grus.scheduling.topology import NOW, SOON
 from grus.scheduling.typed_quota import typed_bar
 
@@ -171,12 +172,33 @@ def _sentence(snapshot: Snapshot, entry: Entry, code: str) -> str:
     if code == "scattered":
         free = gpus(pool.free[SOON])
         return f"needs {need} GPUs together; {free} are free but on different nodes"
-    shape_free = sum(pool.whole_free(kind, entry.shape.nodes, SOON) for kind in entry.shape.kinds)
-    share = gpus(queue.share)
+    if code == UNLIKE:
+        return f"needs {need} GPUs of one type; free are {_free_by_type(snapshot, entry)}"
+    shape_free = max(pool.whole_free_of(group, entry.shape.nodes, SOON) for group in entry.shape.groups)
+    share, alike = gpus(queue.share), " of one type" if _keeps_to_one_type(snapshot, entry) else ""
     return (
-        f"needs {need} GPUs; {shape_free} that it may use are free; "
+        f"needs {need} GPUs{alike}; {shape_free} that it may use are free; "
         f"{queue.name} holds {held} (quota {quota}, fair share {share})"
     )
+
+
+def _keeps_to_one_type(snapshot: Snapshot, entry: Entry) -> bool:
+    """Whether it waits for several GPUs of one type where there are others that it might use."""
+    replicas = sum(part.low for part in entry.shape.parts if part.unit)
+    named = any(role.replica.types for role in entry.job.spec.request.roles)
+    many = len(snapshot.pool.by_type) > 1 and replicas > 1
+    return (
+        many and not named and not entry.job.spec.request.mixed and entry.job.spec.type is not JobType.SERVE
+    )
+
+
+def _free_by_type(snapshot: Snapshot, entry: Entry) -> str:
+    """Free GPUs that it may use, by type: 2 A100, 3 T4."""
+    pool, found = snapshot.pool, dict[str, int]()
+    for kind in sorted(entry.shape.kinds):
+        name = pool.kinds[kind][0]
+        found[name] = found.get(name, 0) + pool.whole_free(kind, entry.shape.nodes, SOON)
+    return ", ".join(f"{number} {name}" for name, number in found.items() if number)
 
 
 def _holders(snapshot: Snapshot, entry: Entry, code: str) -> tuple[tuple[JobId, int], ...]:
@@ -223,6 +245,8 @@ def _cheapest(snapshot: Snapshot, entry: Entry, now: float) -> Change | None:
 
 def _candidates(snapshot: Snapshot, entry: Entry) -> Iterator[Change]:
     yield from (Change(request=request) for request in _smaller(snapshot, entry.job))
+    if _keeps_to_one_type(snapshot, entry):
+        yield Change(request=replace(entry.job.spec.request, mixed=True))
     amount, queue = entry.shape.minimum, entry.queue
     top = max([*queue.priorities, *queue.line.levels])
     if entry.priority <= top < NEVER_PREEMPTED - 1:
@@ -401,6 +425,8 @@ def _raise(node: QueueNode, what: str, to: tuple[QueueName, int]) -> Callable[[]
 def _say(snapshot: Snapshot, entry: Entry, fix: Change | None) -> str:
     if fix is None:
         return ""
+    if fix.request is not None and fix.request.mixed != entry.job.spec.request.mixed:
+        return "let its GPUs be of unlike types (resources.mixed: true), at the speed of the slowest"
     if fix.request is not None:
         asked = entry.job.spec.request.roles[0].replicas
         return f"ask for {fix.request.roles[0].replicas} GPUs instead of {asked}"

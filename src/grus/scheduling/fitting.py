@@ -82,6 +82,11 @@ def _why_not(empty: Snapshot, spec: Spec) -> str:
     if others and queue.breaks(least, empty.pool.capacity, SOON) == "reserved":
         names = ", ".join(f"{gpus(leaf.reserved)} for {leaf.name}" for leaf in others)
         return f"asks for {gpus(least)} GPUs that are reserved for others ({names})"
+    if len(shape.groups) > 1 and not shape.possible:
+        numbers = ", ".join(f"{gpus(found)} {kind}" for kind, found in sorted(empty.pool.by_type.items()))
+        return (
+            f"needs {gpus(least)} GPUs of one type, and the pool has {numbers}; `mixed: true` lets types mix"
+        )
     most = max((len(node.devices) for node in empty.pool.nodes), default=0)
     nodes = len(empty.pool.nodes)
     size = f"{len(empty.pool.devices)} GPUs on {nodes} node{'' if nodes == 1 else 's'}, at most {most} on one"

@@ -1,8 +1,8 @@
 """The search for a gang's place: all of it or nothing.
 
 Fewest nodes first, then one NVLink island, then the node that is left fullest. `train` tries the fastest type
-first, `dev` the smallest; a gang is put on unlike types only when no single type has room, and across slow
-links only when everything near is slower.
+first, `dev` the smallest; a gang is put on unlike types only where the job says `mixed: true` and no single
+type has room, and across slow links only when everything near is slower.
 """
 
 from collections.abc import Iterable
@@ -103,6 +103,8 @@ class _Search:
     """Nodes that may be used, as bits."""
     horizon: int
     born: int
+    kinds: frozenset[int] | None = None
+    """Kinds of device that may be used; None for all that each part may."""
 
     def gang(self, counts: list[int], taken: tuple[Place, ...]) -> list[Place] | None:
         """Places for all parts, taken in the transaction; nothing is taken when None."""
@@ -110,6 +112,9 @@ class _Search:
         searches = [self]
         if self.shape.one_node and len(self.shape.parts) > 1:
             searches = [replace(self, nodes=node.bit) for node in self._each()]
+        if taken or (len(self.shape.groups) > 1 and len(self.shape.parts) > 1):
+            groups = _groups_with(self.shape, taken)
+            searches = [replace(search, kinds=kinds) for kinds in groups for search in searches]
         for search in searches:
             places = search._parts(counts, taken)
             if places is not None:
@@ -119,10 +124,14 @@ class _Search:
 
     def _ways(self, part: Part, near: tuple[Place, ...]) -> list[tuple[int, int]]:
         """Kinds of device and nodes over which the gang may be spread, the best first."""
-        pool, kinds = self.transaction.pool, _kinds_near(part, near)
+        pool, kinds = self.transaction.pool, self._kinds(_kinds_near(part, near))
         if len(pool.racks) < 2 or self.shape.one_node or self.shape.maximum <= GPU:
             return [(kind, self.nodes) for kind in kinds]
         return [(kind, nodes & self.nodes) for kind, nodes in ways(pool.racks, kinds, pool.speeds)]
+
+    def _kinds(self, kinds: tuple[int, ...]) -> tuple[int, ...]:
+        """Those of the kinds that may be used."""
+        return kinds if self.kinds is None else tuple(kind for kind in kinds if kind in self.kinds)
 
     def _each(self) -> list[NodeState]:
         return list(self.transaction.pool.each(self.nodes))
@@ -151,8 +160,9 @@ class _Search:
             chosen = self._spread(part, len(numbers), kind, near, nodes)
             if chosen is not None:
                 return self._take(index, numbers, chosen)
-        if len(part.kinds) > 1 and not self.shape.one_node:
-            chosen = self._over_nodes(part, len(numbers), part.kinds)
+        for group in () if self.shape.one_node else self.shape.groups:
+            kinds = tuple(kind for kind in self._kinds(part.kinds) if kind in group)
+            chosen = self._over_nodes(part, len(numbers), kinds) if len(kinds) > 1 else None
             if chosen is not None:
                 return self._take(index, numbers, chosen)
         return None
@@ -229,7 +239,18 @@ class _Search:
     # --------------------------------------------------------------------------- slices, and no GPU
 
     def _slices(self, index: int, numbers: list[int]) -> list[Place] | None:
-        part = self.shape.parts[index]
+        """Slices for all of them: of one type each time, if there are several."""
+        part, mark = self.shape.parts[index], self.transaction.mark()
+        groups = self.shape.groups if len(numbers) > 1 else (self.shape.kinds,)
+        for group in groups:
+            kinds = tuple(kind for kind in self._kinds(part.kinds) if kind in group)
+            found = self._slices_of(replace(part, kinds=kinds), index, numbers)
+            if found is not None:
+                return found
+            self.transaction.undo(mark)
+        return None
+
+    def _slices_of(self, part: Part, index: int, numbers: list[int]) -> list[Place] | None:
         transaction = self.transaction
         places: list[Place] = []
         for number in numbers:
@@ -268,6 +289,13 @@ def _free_numbers(part: int, count: int, taken: tuple[Place, ...]) -> list[int]:
         return list(range(count))
     used = {place.number for place in taken if place.part == part}
     return [number for number in range(count + len(used)) if number not in used][:count]
+
+
+def _groups_with(shape: Shape, taken: tuple[Place, ...]) -> tuple[frozenset[int], ...]:
+    """Groups of kinds for a gang that has these seats: it stays on the type that it is on."""
+    held = [place.devices[0].kind for place in taken if place.devices]
+    every = tuple(group for group in shape.groups if group.issuperset(held))
+    return every or tuple(group for group in shape.groups if held[0] in group)
 
 
 def _kinds_near(part: Part, near: tuple[Place, ...]) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from grus.scheduling.gang import PLANNED, Place
 from grus.scheduling.quota import QueueNode
 from grus.scheduling.rhythm import moment
 from grus.scheduling.rights import Asking, Piece, has_own, inside, victims_of
+from grus.scheduling.shapes import Shape
 from grus.scheduling.topology import SOON, NodeState
 from grus.scheduling.victims import (
     cached_over_minima,
@@ -103,10 +104,12 @@ def _anything_to_take(cycle: "Cycle", asking: Asking, places: list[int]) -> bool
 
 def _focus(cycle: "Cycle", asking: Asking) -> list[int]:
     """Where to look for pieces: for what needs one node, by themselves the nodes where enough might be had,
-    the roomiest first; nowhere if there is none."""
+    the roomiest first; nowhere if there is none. For a gang of one type the nodes of each type, then all."""
     shape = asking.shape
-    if not shape.one_node or shape.parts[0].gpus == 0 or shape.minimum <= GPU:
+    if shape.parts[0].gpus == 0 or shape.minimum <= GPU:
         return [shape.nodes]
+    if not shape.one_node:
+        return _by_type(cycle, shape)
     takeable: dict[NodeState, int] = {}
     for entry in _perhaps(cycle, asking):
         for seat in entry.places:
@@ -120,6 +123,16 @@ def _focus(cycle: "Cycle", asking: Asking) -> list[int]:
     found.sort()
     nodes = [bit for _, _, bit in found[:NODES_TRIED]]
     return [*nodes, shape.nodes & sum(bit for _, _, bit in found)] if nodes else []
+
+
+def _by_type(cycle: "Cycle", shape: Shape) -> list[int]:
+    if len(shape.groups) < 2:
+        return [shape.nodes]
+    found = [0] * len(shape.groups)
+    for number, group in enumerate(shape.groups):
+        for kind in group:
+            found[number] |= cycle.pool.kind_nodes[kind] & shape.nodes
+    return [*dict.fromkeys(nodes for nodes in found if nodes), shape.nodes]
 
 
 def _perhaps(cycle: "Cycle", asking: Asking) -> Iterator[Entry]:

@@ -92,11 +92,13 @@ def known_end(cycle: "Cycle", asking: Asking) -> float | None:
     need = asking.amount
     if asking.shape.one_node:
         return _one_node_end(cycle, asking, kinds)
-    free = sum(cycle.pool.whole_free(kind, asking.shape.nodes, SOON) for kind in kinds) * GPU
+    shape = asking.shape
+    free = [cycle.pool.whole_free_of(group, shape.nodes, SOON) * GPU for group in shape.groups]
     for end, entry in _ends(cycle):
-        free += sum(p.held for p in entry.places if p.node.bit & asking.shape.nodes and _of(p, kinds))
-        if free >= need:
-            return end
+        for number, group in enumerate(shape.groups):
+            free[number] += sum(p.held for p in entry.places if p.node.bit & shape.nodes and _of(p, group))
+            if free[number] >= need:
+                return end
     return None
 
 
@@ -126,8 +128,10 @@ def _ends(cycle: "Cycle") -> list[tuple[float, "Entry"]]:
 
 
 def _free_devices(cycle: "Cycle", asking: Asking) -> list[DeviceState]:
-    """Free GPUs that the gang could use: of the roomiest node if it needs one, else as many as it needs."""
-    pool, kinds = cycle.pool, asking.shape.kinds
+    """Free GPUs that the gang could use, of the type with most: of the roomiest node if it needs one, else as
+    many as it needs."""
+    pool, shape = cycle.pool, asking.shape
+    kinds = max(shape.groups, key=lambda group: pool.whole_free_of(group, shape.nodes, SOON))
     nodes = pool.having(kinds, asking.shape.nodes, SOON)
     if asking.shape.one_node:
         nodes = pool.roomiest(kinds, nodes, SOON)

@@ -53,6 +53,8 @@ class Shape:
     """Micro-GPUs at the smallest and the largest size."""
     shares: bool = False
     """Whether its one GPU may be shared."""
+    groups: tuple[frozenset[int], ...] = ()
+    """Kinds of device that one gang may combine: those of one type, or all where types may be mixed."""
 
     def competes(self, other: "Shape") -> bool:
         """Whether both could want the same device."""
@@ -66,7 +68,9 @@ class Shape:
         )
         if all(new.kinds == old.kinds for new, old in zip(parts, self.parts, strict=True)):
             return self
-        return replace(self, parts=parts, kinds=frozenset(kind for part in parts for kind in part.kinds))
+        left = frozenset(kind for part in parts for kind in part.kinds)
+        groups = tuple(group & left for group in self.groups if group & left)
+        return replace(self, parts=parts, kinds=left, groups=groups)
 
     @property
     def grows_without_gpu(self) -> bool:
@@ -102,10 +106,11 @@ class Compiler:
     ) -> Shape:
         """`near` are nodes where it would find its data."""
         dev = spec.type is JobType.DEV
-        name = (spec.request, size, spec.node_selector, spec.affinity, dev, queue_nodes, near)
+        mixed = spec.request.mixed or spec.type is JobType.SERVE  # replicas that answer have no gang
+        name = (spec.request, size, spec.node_selector, spec.affinity, dev, queue_nodes, near, mixed)
         found = self._shapes.get(name)
         if found is None:
-            made = self._make(spec, size, queue_nodes, dev)
+            made = self._make(spec, size, queue_nodes, dev, mixed)
             found = self._shapes[name] = self._near(made, spec, near)
         return found
 
@@ -137,7 +142,7 @@ class Compiler:
             self._reordered[name] = shape if unchanged else replace(shape, parts=parts)
         return self._reordered[name]
 
-    def _make(self, spec: Spec, size: Range | None, queue_nodes: int, dev: bool) -> Shape:
+    def _make(self, spec: Spec, size: Range | None, queue_nodes: int, dev: bool, mixed: bool) -> Shape:
         request, pool = spec.request, self._pool
         nodes = pool.open_nodes & queue_nodes
         if spec.node_selector:
@@ -157,7 +162,9 @@ class Compiler:
         )
         kinds = frozenset(kind for part in parts for kind in part.kinds)
         minimum = sum(part.low * part.unit for part in parts)
-        return Shape(
+        groups = (kinds,) if mixed else self._groups(parts)
+        enough = [group for group in groups if self._possible(nodes, group, minimum, request.one_node)]
+        shape = Shape(
             key=len(self._shapes),
             parts=parts,
             elastic=elastic,
@@ -166,11 +173,27 @@ class Compiler:
             nodes=nodes,
             preferred=preferred,
             kinds=kinds,
-            possible=self._possible(nodes, kinds, minimum, request.one_node),
+            possible=bool(enough),
             minimum=minimum,
             maximum=sum(part.high * part.unit for part in parts),
+            groups=groups,
             shares=request.shares and [(part.gpus, part.low, part.high) for part in parts] == [(1, 1, 1)],
         )
+        if size is not None or not 0 < len(enough) < len(groups):
+            return shape  # Where a person has set its size, it may be on a type with too few.
+        # Types with too few GPUs for it are of no use to it: nothing of them is kept for it.
+        usable = frozenset(kind for group in enough for kind in group)
+        return replace(shape.narrowed([usable] * len(parts)), groups=tuple(enough))
+
+    def _groups(self, parts: tuple[Part, ...]) -> tuple[frozenset[int], ...]:
+        """One group a type, with the kinds of those roles that cannot use it."""
+        names = [name for name, _ in self._pool.kinds]
+        found = []
+        for part in sorted(parts, key=lambda part: -part.unit):
+            for name in dict.fromkeys(names[kind] for kind in part.kinds):
+                alike = [[k for k in p.kinds if names[k] == name] or p.kinds for p in parts if p.unit]
+                found.append(frozenset(kind for kinds in alike for kind in kinds))
+        return tuple(dict.fromkeys(found)) or (frozenset(),)
 
     def _possible(self, nodes: int, kinds: frozenset[int], minimum: int, one_node: bool) -> bool:
         found = [

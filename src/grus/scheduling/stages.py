@@ -23,6 +23,7 @@ BEHIND_GANG = "behind a gang"
 BEHIND_PREEMPTOR = "behind the job that it made room for"
 NO_FREE = "no free GPUs"
 SCATTERED = "scattered"
-LACKS_GPUS = (NO_FREE, SCATTERED)
+UNLIKE = "different types"
+LACKS_GPUS = (NO_FREE, SCATTERED, UNLIKE)
 """Held back for a gang that a rule keeps out, GPUs would only lie idle."""
 NEVER_QUOTA = "never-preempted quota"

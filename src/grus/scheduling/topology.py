@@ -203,6 +203,10 @@ class Pool:
         index = self.whole[horizon][kind]
         return sum(count * (index[count] & allowed).bit_count() for count in range(1, len(index)))
 
+    def whole_free_of(self, kinds: Iterable[int], allowed: int, horizon: int) -> int:
+        """How many entirely free devices of these kinds the allowed nodes have."""
+        return sum(self.whole_free(kind, allowed, horizon) for kind in kinds)
+
     def having(self, kinds: Iterable[int], allowed: int, horizon: int) -> int:
         """The allowed nodes with an entirely free device of one of the kinds, as bits."""
         found = 0

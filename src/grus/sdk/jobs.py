@@ -40,6 +40,7 @@ class Job(JobIn):
         serve: Mapping[str, object] | None = None,
         gpu: str | int | float | None = None,
         sizes: Sequence[int] | None = None,
+        mixed: bool | None = None,
         cpu: float | None = None,
         memory: str | None = None,
         share: str | None = None,
@@ -107,6 +108,7 @@ class Job(JobIn):
         amounts = {
             "gpu": gpu,
             "sizes": sizes,
+            "mixed": mixed,
             "cpu": cpu,
             "memory": memory,
             "share": share,

@@ -25,8 +25,12 @@ def written(spec: Spec) -> Object:
                 del form["launch"]
         if spec.request.shares:
             form["resources"]["share"] = "auto"
+        if spec.request.mixed:
+            form["resources"]["mixed"] = True
     else:
         form["roles"] = {role.name: _role(role, spec.request.sizes) for role in roles}
+        if spec.request.mixed:
+            form["roles"][roles[0].name]["resources"]["mixed"] = True
     return form | _rest(spec)
 
 
