@@ -50,7 +50,7 @@ def unpack(archive: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     words = {ROOT: str(folder), **_here()}
     with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+        tar.extractall(folder, filter="tar")  # which keeps the modes of folders
     for path in sorted(one for one in folder.rglob("*") if one.is_file()):
         _fill(path, words)
     for told in folder.rglob(BACKUP):
@@ -76,7 +76,7 @@ def _add(tar: tarfile.TarFile, path: Path, name: str, words: Mapping[str, str]) 
         if content.startswith(b"SQLite format 3\0"):
             content, name = dumped(path), name + SQL
         content = _HOST.sub(HOST, _replaced(content, words))
-        _refuse(content, name)
+        refuse(content, name)
     info = tar.gettarinfo(path, name)
     info.size = len(content)
     info.uid = info.gid = 0
@@ -98,15 +98,17 @@ def _replaced(content: bytes, words: Mapping[str, str]) -> bytes:
     return content
 
 
-def traces(content: bytes) -> list[str]:
-    """Words of this machine that are in there."""
-    words = [str(TREE), sys.prefix, processes.boot_id()]
-    found = [word for word in words if word != "/usr" and word.encode() in content]
-    return [found_one.decode() for one in (_FOLDERS, _HOST) for found_one in one.findall(content)] + found
+def folders(content: bytes) -> list[str]:
+    """Paths in there that only one machine can have."""
+    return [one.decode() for one in _FOLDERS.findall(content)]
 
 
-def _refuse(content: bytes, name: str) -> None:
-    if found := traces(content):
+def refuse(content: bytes, name: str) -> None:
+    """Raise ValueError if the content says anything of the machine that it was made on."""
+    words = [word for word in (str(TREE), sys.prefix, processes.boot_id()) if word != "/usr"]
+    found = [word for word in words if word.encode() in content] + folders(content)
+    if found or _HOST.search(content):
+        found = found or [socket.gethostname()]
         raise ValueError(f"{name} holds {found}; replace them by placeholders, or leave the file out")
 
 

@@ -18,6 +18,7 @@ from grus.kubernetes.kinds import GPU_JOBS, Object
 from grus.model.identifiers import JobId, UserName
 from grus.model.phases import Phase
 from grus.model.ports import AccessRole, User
+from tests.compatibility.archive import refuse
 from tests.compatibility.kept import described
 from tests.kubernetes.clusters import Cluster, shared, until
 from tests.kubernetes.kubelets import Kubelets
@@ -165,6 +166,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary, shared("fixture", "--without", "kube-scheduler") as one:
         found, told = make(one, Path(temporary))
     lines = ",\n".join(json.dumps(item, sort_keys=True) for item in found)
+    refuse(lines.encode(), "objects.json")
     (options.target / "objects.json").write_text(f"[\n{lines}\n]\n")
     about = options.target / "made.json"
     about.write_text(json.dumps({**json.loads(about.read_text()), "objects": told}, indent=1) + "\n")

@@ -31,11 +31,11 @@ def test_there_is_a_fixture() -> None:
 
 
 @versions
-def test_a_fixture_holds_every_phase_and_nothing_of_a_machine(version: Kept) -> None:
+def test_a_fixture_holds_every_phase_and_no_path_of_a_machine(version: Kept) -> None:
     assert set(version.phases.values()) == set(Phase)
     stored = [*archive.texts(version.state), *archive.texts(version.backup)]
     stored += [(file.name, file.read_bytes()) for file in version.folder.glob("*.json")]
-    assert {name: found for name, content in stored if (found := archive.traces(content))} == {}
+    assert {name: found for name, content in stored if (found := archive.folders(content))} == {}
 
 
 @versions
