@@ -15,6 +15,11 @@ LARGEST_SECRET = 64 * 1024
 """Bytes of one value; Linux takes at most 128 KiB for one variable."""
 NOT_A_SECRET = frozenset({"PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH"})
 """Variables that decide what program runs."""
+ON_KUBERNETES = (
+    "are Secrets of the cluster on Kubernetes: kubectl create secret generic grus-secret-NAME "
+    "--from-file=value=/dev/stdin, in the job's namespace"
+)
+"""How to set one there, behind "secrets"."""
 _RESERVED = ("GRUS_", "LD_")
 _WORDS = re.compile(
     r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|PRIVATE_?KEY|API_?KEY|ACCESS_?KEY)S?(?:_|$)",
