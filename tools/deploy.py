@@ -42,19 +42,26 @@ _ABOUT = {
 }
 _POLICY = '{{ if .Capabilities.APIVersions.Has "policy/v1" }}policy/v1{{ else }}policy/v1beta1{{ end }}'
 
+_IF_POLICIES = (
+    '{{- if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" }}'
+)
+
 
 def files() -> dict[str, str]:
     """Every file of deploy/ that is made, by its path there."""
     made = objects(_template())
+    policies = [one for one in made if one["kind"].startswith("ValidatingAdmissionPolicy")]
     definitions = [one for one in made if one["kind"] == "CustomResourceDefinition"]
     # Helm makes the namespace that a release goes to; definitions outlive releases.
-    rest = [one for one in made if one not in definitions and one["kind"] != "Namespace"]
+    apart = [*definitions, *policies]
+    rest = [one for one in made if one not in apart and one["kind"] != "Namespace"]
     return {
         "kubernetes.yaml": MADE + as_yaml(objects(Settings())),
         "helm/grus/Chart.yaml": MADE + as_yaml([_chart()]),
         "helm/grus/values.yaml": MADE + _values(),
         "helm/grus/crds/definitions.yaml": MADE + as_yaml(definitions),
         "helm/grus/templates/grus.yaml": MADE + _templated(as_yaml(rest)),
+        "helm/grus/templates/policies.yaml": f"{MADE}{_IF_POLICIES}\n{_unbroken(policies)}{{{{- end }}}}\n",
     }
 
 
@@ -69,6 +76,7 @@ def _template() -> Settings:
         allowed_pod_fields="{{ .Values.allowedPodFields }}",
         pod_security="{{ .Values.podSecurity }}",
         disruption_version=_POLICY,
+        admission_policies=True,
     )
 
 
@@ -76,6 +84,11 @@ def _templated(text: str) -> str:
     """The one `if` without the quotes that YAML puts around it; the number as the value it stands for."""
     text = text.replace(str(_REPLICAS), "{{ .Values.replicas }}")
     return re.sub(rf"'({re.escape(_POLICY)})'", r"\1", text)
+
+
+def _unbroken(objects: list[Object]) -> str:
+    """As YAML, with each template on one line."""
+    return re.sub(r"\{\{\s+", "{{ ", as_yaml(objects))
 
 
 def _chart() -> Object:

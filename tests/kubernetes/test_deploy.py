@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from grus.kubernetes.admission_policies import policies
 from grus.kubernetes.installation import Settings
 from grus.kubernetes.manifests import objects
 from tools.deploy import ROOT, VALUES, files
@@ -50,6 +51,22 @@ def test_the_chart_renders_to_the_objects_of_an_installation() -> None:
     wanted = [one for one in objects(Settings()) if one["kind"] != "Namespace"]
     key = lambda one: (one["kind"], one["metadata"]["name"])  # noqa: E731 - of this comparison only
     assert sorted(found, key=key) == sorted(wanted, key=key)
+
+
+def test_the_chart_has_the_admission_policies_for_servers_that_take_them() -> None:
+    first, condition, *lines, end = files()["helm/grus/templates/policies.yaml"].splitlines()
+    assert first.startswith("#")
+    assert condition == (
+        '{{- if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" }}'
+    )
+    assert end == "{{- end }}"
+    found = rendered("\n".join(lines), {}, namespace="pool", versions=set())
+    named = {one["metadata"]["name"]: one["spec"] for one in found if one["kind"].endswith("Policy")}
+    wanted = {
+        one["metadata"]["name"]: one["spec"] for one in policies("pool") if one["kind"].endswith("Policy")
+    }
+    assert named == wanted
+    assert "system:serviceaccount:pool:grus-agent" in str(named["grus-nodes-own-pods"])
 
 
 def test_the_chart_takes_values_and_the_older_policy_of_an_old_server() -> None:

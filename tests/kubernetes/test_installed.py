@@ -108,6 +108,25 @@ def test_workers_live_with_the_user_that_a_restricted_namespace_gives_them(own: 
     assert pod["metadata"]["annotations"]["kubernetes.io/psp"] == "restricted"
 
 
+def test_a_worker_gets_its_secret_and_no_object_has_the_value(own: Cluster, team: str) -> None:
+    value = "hush-7f3a"
+    own.kubectl(
+        "-n", team, "create", "secret", "generic", "grus-secret-wandb", f"--from-literal=value={value}"
+    )
+    spec = {"run": f'test "$KEY" = {value[:5]}"7f3a"', "secrets": {"KEY": "wandb"}, "resources": {"gpu": 1}}
+    job = {
+        "apiVersion": "grus.dev/v1alpha1",
+        "kind": "GpuJob",
+        "metadata": {"name": "secretive", "namespace": team},
+        "spec": spec,
+    }
+    own.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(job))
+    until(lambda: ended(own, "gpujobs", "secretive", team), "the job has ended", TRAINING)
+    assert status_of(own, "gpujobs", "secretive", team)["phase"] == "succeeded"
+    everything = own.kubectl("-n", team, "get", "gpujobs,pods,events", "-o", "yaml")
+    assert value not in everything + own.kubectl("-n", team, "describe", "gpujobs,pods")
+
+
 @pytest.fixture
 def shell(own: Cluster, team: str, tmp_path: Path) -> dict[str, str]:
     """Environment of somebody in that namespace who has kubectl and grus and nothing else."""

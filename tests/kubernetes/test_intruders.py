@@ -1,6 +1,6 @@
 """People who want more than their container, on a real API server: over HTTP, as GpuJobs, by stolen tokens.
 
-The controller has the rights of the manifests alone. Nodes are pretended; admission and rights are real.
+The controller has the rights of the manifests alone. Nodes are virtual; admission and rights are real.
 """
 
 from collections.abc import Iterator

@@ -240,3 +240,22 @@ def test_without_converters_nothing_of_other_systems_is_left() -> None:
     text = str(objects(Settings(converters=False)))
     assert "centaurus" not in text
     assert "big-brain" not in text
+
+
+def test_admission_policies_hold_accounts_to_their_namespaces_and_nodes_where_the_server_has_them() -> None:
+    assert by_kind("ValidatingAdmissionPolicy") == []
+    made = objects(Settings(admission_policies=True))
+    found = {
+        one["metadata"]["name"]: one["spec"] for one in made if one["kind"] == "ValidatingAdmissionPolicy"
+    }
+    bound = {
+        one["spec"]["policyName"]: one["spec"]["validationActions"]
+        for one in made
+        if one["kind"] == "ValidatingAdmissionPolicyBinding"
+    }
+    assert bound == {name: ["Deny"] for name in found}
+    assert {spec["failurePolicy"] for spec in found.values()} == {"Fail"}
+    (controller,) = found["grus-controller-namespaces"]["validations"]
+    assert "startsWith('kube-')" in controller["expression"]
+    (pods,) = found["grus-nodes-own-pods"]["validations"]
+    assert "object.spec.nodeName == request.userInfo.extra" in pods["expression"]

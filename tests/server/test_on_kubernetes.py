@@ -5,7 +5,7 @@ import urllib.request
 
 from grus.controlplane.loop import Pulse
 from grus.server.health import Health
-from grus.server.on_kubernetes import Probes
+from grus.server.on_kubernetes import Probes, allowed_pod_fields
 
 
 def asked(probes: Probes, path: str) -> int:
@@ -40,3 +40,12 @@ def test_a_loop_that_stands_still_is_not_alive() -> None:
         assert probes.answer("/livez")[0] == 500
     finally:
         probes.close()
+
+
+def test_allowed_pod_fields_have_commas_or_spaces_between_and_none_is_nothing() -> None:
+    assert allowed_pod_fields("none") == ()
+    assert allowed_pod_fields("") == ()
+    assert allowed_pod_fields("spec.tolerations, vision:spec.volumes.nfs") == (
+        "spec.tolerations",
+        "vision:spec.volumes.nfs",
+    )

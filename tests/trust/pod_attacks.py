@@ -129,5 +129,5 @@ POD_ATTACKS: dict[str, Pod] = {
     ),
     "another owner": {"metadata": {"ownerReferences": []}},
     "Grus's own label": {"metadata": {"labels": {"grus.dev/leader": "true"}}},
-    "a field that nobody knows": _spec(futureHostAccess=True),
+    "an unknown field": _spec(futureHostAccess=True),
 }

@@ -155,7 +155,7 @@ ALLOWED: Mapping[str, Rule] = {
         ),
     },
 }
-"""Every field that needs nobody's leave."""
+"""Every field that jobs may set without leave."""
 REASONS = {
     "metadata.annotations": "controllers and runtimes of the cluster act on it",
     "metadata.labels": "controllers of the cluster act on it",

@@ -2,7 +2,7 @@
 
 A job that comes over HTTP has no namespace of its own. It goes to `grus-QUEUE-USER-HASH`: both names as far
 as a namespace can have them, and twelve digits of a hash of both in full, so that no two pairs meet. The
-namespace carries both names in full, too, and whoever uses it compares them.
+namespace carries both names in full, too, and Grus compares them before each use.
 """
 
 import hashlib

@@ -64,6 +64,13 @@ CLUSTER_ROLE_BINDINGS = Kind(
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", False, "ClusterRoleBinding"
 )
 NETWORK_POLICIES = Kind("networking.k8s.io", "v1", "networkpolicies", True, "NetworkPolicy")
+ADMISSION_POLICIES = Kind(
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", False, "ValidatingAdmissionPolicy"
+)
+"""Since 1.30: ask `Api.serves`; so are ADMISSION_BINDINGS."""
+ADMISSION_BINDINGS = ADMISSION_POLICIES._replace(
+    plural="validatingadmissionpolicybindings", name="ValidatingAdmissionPolicyBinding"
+)
 DISRUPTION_BUDGETS = Kind("policy", "v1", "poddisruptionbudgets", True, "PodDisruptionBudget")
 """Since 1.21; before, DISRUPTION_BUDGETS_BETA: ask `Api.serves`."""
 DISRUPTION_BUDGETS_BETA = DISRUPTION_BUDGETS._replace(version="v1beta1")

@@ -7,7 +7,7 @@ Kubernetes is a setting.
 
 import json
 
-from grus.kubernetes import daemons, foreign, rights
+from grus.kubernetes import admission_policies, daemons, foreign, rights
 from grus.kubernetes.installation import (
     HOME,
     PART_OF,
@@ -33,6 +33,7 @@ def objects(settings: Settings) -> list[Object]:
         *definitions(),
         *(foreign.definitions() if settings.converters else ()),
         *rights.roles(settings.namespace, converters=settings.converters),
+        *(admission_policies.policies(settings.namespace) if settings.admission_policies else ()),
         _service(settings),
         _disruption_budget(settings),
         *_network_policies(settings),

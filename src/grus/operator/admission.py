@@ -8,6 +8,7 @@ use the queue. Names in `after` are those of other GpuJobs of the namespace.
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
+from grus.api.secrets_in import looks_secret
 from grus.api.times import parse_time
 from grus.api.wire import JobIn, read, to_spec
 from grus.controlplane import wishes
@@ -80,6 +81,7 @@ class Admission:
         job = self._sized(new_job(id_of(found), user, complete, _submitted(found, now)))
         why = "" if job.sizing is None else f"; it takes {job.sizing.why}"
         text = f"{namespace}/{found['metadata']['name']} was submitted to queue {complete.queue}{why}"
+        text += _exposed(complete)
         event = Event(at=job.submitted_at, kind="submitted", text=text, job=job.id)
         return Change(self._as_wished(found, job, now), event)
 
@@ -137,6 +139,14 @@ def _read(found: Object) -> tuple[JobIn | None, list[Mistake]]:
         return read(JobIn, document(found)), []
     except BadInput as error:
         return None, error.mistakes
+
+
+def _exposed(spec: Spec) -> str:
+    """A warning of variables that are probably secrets, for the job's first event; empty for none."""
+    names = [name for name, _ in spec.env if looks_secret(name)]
+    if not names:
+        return ""
+    return f"; everybody who sees the job can read {', '.join(names)} in env: use secrets"
 
 
 def _word(error: GrusError) -> str:

@@ -97,7 +97,7 @@ class Grants:
         return made
 
     def _close_account(self, namespace: str) -> None:
-        """Pods of the namespace get no token, whoever makes them."""
+        """Pods of the namespace get no token by default."""
         account = {"metadata": {"name": "default"}, "automountServiceAccountToken": False}
         try:
             self._api.create(SERVICE_ACCOUNTS, account, namespace)

@@ -53,6 +53,11 @@ def disruption_version(api: Api) -> str:
     return budgets_of(api.release()).api_version
 
 
+def takes_policies(api: Api) -> bool:
+    """Whether the server has ValidatingAdmissionPolicies."""
+    return api.serves(kinds.ADMISSION_POLICIES)
+
+
 def apply(api: Api, objects: Iterable[Object], *, force: bool, tell: Callable[[Step], None]) -> list[Step]:
     """All of them, in their order; definitions are waited for, since what follows may need them."""
     steps = []

@@ -38,6 +38,10 @@ IN_NAMESPACE = (
     *(kinds.SERVICES, kinds.NETWORK_POLICIES),
     *(kinds.ROLE_BINDINGS, kinds.ROLES, kinds.SERVICE_ACCOUNTS),
 )
+CLUSTER_WIDE = (
+    *(kinds.ADMISSION_BINDINGS, kinds.ADMISSION_POLICIES),
+    *(kinds.CLUSTER_ROLE_BINDINGS, kinds.CLUSTER_ROLES),
+)
 BUNDLE = f"{PREFIX}code"
 """Label of the config maps that hold code."""
 GONE_WITHIN = 120.0
@@ -76,7 +80,7 @@ def left(api: Api, namespace: str) -> list[str]:
     ]
     found += [
         f"{kind.name.lower()}/{one['metadata']['name']}"
-        for kind in (kinds.CLUSTER_ROLES, kinds.CLUSTER_ROLE_BINDINGS, kinds.DEFINITIONS, kinds.NAMESPACES)
+        for kind in (*CLUSTER_WIDE, kinds.DEFINITIONS, kinds.NAMESPACES)
         for one in _all(api, kind, labels=OURS)
     ]
     leases = _all(api, kinds.LEASES, namespace)
@@ -223,7 +227,7 @@ def _remove_rest(api: Api, namespace: str, removed: Counter[str], tell: Tell) ->
     for one in _all(api, kinds.LEASES, namespace):
         if one["metadata"]["name"].startswith("grus"):
             _delete(api, kinds.LEASES, one, removed)
-    for kind in (kinds.CLUSTER_ROLE_BINDINGS, kinds.CLUSTER_ROLES):
+    for kind in CLUSTER_WIDE:
         for one in _all(api, kind, labels=OURS):
             _delete(api, kind, one, removed)
     for one in _all(api, kinds.ROLE_BINDINGS, labels=OURS):

@@ -166,6 +166,7 @@ def install(
         dcgm=dcgm,
         prometheus=prometheus,
         select=select,
+        admission_policies=installing.takes_policies(api),
         disruption_version=installing.disruption_version(api),
     )
     table = output is Format.TABLE
@@ -258,6 +259,9 @@ def manifests(
     prometheus: Prometheus = "",
     select: Select = "",
     old: Annotated[bool, typer.Option("--old", help="For Kubernetes before 1.21.")] = False,
+    policies: Annotated[
+        bool, typer.Option("--policies", help="With admission policies, for Kubernetes 1.30 and newer.")
+    ] = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Print all objects of an installation as YAML (with `-o json` as a List); asks no cluster."""
@@ -279,6 +283,7 @@ def manifests(
         dcgm=dcgm,
         prometheus=prometheus,
         select=select,
+        admission_policies=policies,
         disruption_version="policy/v1beta1" if old else "policy/v1",
     )
     made = objects(settings)
