@@ -6,6 +6,7 @@ The chart's templates are the same objects with the settings as values, and noth
 and one `if`, so that a few lines can render them (tests/kubernetes/test_deploy.py does).
 """
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,9 @@ _ABOUT = {
     "allowedPodFields": "Fields of `pod` that jobs may set too, by commas (spec.tolerations), or none.",
     "podSecurity": "Pod Security of namespaces made for jobs: restricted, or baseline (may be root).",
 }
-_POLICY = '{{ if .Capabilities.APIVersions.Has "policy/v1" }}policy/v1{{ else }}policy/v1beta1{{ end }}'
+_NEW = '{{ if semverCompare ">=1.21-0" .Capabilities.KubeVersion.Version }}'
+_POLICY = f"{_NEW}policy/v1{{{{ else }}}}policy/v1beta1{{{{ end }}}}"
+"""As `grus.kubernetes.versions.budgets_of` decides."""
 
 _IF_POLICIES = (
     '{{- if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" }}'
@@ -59,6 +62,7 @@ def files() -> dict[str, str]:
         "kubernetes.yaml": MADE + as_yaml(objects(Settings())),
         "helm/grus/Chart.yaml": MADE + as_yaml([_chart()]),
         "helm/grus/values.yaml": MADE + _values(),
+        "helm/grus/values.schema.json": json.dumps(_schema(), indent=2) + "\n",
         "helm/grus/crds/definitions.yaml": MADE + as_yaml(definitions),
         "helm/grus/templates/grus.yaml": MADE + _templated(as_yaml(rest)),
         "helm/grus/templates/policies.yaml": f"{MADE}{_IF_POLICIES}\n{_unbroken(policies)}{{{{- end }}}}\n",
@@ -105,6 +109,20 @@ def _chart() -> Object:
 
 def _values() -> str:
     return "".join(f"# {_ABOUT[name]}\n{name}: {value}\n" for name, value in VALUES.items())
+
+
+def _schema() -> Object:
+    """Helm refuses values that the chart does not know, instead of ignoring them."""
+    kinds = {name: "integer" if isinstance(value, int) else "string" for name, value in VALUES.items()}
+    properties: Object = {name: {"type": kind, "description": _ABOUT[name]} for name, kind in kinds.items()}
+    properties["replicas"] |= {"minimum": 1, "maximum": 9}
+    properties["pullPolicy"] |= {"enum": ["IfNotPresent", "Always", "Never"]}
+    return {
+        "$schema": "https://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {**properties, "global": {"type": "object"}},
+    }
 
 
 def main() -> None:

@@ -9,19 +9,24 @@ import yaml
 from grus.kubernetes.admission_policies import policies
 from grus.kubernetes.installation import Settings
 from grus.kubernetes.manifests import objects
+from grus.kubernetes.versions import release_of
 from tools.deploy import ROOT, VALUES, files
 
 Object = dict[str, Any]
 
 POLICY = re.compile(
-    r'\{\{ if \.Capabilities\.APIVersions\.Has "(?P<wanted>[^"]+)" \}\}(?P<yes>[^{]*)'
+    r'\{\{ if semverCompare ">=(?P<least>[^"]+)-0" \.Capabilities\.KubeVersion\.Version \}\}(?P<yes>[^{]*)'
     r"\{\{ else \}\}(?P<no>[^{]*)\{\{ end \}\}"
 )
 
 
-def rendered(text: str, values: dict[str, Any], *, namespace: str, versions: set[str]) -> list[Object]:
+def rendered(text: str, values: dict[str, Any], *, namespace: str, release: str) -> list[Object]:
     """As Helm would, for the few forms that the chart uses; anything else is left and fails."""
-    text = POLICY.sub(lambda found: found["yes"] if found["wanted"] in versions else found["no"], text)
+
+    def chosen(found: re.Match[str]) -> str:
+        return found["yes"] if release_of(release) >= release_of(found["least"]) else found["no"]
+
+    text = POLICY.sub(chosen, text)
     text = text.replace("{{ .Release.Namespace }}", namespace)
     text = re.sub(r"\{\{ \.Values\.(\w+) \}\}", lambda found: str(values[found[1]]), text)
     assert "{{" not in text
@@ -44,9 +49,7 @@ def test_the_chart_renders_to_the_objects_of_an_installation() -> None:
     made = files()
     values = yaml.safe_load(made["helm/grus/values.yaml"])
     assert values == VALUES
-    found = rendered(
-        made["helm/grus/templates/grus.yaml"], values, namespace="grus-system", versions={"policy/v1"}
-    )
+    found = rendered(made["helm/grus/templates/grus.yaml"], values, namespace="grus-system", release="1.36")
     found += list(yaml.safe_load_all(made["helm/grus/crds/definitions.yaml"]))
     wanted = [one for one in objects(Settings()) if one["kind"] != "Namespace"]
     key = lambda one: (one["kind"], one["metadata"]["name"])  # noqa: E731 - of this comparison only
@@ -71,7 +74,7 @@ def test_the_chart_has_the_admission_policies_for_servers_that_take_them() -> No
 
 def test_the_chart_takes_values_and_the_older_policy_of_an_old_server() -> None:
     values = VALUES | {"image": "team/grus:9", "replicas": 1, "resource": "amd.com/gpu"}
-    found = rendered(files()["helm/grus/templates/grus.yaml"], values, namespace="pool", versions=set())
+    found = rendered(files()["helm/grus/templates/grus.yaml"], values, namespace="pool", release="1.20")
     settings = Settings(
         namespace="pool",
         image="team/grus:9",

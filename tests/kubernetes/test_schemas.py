@@ -73,7 +73,7 @@ def test_definitions_hold() -> None:
 
 def test_the_files_and_the_chart_hold() -> None:
     text = (DEPLOY / "helm/grus/templates/grus.yaml").read_text()
-    chart = rendered(text, VALUES, namespace="pool", versions={"policy/v1"})
+    chart = rendered(text, VALUES, namespace="pool", release="1.36")
     files = ("kubernetes.yaml", "helm/grus/crds/definitions.yaml")
     made = [one for file in files for one in yaml.safe_load_all((DEPLOY / file).read_text())]
     assert wrong(chart + made) == []
@@ -125,7 +125,7 @@ def test_everything_that_a_controller_writes_holds(
     with KubernetesPool(own_cluster, tmp_path, 4, team={"quota": 4}) as pool:
         code = bundles.publish(pool.api, pool.namespace, bundles.pack(tmp_path / "code"))
         pool.run("gang", "team", 2, launch="per-gpu", workdir=code, pod=pod, env={"LR": "0.1"})
-        pool.run("slice", "team", 0.5)
+        pool.run("slice", "team", "0.5")
         user = User(name="ada", role=AccessRole.ADMIN)  # type: ignore[arg-type]  # a name
         job = pool.controller.services.submit(user, a_spec("by-http", queue="team")).result()
         kinds = {"Pod", "Service", "ConfigMap", "Lease", "GpuJob", "GpuQueue", "Event"}
