@@ -154,7 +154,7 @@ def test_nodes_can_be_cordoned(grus: RealGrus) -> None:
 
 
 def test_a_member_may_not_change_queues(grus: RealGrus) -> None:
-    grus("user", "set", "ada", "--role", "member")
+    grus("user", "set", "ada", "--role", "member", "--accept-shared-account")
     secret = grus("token", "new", "ada").stdout.strip()
     grus("queue", "set", "vision", "--quota", "8", code=5, GRUS_TOKEN=secret)
     assert grus("ps", GRUS_TOKEN=secret).exit_code == 0
