@@ -8,7 +8,7 @@ import pytest
 from grus.api.wire import JobOut, SeatOut
 from grus.model.errors import Conflict
 from tests.cli.conftest import Grus
-from tests.cli.fake import FakeClient, a_job, an_end
+from tests.cli.fake import FakeClient, Handle, a_job, an_end
 
 STAGES = """
 name: prepare
@@ -275,6 +275,26 @@ def test_describe_tells_of_the_team_and_what_it_survived(grus: Grus, client: Fak
         assert word in told
     client.known = [a_job()]
     assert not any(line.startswith("team") for line in grus("describe", "resnet").stdout.splitlines())
+
+
+def test_pausing_a_job_without_a_checkpoint_warns_and_asks_on_a_terminal(
+    grus: Grus, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.known = [a_job(saves=False)]
+    told = grus("pause", "resnet")
+    assert (told.exit_code, "has no checkpoint" in told.stderr) == (0, True)
+    assert "has no checkpoint" not in grus("pause", "resnet", "--yes").stderr
+    client.known = [a_job()]
+    assert grus("pause", "resnet").stderr == ""
+
+
+def test_a_submit_shows_the_warnings(
+    grus: Grus, client: FakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warned = [Handle(a_job(warnings=("it names no checkpoint",)))]
+    monkeypatch.setattr(client, "submit_stages", lambda *_, **__: warned)
+    (tmp_path / "job.yaml").write_text("run: a\n")
+    assert "warning: resnet: it names no checkpoint" in grus("submit", str(tmp_path / "job.yaml")).stderr
 
 
 def test_logs_prints_all_attempts_in_order_or_one(grus: Grus, client: FakeClient) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from grus.model.jobs import PauseCause, Phase
+from grus.model.jobs import Checkpoint, PauseCause, Phase
 from grus.reports.lives import Interval, restarted, spans
 from grus.reports.past import JobPast
 from tests.reports.told import a_life, events_of
@@ -123,6 +123,14 @@ def test_an_attempt_that_never_came_so_far_again_was_restarted_work_to_its_end()
 
 def test_of_a_job_without_steps_only_the_start_of_later_attempts_is_known() -> None:
     assert restarted(a_life("a", LIFE)) == [Interval(130.0, 140.0)]
+
+
+def test_a_job_that_does_not_save_does_again_all_that_it_did_before() -> None:
+    job = a_job("a")
+    job = replace(job, spec=replace(job.spec, checkpoint=Checkpoint()))
+    (again,) = restarted(a_life("a", LIFE, job=job))
+    first = next(span for span in a_life("a", LIFE, job=job).held if span.phase is Phase.RUNNING)
+    assert again == Interval(130.0, 140.0 + (120.0 - first.start))
 
 
 def test_a_job_with_one_attempt_has_restarted_nothing() -> None:

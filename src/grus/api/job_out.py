@@ -12,12 +12,14 @@ from grus.api.out import Out
 from grus.api.profile_wire import ExpectedOut, TagOut
 from grus.api.times import maybe_rfc3339, rfc3339
 from grus.api.units import GpuAsk, gpu_number, render_gpu
+from grus.api.warnings import warnings_of
 from grus.model.artefacts import Artefact
 from grus.model.identifiers import JobId
 from grus.model.jobs import Desired, Exit, Job, JobType, Phase, Seat, Spec
 from grus.model.ports import Event, Usage, WorkerStatus
 from grus.model.resources import Range, Replica, Request
 from grus.model.results import words_of
+from grus.model.saving import saves
 
 
 class ExitOut(Out):
@@ -109,6 +111,10 @@ class JobOut(Out):
     """Start of the present or last attempt."""
     ended_at: str | None = None
     saved_at: str | None = None
+    saves: bool = True
+    """Whether it is known to save its work when it is paused; else a pause restarts it from zero."""
+    warnings: tuple[str, ...] = ()
+    """Traps in what was asked for."""
     not_before: str | None = None
     """Waiting after a failure until then."""
     exit: ExitOut | None = None
@@ -231,6 +237,8 @@ class PlanOut(Out):
     eta: EtaOut | None = None
     expected: ExpectedOut | None = None
     """What it may be expected to take, from earlier runs; None if nothing like it ran."""
+    warnings: tuple[str, ...] = ()
+    """Traps in what was asked for."""
 
 
 # ------------------------------------------------------------------------------------------ model to wire
@@ -273,6 +281,8 @@ def job_out(job: Job, eta: EtaOut | None = None, tag: TagOut | None = None) -> J
         started_at=maybe_rfc3339(job.started_at),
         ended_at=maybe_rfc3339(job.ended_at),
         saved_at=maybe_rfc3339(job.saved_at),
+        saves=saves(job),
+        warnings=warnings_of(job),
         not_before=rfc3339(job.not_before) if job.not_before and job.phase is Phase.PENDING else None,
         exit=exit_out(job.exit),
         failures=job.failures,
@@ -466,6 +476,7 @@ def plan_out(
     change: str = "",
     eta: EtaOut | None = None,
     expected: ExpectedOut | None = None,
+    warnings: tuple[str, ...] = (),
 ) -> PlanOut:
     """What would happen; `affected` are (job, action, reason)."""
     seats = tuple(seats)
@@ -483,4 +494,5 @@ def plan_out(
         change=change,
         eta=eta,
         expected=expected,
+        warnings=warnings,
     )

@@ -9,6 +9,7 @@ from grus.cli.output import (
     emit_json,
     fields,
     for_people,
+    hint,
     local,
     number,
     progress,
@@ -22,11 +23,6 @@ from grus.model.resources import replica_words
 if TYPE_CHECKING:
     from grus.api.wire import EventOut, JobOut, LearnedOut, PlanOut, WhyOut, WorkerOut
     from grus.sdk.client import Client
-
-CHUNK = 65536
-"""Bytes of a log asked for at once."""
-LINE = 200
-"""Bytes that a line of a log is guessed to have."""
 
 
 def describe_job(client: "Client", job: "JobOut", output: Format) -> None:
@@ -91,7 +87,7 @@ def _show_job(job: "JobOut", known: "LearnedOut | None") -> None:
             ("will end", foreseen.end_sentence(job.eta)),
             ("attempt", f"{job.attempt} (failures charged: {job.failures} of {job.retries} allowed)"),
             ("team", _team_words(job)),
-            ("checkpoint", local(job.saved_at)),
+            ("checkpoint", local(job.saved_at) if job.saves else "none: a pause restarts it from zero"),
             ("not before", local(job.not_before)),
             ("progress", ", ".join(progress(job.progress))),
             ("exit", _exit_words(job)),
@@ -170,6 +166,8 @@ def show_plan(client: "Client", plan: "PlanOut") -> None:
             ("sooner", plan.change),
         )
     )
+    for text in plan.warnings:
+        hint(f"warning: {text}")
     if plan.affected:
         names = _names(client, [one.job for one in plan.affected])
         table(("JOB", "WHAT", "WHY"), [(names[one.job], one.action, one.reason) for one in plan.affected])

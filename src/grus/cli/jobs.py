@@ -18,6 +18,7 @@ from grus.cli.output import (
     examples,
     for_people,
     hint,
+    local,
     number,
     progress,
     say,
@@ -152,6 +153,9 @@ def _tell_submitted(client: "Client", jobs: "list[JobOut]") -> None:
         say(f"{job.id}  {job.name}  in {job.queue}: {job.phase}" + (f" – {job.reason}" if job.reason else ""))
     for words in learned.hints(client, [job.id for job in jobs]):
         say(f"expected of {words}")
+    for job in jobs:
+        for text in job.warnings:
+            hint(f"warning: {job.name}: {text}")
     if for_people():
         hint(f"next: grus logs -f {jobs[-1].id} · grus why {jobs[-1].id} · grus ps")
 
@@ -390,9 +394,28 @@ def stop(job: JobsArgument, wait: Wait = False, output: Output = Format.TABLE) -
     _act("stop", job, output, set(TERMINAL) if wait else None)
 
 
-def pause(job: JobsArgument, wait: Wait = False, output: Output = Format.TABLE) -> None:
-    """Pause jobs: they save and give their GPUs back; `resume` brings them back."""
-    _act("pause", job, output, {Phase.PAUSED, *TERMINAL} if wait else None)
+def pause(
+    job: JobsArgument,
+    wait: Wait = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Pause jobs: they save and give their GPUs back; `resume` brings them back.
+
+    A job without a checkpoint loses its work: a terminal asks first, elsewhere a warning is printed.
+    """
+    _act("pause", job, output, {Phase.PAUSED, *TERMINAL} if wait else None, None if yes else _confirm_loss)
+
+
+def _confirm_loss(found: "list[JobOut]") -> None:
+    """Warn of work that a pause would lose; on a terminal, ask. Ends the command if the answer is no."""
+    for job in found:
+        if job.saves or job.phase not in ("starting", "running"):
+            continue
+        since = local(job.started_at)
+        hint(f"warning: {job.id} ({job.name}) has no checkpoint: a pause loses its work since {since}")
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            typer.confirm("Pause it?", abort=True, err=True)
 
 
 def resume(job: JobsArgument, wait: Wait = False, output: Output = Format.TABLE) -> None:
@@ -414,9 +437,17 @@ def scale(
         emit(changed, output, lambda: say(f"{changed.id} ({changed.name}): size {told}"))
 
 
-def _act(verb: str, meant: list[str], output: Format, until: "set[Phase] | None") -> None:
+def _act(
+    verb: str,
+    meant: list[str],
+    output: Format,
+    until: "set[Phase] | None",
+    confirm: "Callable[[list[JobOut]], None] | None" = None,
+) -> None:
     with connected() as client:
         found = [find_job(client, one) for one in meant]  # all are found before any is touched
+        if confirm is not None:
+            confirm(found)
         jobs, refused = _each(getattr(client, verb), found)
         if until is not None:
             jobs = [wait_for(client, job.id, until) for job in jobs]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from grus.api.units import render_percent, render_seconds
 from grus.controlplane.lifecycle import Change, change, ending
+from grus.controlplane.wishes import saving_words
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import Desired, Idle, Job, JobType, PauseCause, Phase
 from grus.model.queues import Queue, gpus
@@ -94,7 +95,7 @@ def act(job: Job, policy: Policy, now_idle: Spell, tag: Tag, now: float) -> Chan
     if _is_session(job):
         text += f"; {LOST}"
     paused = replace(job, desired=Desired.PAUSE, paused_by=PauseCause.IDLE, phase=Phase.PAUSING)
-    words = text if _is_session(job) else f"{text}; it is saving its work"
+    words = text if _is_session(job) else f"{text}; {saving_words(job, now)}"
     return change(paused, "pausing", now, words, reason=text)
 
 

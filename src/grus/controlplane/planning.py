@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from grus.api.warnings import warnings_of
 from grus.controlplane.forecasting import Expectation
 from grus.controlplane.loop import ControlLoop, Decide
 from grus.model.expecting import Expected
@@ -36,6 +37,8 @@ class Plan:
     foreseen: Expectation | None = None
     expected: Expected | None = None
     """What it may be expected to take, from earlier runs."""
+    warnings: tuple[str, ...] = ()
+    """Traps in what was asked for."""
 
 
 def _at_once(snapshot: Snapshot, now: float) -> Decisions:
@@ -50,7 +53,7 @@ def plan(loop: ControlLoop, job: Job, blocked: str, now: float, decide: Decide =
         snapshot.put(job, blocked)
         try:
             actions = [action for action in decide(snapshot, now).actions if _key(action) not in without]
-            return _told(snapshot, job, actions, now)
+            return replace(_told(snapshot, job, actions, now), warnings=warnings_of(job))
         finally:
             snapshot.put(replace(job, phase=Phase.STOPPED))
 

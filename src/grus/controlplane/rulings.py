@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from grus.controlplane.lifecycle import Change, change, ending
 from grus.controlplane.teams import team
+from grus.controlplane.wishes import saving_words
 from grus.model.jobs import (
     HOLDING,
     Desired,
@@ -19,6 +20,7 @@ from grus.model.jobs import (
     adapts,
     resizes_live,
 )
+from grus.model.saving import saves
 from grus.scheduling.decisions import Decision, Pause, Requeue, Resize, Share, Start, new_seats, with_share
 
 SETTLING = 60.0
@@ -89,7 +91,8 @@ def _pause(job: Job, decision: Pause, now: float) -> Change | None:
     paused = replace(
         job, phase=Phase.PAUSING, paused_by=PauseCause.SCHEDULER, made_room_for=decision.preemptor
     )
-    return change(paused, "pausing", now, decision.reason)
+    text = decision.reason if saves(job) else f"{decision.reason}; {saving_words(job, now)}"
+    return change(paused, "pausing", now, text, reason=decision.reason)
 
 
 def _resize(job: Job, decision: Resize, now: float) -> Change | None:

@@ -6,6 +6,7 @@ raises Conflict with a sentence that says which state. A wish never frees a seat
 
 from dataclasses import replace
 
+from grus.api.units import render_seconds
 from grus.controlplane.lifecycle import Change, change
 from grus.model.errors import BadInput, Conflict, Mistake
 from grus.model.identifiers import UserName
@@ -21,6 +22,15 @@ from grus.model.jobs import (
     worker_per_seat,
 )
 from grus.model.resources import Range, replica_words
+from grus.model.saving import lost_by_pause, saves
+
+
+def saving_words(job: Job, now: float) -> str:
+    """What a pause means for the work of a running job."""
+    if saves(job):
+        return "it is saving its work"
+    lost = render_seconds(round(lost_by_pause(job, now)))
+    return f"it has no checkpoint, so {lost} of work are lost and it restarts from zero"
 
 
 def pause(job: Job, who: str, now: float, cause: PauseCause = PauseCause.PERSON) -> Change | None:
@@ -34,7 +44,7 @@ def pause(job: Job, who: str, now: float, cause: PauseCause = PauseCause.PERSON)
     if job.phase in HOLDING:
         if job.phase is not Phase.PAUSING:
             asked = replace(asked, phase=Phase.PAUSING)
-        what = "it is saving its work" if job.spec.has_workers else "its trials are saving their work"
+        what = saving_words(job, now) if job.spec.has_workers else "its trials are saving their work"
         return change(asked, "pausing", now, f"paused by {who}; {what}", reason=f"paused by {who}")
     until = "its sweep" if cause in (PauseCause.SWEEP, PauseCause.RUNG) else "somebody"
     return change(

@@ -14,6 +14,7 @@ from grus.model.jobs import HOLDING, Job, PauseCause, Phase
 from grus.model.phases import phase_after
 from grus.model.ports import Event
 from grus.model.resources import GPU
+from grus.model.saving import saves
 from grus.reports.past import JobPast, Span
 
 Ended = Callable[[str], float | None]
@@ -137,10 +138,12 @@ def restarted(past: JobPast) -> list[Interval]:
     """When it held GPUs to get back to where it had been: in every attempt but the first, the time until its
     workers ran, and from then on until its step had passed that of all attempts before.
 
-    Of a job that counts no steps only the time until its workers ran is known, and counted.
+    A job that counts no steps and does not save its work restarts from zero: it is back after as long as the
+    longest attempt before. Of others without steps only the time until their workers ran is counted.
     """
     found: list[Interval] = []
     reached: float | None = None
+    from_zero, longest = not saves(past.job), 0.0
     for attempt in sorted({span.attempt for span in past.held}):
         held = [span for span in past.held if span.attempt == attempt]
         running = [span for span in held if span.phase is Phase.RUNNING]
@@ -148,8 +151,11 @@ def restarted(past: JobPast) -> list[Interval]:
         steps = _steps(past.curves.reports, attempt)
         if attempt > 1:
             back = up if reached is None or not steps else _passed(steps, reached, up, held[-1].end)
+            if from_zero and reached is None:
+                back = min(up + longest, held[-1].end)
             if back > held[0].start:
                 found.append(Interval(held[0].start, back))
+        longest = max(longest, held[-1].end - up)
         reached = max([*(step for _, step in steps), *([] if reached is None else [reached])], default=None)
     return found
 

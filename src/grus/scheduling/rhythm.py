@@ -10,6 +10,7 @@ Pure functions of values.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from grus.model import saving
 from grus.model.tags import Kind, Tag
 
 if TYPE_CHECKING:
@@ -87,8 +88,7 @@ def safe_since(entry: "Entry", now: float, until: float) -> float:
 
 def saves(entry: "Entry") -> bool:
     """Whether the job is known to save its work: else an epoch that has ended is no less lost than others."""
-    checkpoint = entry.job.spec.checkpoint
-    return bool(checkpoint.path or checkpoint.every) or entry.job.saved_at is not None
+    return saving.saves(entry.job)
 
 
 def wait_until(asking: "Asking", now: float) -> float:

@@ -62,6 +62,8 @@ def minima_pieces(entries: Iterable[Entry], nodes: int, now: float, until: float
 
     def order(entry: Entry) -> tuple[int, float, float, str]:
         safe = entry.saved_at if entry.tag is None else safe_since(entry, now, until)
+        if (every := entry.job.spec.checkpoint.every) is not None:
+            safe = max(safe, now - every)
         return (entry.priority, -safe, -entry.age[0], entry.id)
 
     takeable = sorted((entry for entry in entries if not entry.never and entry.running), key=order)

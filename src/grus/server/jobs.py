@@ -222,6 +222,7 @@ def planned(plan: Plan) -> PlanOut:
         change=plan.change,
         eta=_eta_out(plan.foreseen),
         expected=None if plan.expected is None else expected_out(plan.expected),
+        warnings=plan.warnings,
     )
 
 

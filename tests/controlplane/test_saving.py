@@ -1,0 +1,75 @@
+"""A pause of a job that does not save its work says what is lost."""
+
+from dataclasses import replace
+
+from grus.api.warnings import NO_CHECKPOINT, SAME_WORK, warnings_of
+from grus.controlplane import wishes
+from grus.model.jobs import Checkpoint, Job, Phase, Resizing
+from grus.model.saving import lost_by_pause
+from tests.controlplane.plane import ANN, Plane, a_spec
+from tests.scheduling.builders import a_job, a_queue
+
+
+def plain(gpus: int | str = 1) -> Job:
+    """A job that names no checkpoint."""
+    job = a_job("plain", gpus=gpus, resize=Resizing.AUTO)
+    return replace(job, spec=replace(job.spec, checkpoint=Checkpoint()))
+
+
+def running(**changes: object) -> Job:
+    job = replace(plain(), phase=Phase.RUNNING, attempt=1, started_at=100.0)
+    return replace(job, **changes)  # type: ignore[arg-type]  # keywords of many types
+
+
+def text_of_pause(job: Job) -> str:
+    change = wishes.pause(job, "ada", 400.0)
+    assert change is not None
+    assert change.event is not None
+    return change.event.text
+
+
+def test_a_job_without_a_checkpoint_is_said_to_lose_all_since_its_start() -> None:
+    job = running()
+    assert lost_by_pause(job, 400.0) == 300.0
+    said = text_of_pause(job)
+    assert "5m of work are lost and it restarts from zero" in said
+    assert "saving" not in said
+
+
+def test_a_job_that_names_or_reports_a_checkpoint_is_said_to_save() -> None:
+    named = replace(running().spec, checkpoint=Checkpoint(path="out"))
+    for job in (running(spec=named), running(saved_at=200.0), running(team=1)):
+        assert lost_by_pause(job, 400.0) == 0.0
+        assert "it is saving its work" in text_of_pause(job)
+
+
+def test_traps_are_told_at_submit() -> None:
+    ranged = plain("2..8")
+    assert warnings_of(ranged) == (SAME_WORK, NO_CHECKPOINT)
+    safe = replace(ranged.spec, checkpoint=Checkpoint(path="out"))
+    assert warnings_of(replace(ranged, spec=safe)) == (SAME_WORK,)
+    assert warnings_of(replace(ranged, spec=safe, team=1)) == ()
+    assert warnings_of(plain(2)) == (NO_CHECKPOINT,)
+
+
+def test_the_scheduler_says_it_too_and_a_plan_warns() -> None:
+    plane = Plane(a_queue("A", quota=2), a_queue("B", quota=2))
+    a = plane.submit("a", queue="A", gpus=4, checkpoint=Checkpoint())
+    plane.submit("b", queue="B", gpus=2)
+    plane.settle()
+    (pausing,) = [event for event in plane.store.events() if event.kind == "pausing"]
+    assert (pausing.job, "restarts from zero" in pausing.text) == (a, True)
+    assert plane.services.plan(ANN, a_spec(queue="A", checkpoint=Checkpoint())).warnings == (NO_CHECKPOINT,)
+    plane.close()
+
+
+def test_a_job_that_says_how_often_it_saves_gives_way_before_one_that_does_not_save() -> None:
+    plane = Plane(a_queue("A", quota=0), a_queue("B", quota=2), pool="1x4")
+    saver = plane.submit("saver", queue="A", gpus=2, checkpoint=Checkpoint(every=60.0))
+    plane.after(1000.0)
+    plane.submit("plain", queue="A", gpus=2, checkpoint=Checkpoint())
+    plane.after(1000.0)
+    plane.submit("owner", queue="B", gpus=2)
+    plane.settle()
+    assert [event.job for event in plane.store.events() if event.kind == "pausing"] == [saver]
+    plane.close()
