@@ -157,7 +157,7 @@ grus.report(step=7, lr=grus.params()["lr"])
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("Client", "grus.Client needs the distribution grus-gpu: pip install grus-gpu"),
         ("Job", "grus.Job needs the distribution grus-gpu: pip install grus-gpu"),
@@ -165,10 +165,10 @@ grus.report(step=7, lr=grus.params()["lr"])
     ],
 )
 def test_a_name_of_another_distribution_is_refused_with_the_command_that_installs_it(
-    bare: Path, name: str, told: str
+    bare: Path, name: str, message: str
 ) -> None:
     done = run(bare, f"import grus; grus.{name}")
-    assert done.stderr.splitlines()[-1] == f"ModuleNotFoundError: {told}"
+    assert done.stderr.splitlines()[-1] == f"ModuleNotFoundError: {message}"
 
 
 @pytest.mark.parametrize("section", ["grus.elastic.section", "grus.serving.replica"])

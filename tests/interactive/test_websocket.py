@@ -106,8 +106,8 @@ def test_a_request_that_is_not_admitted_or_no_web_socket_is_refused() -> None:
 
 
 def test_a_message_in_pieces_is_one_with_a_ping_between_them() -> None:
-    told = answer(sent(0x02, b"in "), sent(0x89, b"?"), sent(0x80, b"two"), sent(0x88, b""))
-    assert told == b"\x8a\x01?" + b"\x82\x06in two" + b"\x88\x02\x03\xe8"
+    answered = answer(sent(0x02, b"in "), sent(0x89, b"?"), sent(0x80, b"two"), sent(0x88, b""))
+    assert answered == b"\x8a\x01?" + b"\x82\x06in two" + b"\x88\x02\x03\xe8"
 
 
 @pytest.mark.parametrize(

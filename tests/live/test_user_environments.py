@@ -89,11 +89,11 @@ def test_a_shell_opens_where_there_is_no_python_at_all(grus: RealGrus, tmp_path:
 def test_jupyterlab_of_an_environment_without_grus_is_a_session(grus: RealGrus, bare: Path) -> None:
     # Packages of this environment without Grus itself, whose path only its own .pth files add.
     (packages_of(bare) / "jupyter.pth").write_text(sysconfig.get_path("purelib"))
-    told = json.loads(inside(grus, bare, "dev", "--no-open", "-o", "json"))
-    assert told["address"].startswith("http://")
-    (worker,) = [job for job in grus.json("ps") if job["id"] == told["job"]]
+    session = json.loads(inside(grus, bare, "dev", "--no-open", "-o", "json"))
+    assert session["address"].startswith("http://")
+    (worker,) = [job for job in grus.json("ps") if job["id"] == session["job"]]
     assert worker["phase"] == "running"
-    grus("stop", told["job"])
+    grus("stop", session["job"])
 
 
 def test_jupyterlab_that_is_not_there_is_missed_in_words(grus: RealGrus, bare: Path) -> None:

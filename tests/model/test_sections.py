@@ -39,7 +39,7 @@ def test_both_sides_know_the_same_fields() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ([], "train: is given as one argument"),
         (["{"], "train: is not valid JSON"),
@@ -48,7 +48,7 @@ def test_both_sides_know_the_same_fields() -> None:
         ([json.dumps({"model": "nets.py:network"})], "train.data: is needed"),
     ],
 )
-def test_a_section_that_this_version_cannot_run_is_refused_in_words(words: list[str], told: str) -> None:
+def test_a_section_that_this_version_cannot_run_is_refused_in_words(words: list[str], message: str) -> None:
     with pytest.raises(BadInput) as refused:
         on_command_line(TrainSection, words)
-    assert str(refused.value.mistakes[0]).startswith(told)
+    assert str(refused.value.mistakes[0]).startswith(message)

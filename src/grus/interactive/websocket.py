@@ -163,7 +163,7 @@ async def _opened(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ad
 
 
 def _parsed(head: str) -> Request:
-    """What is no HTTP becomes a request with an empty path, which is admitted nowhere."""
+    """Parse the head of a request; anything but a GET gets an empty path, which is admitted nowhere."""
     first, *lines = head.rstrip("\r\n").split("\r\n")
     words = first.split(" ")
     pairs = (line.partition(":") for line in lines)
