@@ -41,6 +41,13 @@ def test_ps_has_the_columns_only_where_something_is_foreseen(grus: Grus, client:
     assert "in ~30m" in shown
 
 
+def test_ps_says_nothing_of_the_start_of_a_job_that_runs(grus: Grus, client: FakeClient) -> None:
+    client.known = [a_job(phase="running", eta=an_eta(unknown="a session ends when it is stopped"))]
+    shown = grus("ps").stdout
+    assert "START" not in shown
+    assert "END" in shown
+
+
 def test_ps_prints_the_values_for_programs(grus: Grus, client: FakeClient) -> None:
     given = waits()
     client.known = [a_job(phase="pending", eta=an_eta(**given))]

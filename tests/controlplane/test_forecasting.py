@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from grus.controlplane import forecasting, oracle
-from grus.controlplane.forecasting import Forecaster
+from grus.controlplane.forecasting import Expectation, Forecaster, in_order
 from grus.controlplane.oracle import OracleLost, OracleProcess
 from grus.model.identifiers import JobId
 from grus.model.jobs import Phase
 from grus.model.ports import Prediction
 from grus.simulation.chances import LEVELS
 from grus.simulation.eta import Enough, Forecast
+from grus.simulation.expected import NO_HISTORY
 from grus.simulation.foretelling import Ask, Fact, Foreteller
 from tests.controlplane.plane import ANN, Plane, a_spec
 
@@ -105,7 +106,18 @@ def test_without_history_the_end_is_unknown_and_the_reason_is_told(plane: Watche
     told = plane.look().forecaster.of(job)
     assert told is not None
     assert told.end_p50 is None
-    assert told.unknown == "no finished job like it"
+    assert told.unknown == NO_HISTORY
+
+
+@pytest.mark.parametrize(
+    "values", [(50.0, 90.0, 40.0, 60.0), (50.0, None, 40.0, 60.0), (None, None, 40.0, 60.0)]
+)
+def test_no_job_is_foreseen_to_end_before_it_starts(values: tuple[float | None, ...]) -> None:
+    found = in_order(Expectation(1.0, *values), waits=True)
+    for start, end in ((found.start_p50, found.end_p50), (found.start_p90, found.end_p90)):
+        assert end is None or (start is not None and start <= end)
+    running = Expectation(1.0, end_p50=40.0, end_p90=60.0)
+    assert in_order(running, waits=False) == running
 
 
 def test_time_that_a_job_stood_still_is_not_time_that_it_ran(plane: Watched) -> None:

@@ -6,14 +6,12 @@ from functools import partial
 
 import pytest
 
-from grus.controlplane.forecasting import Expectation, without_end
 from grus.controlplane.submission import Submission
 from grus.model.errors import BadInput
 from grus.model.identifiers import JobId
 from grus.model.jobs import Phase
 from grus.model.resources import GPU, Range, Replica, Role
 from tests.controlplane.plane import ANN, Plane, a_spec
-from tests.scheduling.builders import a_job
 
 
 @pytest.fixture
@@ -149,15 +147,6 @@ def test_stop_and_pause_end_all_replicas_and_none_comes_back(plane: Plane) -> No
     plane.do(lambda: plane.services.stop(ANN, job))
     plane.after(10)
     assert (plane.phase(job), plane.engine.alive(job)) == (Phase.STOPPED, [])
-
-
-def test_no_end_is_foreseen_of_what_answers_until_it_is_stopped() -> None:
-    foreseen = Expectation(1.0, start_p50=2.0, end_p50=3.0, end_p90=4.0)
-    assert without_end(a_job("j"), foreseen) == foreseen
-    found = without_end(a_job("j", type="serve"), foreseen)
-    assert found is not None
-    assert (found.start_p50, found.end_p50, found.end_p90) == (2.0, None, None)
-    assert "until it is stopped" in found.unknown
 
 
 def test_workers_of_other_jobs_still_fall_together(plane: Plane) -> None:

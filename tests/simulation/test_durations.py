@@ -3,7 +3,7 @@
 import pytest
 
 from grus.model.identifiers import QueueName, UserName
-from grus.simulation.durations import ANYTHING, FEWEST, Durations, Law, Traits
+from grus.simulation.durations import FEWEST, NO_END, Durations, Law, Traits
 
 
 def traits(name: str = "resnet", user: str = "ann", queue: str = "vision", gpus: float = 1) -> Traits:
@@ -103,7 +103,7 @@ def test_jobs_of_a_burst_are_like_jobs_of_a_burst() -> None:
 def test_a_time_limit_caps_every_quantile() -> None:
     law = law_of(a_history(*[6000.0] * 10), traits()).capped(600.0)
     assert law.quantile(0.9) == 600
-    assert ANYTHING.capped(30.0).quantile(0.1) == 30
+    assert NO_END.capped(30.0).quantile(0.1) == 30
 
 
 def test_a_job_that_never_began_tells_nothing() -> None:

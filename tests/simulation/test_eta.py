@@ -13,8 +13,8 @@ from grus.scheduling.outlook import Outlook
 from grus.scheduling.snapshot import Snapshot
 from grus.simulation.chances import LEVELS, Chances
 from grus.simulation.durations import Durations
-from grus.simulation.eta import NO_HISTORY, Forecast, Present, forecast
-from grus.simulation.expected import Standing, traits_of
+from grus.simulation.eta import OPEN, Forecast, Present, forecast
+from grus.simulation.expected import NO_HISTORY, Standing, traits_of
 from grus.simulation.work import Work
 from tests.scheduling.builders import a_job, a_pool, a_queue
 from tests.simulation.scenes import FREE, a_work
@@ -100,6 +100,37 @@ def test_without_history_it_says_so_but_still_knows_who_starts_at_once() -> None
     assert told["a"].end is None
     assert told["a"].start is not None, "its start hangs on nobody's length"
     assert told["c"].start is None, "its start hangs on lengths that nobody knows"
+    assert told["c"].unknown == OPEN
+
+
+def test_one_job_of_known_length_does_not_make_the_others_known() -> None:
+    """The first ends in ten minutes, which is not enough for a gang that also needs the second's GPU."""
+    known, open_, gang = wait("a"), wait("b", user="bob"), wait("gang", 2)
+    first, second = started(known, open_)
+    progress = (("step", 50.0), ("total", 100.0))
+    told = asked(a_present(Standing(replace(first, progress=progress), ran=600.0), second, gang), Durations())
+    assert told["a"].end is not None
+    assert (told["b"].end, told["b"].unknown) == (None, NO_HISTORY)
+    assert (told["gang"].start, told["gang"].end, told["gang"].unknown) == (None, None, OPEN)
+
+
+def test_a_time_limit_alone_is_what_is_known_of_an_end() -> None:
+    [running] = started(wait("a", 2))
+    told = asked(a_present(Standing(running, ran=100.0, limit=300.0), wait("b", 2)), Durations())
+    assert told["a"].end is not None
+    assert {told["a"].end.quantile(0.1), told["a"].end.quantile(0.9)} == {NOW + 200}
+    assert told["b"].start is not None
+    assert told["b"].start.quantile(0.5) == NOW + 200
+
+
+@pytest.mark.parametrize(("type", "why"), [("dev", "session"), ("serve", "answers")])
+def test_sessions_and_served_models_have_no_end_whatever_others_like_them_did(type: str, why: str) -> None:
+    job = replace(a_job("a", gpus=2, type=type), submitted_at=NOW - 10)
+    [running] = started(job)
+    told = asked(a_present(Standing(running, ran=100.0), wait("b", 2)), knowing(job, *[600.0] * 20))
+    assert told["a"].end is None
+    assert why in told["a"].unknown
+    assert (told["b"].start, told["b"].unknown) == (None, OPEN)
 
 
 def test_a_time_limit_is_the_latest_end() -> None:

@@ -25,7 +25,7 @@ from grus.cli.output import (
     table,
 )
 from grus.model.errors import BadInput, GrusError, Mistake, NotFound
-from grus.model.phases import TERMINAL, Phase
+from grus.model.phases import HOLDING, TERMINAL, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -314,7 +314,7 @@ def _row(job: "JobOut") -> tuple[object, ...]:
         f"{number(job.gpus)} of {job.request}",
         between(job.submitted_at, None),
         between(job.first_started_at, job.ended_at),
-        foreseen.start_words(job.eta),
+        foreseen.start_words(None if job.phase in HOLDING else job.eta),
         foreseen.end_words(job.eta),
         ", ".join(progress(job.progress)[:SHOWN_FIGURES]),
         learned.tag_words(job.tag),

@@ -19,7 +19,7 @@ from grus.controlplane.oracle import Oracle, OracleLost, OracleProcess
 from grus.controlplane.running import Running
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId
-from grus.model.jobs import TERMINAL, Job, JobType, Phase
+from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.ports import Event, Prediction, Store
 from grus.simulation.calibration import Calibration, Outcome, calibrate, outcome
 from grus.simulation.chances import Chances
@@ -68,13 +68,16 @@ class Expectation:
     """Why something cannot be said."""
 
 
-def without_end(job: Job, found: Expectation | None) -> Expectation | None:
-    """The same without an end, of a job that answers requests: it ends when somebody stops it."""
-    if found is None or job.spec.type is not JobType.SERVE:
+def in_order(found: Expectation, waits: bool) -> Expectation:
+    """The same with no end before its start: both are corrected by themselves by how forecasts did."""
+    if not waits or found.end_p50 is None:
         return found
-    return replace(
-        found, end_p50=None, end_p90=None, unknown=found.unknown or "it answers until it is stopped"
-    )
+    if found.start_p50 is None:
+        return replace(found, end_p50=None, end_p90=None)
+    end_p50 = max(found.end_p50, found.start_p50)
+    if found.start_p90 is None or found.end_p90 is None:
+        return replace(found, end_p50=end_p50, end_p90=None)
+    return replace(found, end_p50=end_p50, end_p90=max(found.end_p90, found.start_p90, end_p50))
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +261,7 @@ class Forecaster:
     def _expectation(self, one: Forecast) -> Expectation:
         starts, ends = self.record.starts, self.record.ends
         at_once = one.start is not None and one.start.at[-1] <= one.at + WAITED
-        return Expectation(
+        found = Expectation(
             at=one.at,
             start_p50=one.at if at_once else _moment(one.start, starts.level(0.5), one.at),
             start_p90=one.at if at_once else _moment(one.start, starts.level(0.9), one.at),
@@ -266,6 +269,7 @@ class Forecaster:
             end_p90=_moment(one.end, ends.level(0.9), one.at),
             unknown=one.unknown,
         )
+        return in_order(found, waits=one.start is not None)
 
     def _keep(self, found: Collection[Forecast]) -> None:
         """Store what was foreseen first of each job."""

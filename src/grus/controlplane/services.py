@@ -17,7 +17,7 @@ from grus.controlplane import access, isolation, logs, pool, wishes
 from grus.controlplane.access import Owner
 from grus.controlplane.accounts import Accounts, check_unix_user
 from grus.controlplane.endpoints import Endpoint, endpoints, require_use
-from grus.controlplane.forecasting import Expectation, Forecaster, Record, without_end
+from grus.controlplane.forecasting import Expectation, Forecaster, Record
 from grus.controlplane.graph_submission import GraphSubmission
 from grus.controlplane.graphs import Graph, Graphs
 from grus.controlplane.insight import Insight, Learned
@@ -325,7 +325,7 @@ class Services:
         """When a job that the caller sees will start and end; None if it has ended or nobody looked yet."""
         if self._forecaster is None or job.terminal:
             return None
-        return without_end(job, self._forecaster.of(job.id))
+        return self._forecaster.of(job.id)
 
     def starts(self, id_: JobId) -> float | None:
         """By when a job that waits, and that the caller sees, starts with a chance of one half."""

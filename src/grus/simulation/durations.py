@@ -109,8 +109,8 @@ class Law:
         return float(self.quantiles((level,), ran)[0])
 
 
-ANYTHING = Law((60.0, 600.0, 3600.0, 6 * 3600.0, 86400.0), (0.8, 0.6, 0.4, 0.2, 0.0))
-"""What is supposed of a job where nothing is known: a minute to a day, any order of magnitude."""
+NO_END = Law((1e10,), (0.0,))
+"""The law of a job of which nothing is known: others do not count on its end, unless it has a time limit."""
 
 
 class _Known:

@@ -48,7 +48,7 @@ MORE_MOMENTS = 200
 GRID = np.arange(0.5, 50.0) / 50.0
 """Chances at which the law of a length is read to be joined with the waits."""
 
-NO_HISTORY = "no finished job like it"
+OPEN = "it waits for jobs whose ends are unknown"
 NEVER = "it did not start in any future that was tried"
 
 
@@ -115,8 +115,8 @@ def at_once(one: Standing, durations: Durations, now: float, costs: Costs | None
     """What is foreseen of a job that starts now: nothing but its own length is open."""
     known = expected(one, durations, now)
     start = Chances((now,) * len(LEVELS))
-    if not known.known:
-        return Forecast(one.job.id, now, start, unknown=NO_HISTORY)
+    if known.unknown:
+        return Forecast(one.job.id, now, start, unknown=known.unknown)
     boot = (costs or Costs()).start
     left = np.maximum(known.lengths(np.array(LEVELS)) - known.ran, 0.0)
     return Forecast(one.job.id, now, start, Chances(tuple((now + boot + left).tolist())))
@@ -138,7 +138,6 @@ class _Question:
     expected: Mapping[JobId, Expected]
     asked: tuple[JobId, ...]
     standing: Mapping[JobId, Standing]
-    enough_known: bool
 
     @classmethod
     def about(cls, present: Present, durations: Durations, asked: Iterable[JobId] | None) -> "_Question":
@@ -146,7 +145,11 @@ class _Question:
         told = {job: expected(one, durations, present.now) for job, one in standing.items()}
         moving = [job for job, one in standing.items() if _goes_on(one.job)]
         wanted = moving if asked is None else [job for job in asked if job in standing]
-        return cls(present, told, tuple(wanted), standing, any(one.known for one in told.values()))
+        return cls(present, told, tuple(wanted), standing)
+
+    def open_ended(self, waiting: JobId) -> bool:
+        """Whether what another job of unknown end has, or gets first, may be what this one waits for."""
+        return any(one.unknown for job, one in self.expected.items() if job != waiting)
 
 
 def _goes_on(job: Job) -> bool:
@@ -299,7 +302,7 @@ def _reach(question: _Question) -> float:
     work = sum(
         float(np.mean(question.expected[job].lengths(GRID))) * gpus_asked(one.job.spec.request)
         for job, one in question.standing.items()
-        if not one.job.seats
+        if not one.job.seats and not question.expected[job].unknown
     )
     return min(LONGEST_REACH, max(SHORTEST_REACH, 3 * work / max(1, gpus)))
 
@@ -346,12 +349,10 @@ def _told(question: _Question, seen: _Seen, job: JobId) -> Forecast:
     starts = np.array(seen.starts.get(job, ()))
     delays = np.array(seen.delays.get(job, ()))
     start = None if one.job.seats or not len(starts) else chances_of(starts)
-    if start is not None and start.at[0] > present.now and not question.enough_known:
-        return Forecast(job, present.now, unknown=NO_HISTORY)
     if start is not None and start.at[0] == float("inf"):
-        return Forecast(job, present.now, unknown=NEVER)
-    if not known.known or not len(delays):
-        return Forecast(job, present.now, start, unknown=NO_HISTORY)
+        return Forecast(job, present.now, unknown=OPEN if question.open_ended(job) else NEVER)
+    if known.unknown or not len(delays):
+        return Forecast(job, present.now, start, unknown=known.unknown)
     left = known.lengths(GRID) - known.ran
     ends = present.now + (delays[:, None] + np.maximum(left, 0.0)[None, :]).ravel()
     return Forecast(job, present.now, start, chances_of(ends))

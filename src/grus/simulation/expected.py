@@ -6,10 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grus.model.identifiers import JobId
-from grus.model.jobs import Job
+from grus.model.jobs import Job, JobType
 from grus.scheduling.outlook import Outlook
-from grus.simulation.durations import ANYTHING, Durations, Law, Traits
+from grus.simulation.durations import NO_END, Durations, Law, Traits
 from grus.simulation.history import gpus_asked
+
+NO_HISTORY = "no finished job like it, no reported progress, no time limit"
+STOPPED_BY_PEOPLE = {
+    JobType.DEV: "a session ends when it is stopped",
+    JobType.SERVE: "it answers until it is stopped",
+}
+"""Types of job that have no length of their own, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +40,8 @@ class Expected:
 
     law: Law
     ran: float
-    known: bool
+    unknown: str = ""
+    """Why its end cannot be said; empty if it can."""
     pace: float | None = None
     """Seconds in all by the progress that it reports."""
 
@@ -51,12 +59,15 @@ class Expected:
 
 
 def expected(one: Standing, durations: Durations, now: float) -> Expected:
-    """What is known of its length. A reported progress beats history; a time limit bounds both."""
+    """What is known of its length. A reported progress beats history; a time limit bounds both, and is all
+    that others can count on where nothing else is known."""
     job = one.job
+    if (reason := STOPPED_BY_PEOPLE.get(job.spec.type)) is not None:
+        return Expected(NO_END.capped(one.limit), one.ran, reason)
     found = durations.law(job.id, traits_of(job), now)
-    law = (found or ANYTHING).capped(one.limit)
     pace = pace_of(job, one.ran)
-    return Expected(law, one.ran, found is not None or pace is not None, pace)
+    known = found is not None or pace is not None or one.limit is not None
+    return Expected((found or NO_END).capped(one.limit), one.ran, "" if known else NO_HISTORY, pace)
 
 
 def traits_of(job: Job) -> Traits:
