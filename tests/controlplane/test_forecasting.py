@@ -112,7 +112,9 @@ def test_without_history_the_end_is_unknown_and_the_reason_is_told(plane: Watche
 @pytest.mark.parametrize(
     "values", [(50.0, 90.0, 40.0, 60.0), (50.0, None, 40.0, 60.0), (None, None, 40.0, 60.0)]
 )
-def test_no_job_is_foreseen_to_end_before_it_starts(values: tuple[float | None, ...]) -> None:
+def test_no_job_is_foreseen_to_end_before_it_starts(
+    values: tuple[float | None, float | None, float | None, float | None],
+) -> None:
     found = in_order(Expectation(1.0, *values), waits=True)
     for start, end in ((found.start_p50, found.end_p50), (found.start_p90, found.end_p90)):
         assert end is None or (start is not None and start <= end)

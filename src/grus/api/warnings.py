@@ -27,5 +27,6 @@ def runs_copies(spec: Spec) -> bool:
     """Whether an ordinary command runs once for each GPU of a range, and does not say that it shares work."""
     roles = spec.request.roles
     alone = len(roles) == 1 and not roles[0].run and SECTION not in spec.run
-    elastic = spec.launch is Launch.PER_GPU and spec.request.elastic and spec.resize is Resizing.AUTO
-    return alone and elastic and spec.type is JobType.TRAIN
+    elastic = spec.request.elastic is not None and spec.launch is Launch.PER_GPU
+    live = spec.resize is Resizing.AUTO
+    return alone and elastic and live and spec.type is JobType.TRAIN

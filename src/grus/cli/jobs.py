@@ -1,6 +1,7 @@
 """The verbs for jobs: hand one in, look at it, follow it, change what is wanted of it."""
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
