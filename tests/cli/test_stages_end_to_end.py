@@ -166,4 +166,15 @@ def test_a_server_that_was_killed_still_knows_what_has_not_changed(grus: RealGru
 def test_a_stage_that_runs_in_any_case_does_not_hide_one_that_failed(grus: RealGrus) -> None:
     fails, tell = "fails: {run: exit 3}", "tell: {run: echo told, after: [fails], when: always}"
     (grus.work / "s.yaml").write_text(f"resources: {{gpu: 0}}\nstages:\n  {fails}\n  {tell}\n")
-    grus("submit", "s.yaml", "--watch", code=1)
+    shown = grus("submit", "s.yaml", "--watch", code=3)
+    assert "told" in shown.stdout
+
+
+def test_watching_shows_all_stages_and_the_one_that_failed_with_its_code(grus: RealGrus) -> None:
+    last = "last: {run: echo never, after: [fails]}"
+    first, fails = "first: {run: echo one}", "fails: {run: echo two; exit 5, after: [first]}"
+    (grus.work / "s.yaml").write_text(f"resources: {{gpu: 0}}\nstages:\n  {last}\n  {fails}\n  {first}\n")
+    shown = grus("submit", "s.yaml", "--watch", code=5)
+    assert [line for line in shown.stdout.splitlines() if line in ("one", "two", "never")] == ["one", "two"]
+    assert "2 of 3 stages did not succeed; the first: " in shown.stderr
+    assert "(fails) failed" in shown.stderr.split("the first: ")[1]

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 from dataclasses import replace
 from typing import Any
 
@@ -90,6 +91,21 @@ def test_a_trial_has_its_parameters_its_number_and_a_checkpoint_of_its_own() -> 
     env = dict(worker.spec.env)
     assert json.loads(env["GRUS_PARAMS"]) == dict(one.spec.params)
     assert env["GRUS_TRIAL"] == "0"
+
+
+def test_the_command_of_a_trial_has_its_values_and_so_has_grus_params() -> None:
+    plane = Plane(pool="1x2")
+    axes = (LR, Axis(name="note", choices=("it's", "$HOME")))
+    command = ("/bin/sh", "-c", "train --lr {lr} --note={note} --seed {seed} ${HOME} '{print}'")
+    template = replace(a_spec("tune"), run=command, params=(("seed", 7),), type=JobType.SWEEP)
+    sweep = plane.services.submit(ANN, replace(template, sweep=a_search(axes=axes))).result().id
+    plane.search()
+    for trial in trials(plane, sweep):
+        chosen = dict(trial.spec.params)
+        words = shlex.split(trial.spec.run[-1])
+        asked = ["--lr", json.dumps(chosen["lr"]), f"--note={chosen['note']}", "--seed", "7"]
+        assert words == ["train", *asked, "${HOME}", "{print}"]
+    assert plane.job(sweep).spec.run == command
 
 
 def test_nothing_is_made_twice_by_a_new_control_plane() -> None:

@@ -10,14 +10,14 @@ sweep:
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import BeforeValidator
 
 from grus.api import fields as f
-from grus.api import space_in
-from grus.api.rules import Broken, Sound, Strict, failure
+from grus.api import placeholders, space_in
+from grus.api.rules import Broken, Place, Sound, Strict, failure
 from grus.api.units import GpuAsk, parse_gpu, parse_seconds
 from grus.model.sweeps import Budget, Goal, Rule, Stopping, Sweep
 
@@ -154,6 +154,7 @@ class Template(Protocol):
 
     type: str
     sweep: SweepIn | None
+    run: str | Sequence[str] | None
     roles: Any
     resources: Any
     launch: str | None
@@ -182,7 +183,39 @@ def sweep_rules(job: Template, sound: Sound) -> list[Broken]:
     if sound("params") and sound("sweep", "space"):
         twice = [name for name in job.params if name in search.space]
         broken += [Broken(("params", name), "is searched already, under sweep.space") for name in twice]
+        broken += _placeholder_rules(job, search)
     return broken
+
+
+def _placeholder_rules(job: Template, search: SweepIn) -> list[Broken]:
+    """Each `{name}` of a command is a parameter, and its values can stand where it does."""
+    commands: list[tuple[Place, Any]] = [(("run",), job.run)] if job.roles is None else []
+    commands += [(("roles", name, "run"), role.run) for name, role in (job.roles or {}).items()]
+    known = [*search.space, *job.params]
+    broken = []
+    for at, run in commands:
+        for name in placeholders.unknown_names(run or (), known):
+            rule = (
+                f"names no parameter in {{{name}}}; there are {', '.join(known)} (for the braces themselves"
+            )
+            broken.append(Broken(at, f"{rule} write {{{{{name}}}}})", run))
+        if isinstance(run, str) and placeholders.NESTED.search(run):
+            broken += [
+                Broken(
+                    at, f"cannot hold the values of {name} beside $( ), ` or <<: read them by grus.params()"
+                )
+                for name in sorted(placeholders.filled_names(run))
+                if name in known and not _plain(search, job, name)
+            ]
+    return broken
+
+
+def _plain(search: SweepIn, job: Template, name: str) -> bool:
+    """Whether all values of a parameter mean themselves wherever a shell reads them."""
+    fixed = [value for key, value in job.params.items() if key == name]
+    axes = [axis for axis in space_in.axes(search.space) if axis.name == name]
+    values = [*fixed, *(value for axis in axes for value in axis.choices)]
+    return all(placeholders.PLAIN.fullmatch(placeholders.written(value)) for value in values)
 
 
 def _size_rules(job: Template, search: SweepIn, ask: GpuAsk, sound: Sound) -> list[Broken]:

@@ -108,15 +108,37 @@ def to_the_end(
     return exit_code(ended)
 
 
-def failures(client: "Client", jobs: "Sequence[JobOut]", *, quiet: bool) -> int:
-    """1 if one of these did not succeed, and says which; 0 if none has failed so far.
+def all_to_the_end(client: "Client", jobs: "Sequence[JobOut]", *, quiet: bool) -> int:
+    """Follow all stages, each after those that it waits for, and return the code of the first that failed.
 
-    A stage that runs `when: always` succeeds behind ones that failed: its own code would hide them.
+    Stages that never started because of it, and ones that ran all the same, do not hide it.
     """
-    bad = [one for one in map(client.job, (job.id for job in jobs)) if one.phase in ("failed", "stopped")]
-    for one in bad if not quiet else ():
-        hint(_how(one))
-    return 1 if bad else 0
+    for job in _in_order(jobs):
+        if not quiet:
+            hint(f"{job.id} ({job.name}):")
+        code = to_the_end(client, job, quiet=quiet)
+        if code == INTERRUPTED and client.job(job.id).phase not in TERMINAL:
+            return code
+    ended = [client.job(job.id) for job in jobs]
+    bad = sorted((one for one in ended if one.phase != "succeeded"), key=_came_first)
+    if bad and not quiet:
+        hint(f"{len(bad)} of {len(jobs)} stages did not succeed; the first: {_how(bad[0])}")
+    return exit_code(bad[0]) if bad else 0
+
+
+def _in_order(jobs: "Sequence[JobOut]") -> "Iterator[JobOut]":
+    """Each after those that it waits for, else as in the file."""
+    waiting = list(jobs)
+    while waiting:
+        left = {job.id for job in waiting}
+        ready = next((job for job in waiting if not left.intersection(job.after)), waiting[0])
+        waiting.remove(ready)
+        yield ready
+
+
+def _came_first(ended: "JobOut") -> tuple[bool, str]:
+    """What ran and failed is the reason of what never started."""
+    return (ended.first_started_at is None, ended.ended_at or "")
 
 
 def _how(ended: "JobOut") -> str:

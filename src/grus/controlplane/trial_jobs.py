@@ -5,7 +5,8 @@ import math
 import os.path
 from dataclasses import replace
 
-from grus.api.job_spec import TRAINER, resized
+from grus.api import placeholders
+from grus.api.job_spec import SHELL, TRAINER, resized
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, JobType, Spec, worker_per_seat
 from grus.model.resources import Range
@@ -44,14 +45,17 @@ def trial_spec(sweep: Job, start: Start, rungs: tuple[float, ...]) -> Spec:
     """The template with these parameters."""
     spec, search = sweep.spec, sweep.spec.sweep
     assert search is not None
+    params = (*spec.params, *start.params)
+    roles = tuple(replace(role, run=filled(role.run, params)) for role in spec.request.roles)
     return replace(
         spec,
         name=f"{spec.name[:52]}-{start.number}",
         type=JobType.TRAIN,
-        run=with_params(spec.run, start.params),
+        run=with_params(filled(spec.run, params), start.params),
+        request=replace(spec.request, roles=roles),
         sweep=None,
         trial=Trial(sweep.id, start.number, search.stopping.by, rungs),
-        params=(*spec.params, *start.params),
+        params=params,
         after=(),
         graph=None,
         fresh=True,  # what an earlier one left says nothing of how it came there
@@ -67,6 +71,13 @@ def _own_path(sweep: Job, number: int) -> str:
         return path
     root, ending = os.path.splitext(path.rstrip("/"))
     return f"{root}-{sweep.id}-{number}{ending}"
+
+
+def filled(run: tuple[str, ...], params: Params) -> tuple[str, ...]:
+    """The command with values for its placeholders; a `train:` section has none."""
+    if not run or run[: len(TRAINER)] == TRAINER:
+        return run
+    return placeholders.fill(run, SHELL, dict(params))
 
 
 def with_params(run: tuple[str, ...], params: Params) -> tuple[str, ...]:
