@@ -17,8 +17,11 @@ from grus.cli.kubernetes import installing, removing
 from grus.cli.main import app
 from grus.kubernetes.api import Api
 from grus.kubernetes.installation import Settings
+from grus.kubernetes.job_namespaces import namespace_object
 from grus.kubernetes.manifests import objects
+from grus.kubernetes.rights import jobs_binding
 from grus.kubernetes.versions import budgets_of, release_of
+from grus.model.identifiers import QueueName, UserName
 from tests.kubernetes.clusters import Cluster, new_namespace, shared, until
 from tests.kubernetes.objects import a_node
 
@@ -172,10 +175,17 @@ def test_a_removal_leaves_nothing(grus: Grus, own: Cluster, team: str, api: Api)
 
 
 def litter(own: Cluster, team: str) -> None:
-    """Jobs with finalizers, workers, reservations, leases, services, code, and notes on a node and a pod."""
+    """Jobs with finalizers, workers, reservations, leases, services, code, and notes on a node and a pod;
+    a namespace of jobs over HTTP, and the controller's rights in the team's."""
     pod = {"containers": [{"name": "main", "image": "x"}], "schedulerName": "grus"}
     job = {"grus.dev/job": "j0000000001"}
     things = [
+        {
+            "kind": "Namespace",
+            "apiVersion": "v1",
+            **namespace_object(QueueName("vision"), UserName("ann"), "restricted"),
+        },
+        jobs_binding(team, "grus-system"),
         {"kind": "GpuQueue", "apiVersion": "grus.dev/v1alpha1", "metadata": {"name": "vision"}, "spec": {}},
         {
             "kind": "Pod",
