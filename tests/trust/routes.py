@@ -83,7 +83,7 @@ def question(route: str, pool: Projects) -> Question:
     path = route.split(" ")[1]
     made, runs, _ = pool.live
     ids = {"/sweeps/": SWEEP, "/runs/": ENDED, "/artefacts/": made, "/nodes/": "node-0"}
-    names = {"/users/": OWNER, "/artefacts/": mark("artefact"), STATIC: "grus.css"}
+    names = {"/users/": OWNER, "/artefacts/": mark("artefact"), STATIC: "grus.css", "/secrets/": "own"}
     node = next((one for part, one in ids.items() if part in path), runs)
     name = next((one for part, one in names.items() if part in path), CLOSED)
     version = static.present()
