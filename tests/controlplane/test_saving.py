@@ -73,3 +73,16 @@ def test_a_job_that_says_how_often_it_saves_gives_way_before_one_that_does_not_s
     plane.settle()
     assert [event.job for event in plane.store.events() if event.kind == "pausing"] == [saver]
     plane.close()
+
+
+def test_why_and_an_event_report_workers_that_never_join_a_worker_group() -> None:
+    plane = Plane(pool="1x4")
+    copies = plane.submit("copies", gpus="2..4", resize=Resizing.AUTO)
+    assert not plane.services.why(ANN, copies).notes
+    plane.after(100.0)
+    (note,) = plane.services.why(ANN, copies).notes
+    assert "4 workers have not joined a worker group" in note
+    plane.settle()
+    (event,) = [event for event in plane.store.events() if event.kind == "apart"]
+    assert (event.job, event.text) == (copies, note)
+    plane.close()

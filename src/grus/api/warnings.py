@@ -1,6 +1,6 @@
 """Traps in a job that is valid, as sentences for its submitter."""
 
-from grus.model.jobs import Job, JobType, Launch, Resizing, Spec
+from grus.model.jobs import Job, JobType, Launch, Phase, Resizing, Spec
 from grus.model.saving import SECTION, saves
 
 NO_CHECKPOINT = (
@@ -11,6 +11,8 @@ SAME_WORK = (
     "its range starts one process a GPU, and each runs the whole command: without grus.train or "
     "torch.distributed all do the same work and write the same files. A fixed number of GPUs runs it once"
 )
+JOINING = 60.0
+"""Seconds from the start in which workers import their libraries and join a worker group."""
 
 
 def warnings_of(job: Job) -> tuple[str, ...]:
@@ -27,6 +29,18 @@ def runs_copies(spec: Spec) -> bool:
     """Whether an ordinary command runs once for each GPU of a range, and does not say that it shares work."""
     roles = spec.request.roles
     alone = len(roles) == 1 and not roles[0].run and SECTION not in spec.run
-    elastic = spec.request.elastic is not None and spec.launch is Launch.PER_GPU
-    live = spec.resize is Resizing.AUTO
-    return alone and elastic and live and spec.type is JobType.TRAIN
+    elastic = spec.launch is Launch.PER_GPU and spec.resize is Resizing.AUTO and bool(spec.request.elastic)
+    return alone and elastic and spec.type is JobType.TRAIN
+
+
+def apart(job: Job, now: float) -> str:
+    """Several workers of a range that have not joined a worker group in time; "" for any other job."""
+    count = len(job.staying)
+    if job.phase is not Phase.RUNNING or count < 2 or job.team or not runs_copies(job.spec):
+        return ""
+    if job.started_at is None or now - job.started_at < JOINING:
+        return ""
+    return (
+        f"its {count} workers have not joined a worker group: unless they use torch.distributed, each runs "
+        "the whole command and writes the same files. Use grus.train, or a fixed number of GPUs"
+    )

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from grus.api import warnings
 from grus.controlplane import (
     ends,
     handing_on,
@@ -109,6 +110,8 @@ class ControlLoop:
         self._recognised: Mapping[JobId, Tag] | None = None
         """What was recognised of jobs, until it has been looked at."""
         self._idleness = Idleness()
+        self._apart: set[tuple[JobId, int]] = set()
+        """Attempts whose workers are known not to have joined a worker group."""
         self._warned: set[tuple[JobId, int]] = set()
         """Attempts of sessions that were told that their time is nearly up."""
         self._on_stopped = on_stopped
@@ -402,6 +405,9 @@ class ControlLoop:
                 verdict = self._picture.verdicts.pop(id_, "")
                 if verdict:
                     changes.append(lifecycle.change(said, "measured", now, verdict))
+                elif (job.id, job.attempt) not in self._apart and (text := warnings.apart(said, now)):
+                    self._apart.add((job.id, job.attempt))
+                    changes.append(lifecycle.change(said, "apart", now, text, reason=said.reason))
                 elif said is not job:
                     changes.append(Change(said, None))
         return changes

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from grus.api.job_out import request_text
 from grus.api.units import render_bytes_short, render_percent, render_seconds
+from grus.api.warnings import apart
 from grus.controlplane.loop import ControlLoop
 from grus.controlplane.right_sizing import advice
 from grus.controlplane.watching import Watching
@@ -29,6 +30,7 @@ class Remarks:
 
     def _all(self, job: Job, now: float) -> Iterator[str]:
         yield paused(job)
+        yield apart(job, now)
         yield sized(job)
         tag = self._loop.tags(now).get(job.id)
         if job.phase not in HOLDING or tag is None:
