@@ -285,6 +285,19 @@ _FIELDS = [
     bad("NUL in the command", 'run: "a\\0b"\n', ("run", "NUL", 1)),
     bad("endless command", "run: " + "x" * 200_000 + "\n", ("run", "at most 100000 characters", 1)),
     bad("unknown type", "run: a\ntype: trian\n", ("type", "did you mean train?", 2)),
+    bad(
+        "a placeholder that is not a parameter",
+        "run: train --lr {rl} {rate}\nresources: {gpu: 1}\nsweep:\n  metric: loss\n  budget: {trials: 3}\n"
+        "  space: {lr: [1, 2], width: [1, 2]}\n",
+        ("run", "{rl} is not a parameter of this sweep (write {{rl}} for the text itself)", 1),
+        ("run", "{rate} is not a parameter", 1),
+    ),
+    bad(
+        "a value that would break out of quotes",
+        "roles:\n  worker: {run: 'train --name \"{kind}\"', resources: {gpu: 1}}\nsweep:\n  metric: loss\n"
+        "  budget: {trials: 3}\n  space: {kind: [plain, '$(id)']}\n",
+        ("roles.worker.run", "{kind} can be '$(id)', which needs quotes of its own", 2),
+    ),
     bad("sweep", "run: a\ntype: sweep\n", ("sweep", "is needed", 1)),
     bad(
         "a grid with more points than memory",

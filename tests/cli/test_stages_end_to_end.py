@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,7 +121,7 @@ def test_another_variable_or_command_is_other_work(grus: RealGrus) -> None:
 
 def test_a_retry_goes_on_from_the_stage_that_failed(grus: RealGrus) -> None:
     (grus.work / "add.py").write_text("raise SystemExit('not yet')\n")
-    assert run(grus, "--fresh", code=127) == {"prepare": "succeeded", "add": "failed", "show": "failed"}
+    assert run(grus, "--fresh", code=1) == {"prepare": "succeeded", "add": "failed", "show": "failed"}
     (grus.work / "add.py").write_text(ADD)
     again = [job["id"] for job in grus.json("retry", "add")]
     grus("attach", again[-1])
@@ -131,7 +132,7 @@ def test_a_retry_goes_on_from_the_stage_that_failed(grus: RealGrus) -> None:
 def test_an_output_that_is_not_there_and_an_artefact_that_is_gone_are_said(grus: RealGrus) -> None:
     (grus.work / "add.py").write_text("print('nothing')\n")
     shutil.rmtree(grus.work / "out", ignore_errors=True)
-    assert run(grus, "--fresh", code=127)["add"] == "failed"
+    assert run(grus, "--fresh", code=73)["add"] == "failed"
     assert "output total is missing" in grus.json("describe", "add")["job"]["reason"]
     (grus.work / "add.py").write_text(ADD)
     (node,) = [one["id"] for one in grus.json("nodes")]
@@ -163,7 +164,66 @@ def test_a_server_that_was_killed_still_knows_what_has_not_changed(grus: RealGru
     assert run(grus) == {"prepare": "skipped", "add": "skipped", "show": "succeeded"}
 
 
+def watched(grus: RealGrus, code: int, **stages: str) -> tuple[list[str], str]:
+    """Watch these stages; lines of stdout without those about the submission, and stderr."""
+    lines = "".join(f"  {name}: {{resources: {{gpu: 0}}, {rest}}}\n" for name, rest in stages.items())
+    (grus.work / "s.yaml").write_text(f"stages:\n{lines}")
+    done = grus("submit", "s.yaml", "--watch", code=code)
+    return [line for line in done.stdout.splitlines() if line.startswith("[")], done.stderr
+
+
+def test_watching_shows_the_output_and_phases_of_all_stages(grus: RealGrus) -> None:
+    out, err = watched(
+        grus,
+        0,
+        one="run: echo from one",
+        two="run: 'echo from two; test $GRUS_ATTEMPT = 2', retries: 1, after: [one]",
+        three="run: printf unfinished, after: [one, two]",
+    )
+    assert out == ["[one] from one", "[two] from two", "[two] from two", "[three] unfinished"]
+    assert "[grus] two: attempt 2" in err
+    ends = [line for line in err.splitlines() if "succeeded" in line]
+    assert [line.split(":")[0] for line in ends] == ["[grus] one", "[grus] two", "[grus] three"]
+
+
+def test_watching_returns_the_code_of_the_stage_that_failed_and_shows_its_reason(grus: RealGrus) -> None:
+    out, err = watched(
+        grus,
+        3,
+        fails="run: 'echo almost; exit 3'",
+        beside="run: echo beside",
+        later="run: echo later, after: [fails]",
+        last="run: echo last, after: [later, beside]",
+    )
+    assert sorted(out) == ["[beside] beside", "[fails] almost"]
+    (fails, _, later, last) = reversed(grus.json("ps", "-a", "--limit", "4"))
+    assert f"{fails['id']} (fails) failed: {fails['reason']}" in err
+    assert "3" in fails["reason"]
+    assert f"[grus] later: failed – {later['reason']}" in err
+    assert f"{last['id']} (last) failed" not in err  # it only never started
+    assert f"1 of 4 stages succeeded; `grus retry {fails['id']}`" in err
+
+
+def test_watching_returns_1_when_stages_failed_with_different_codes(grus: RealGrus) -> None:
+    _, err = watched(grus, 1, one="run: exit 3", two="run: exit 4", three="run: 'true'")
+    assert "(one) failed" in err
+    assert "(two) failed" in err
+
+
+def test_watching_returns_the_code_of_a_stopped_stage(grus: RealGrus) -> None:
+    stop = f"{sys.executable} -m grus.cli.main stop slow"
+    _, err = watched(
+        grus,
+        143,
+        slow="run: 'touch started; sleep 600'",
+        stops=f"run: 'until test -e started; do sleep 0.1; done; {stop}', env: {{GRUS_HOME: {grus.home}}}",
+        later="run: 'true', after: [slow]",
+    )
+    assert "(slow) stopped" in err
+
+
 def test_a_stage_that_runs_in_any_case_does_not_hide_one_that_failed(grus: RealGrus) -> None:
-    fails, tell = "fails: {run: exit 3}", "tell: {run: echo told, after: [fails], when: always}"
-    (grus.work / "s.yaml").write_text(f"resources: {{gpu: 0}}\nstages:\n  {fails}\n  {tell}\n")
-    grus("submit", "s.yaml", "--watch", code=1)
+    tell = "run: echo told, after: [fails], when: always"
+    out, err = watched(grus, 3, fails="run: exit 3", tell=tell)
+    assert out == ["[tell] told"]
+    assert "(fails) failed" in err

@@ -143,6 +143,22 @@ def test_after_c_watching_goes_on_where_it_was_and_two_ctrl_c_leave_the_job(
     grus("stop", "watched-run", "--wait")
 
 
+def test_ctrl_c_asks_and_s_stops_all_watched_stages(
+    grus: RealGrus, on_terminal: Callable[..., Terminal]
+) -> None:
+    stage = "{run: echo begun; sleep 600, resources: {gpu: 0}, checkpoint: {grace: 1s}"
+    stages = f"  one: {stage}}}\n  two: {stage}, after: [one]}}\n"
+    (grus.work / "stages.yaml").write_text(f"stages:\n{stages}")
+    terminal = on_terminal("submit", "stages.yaml", "--watch")
+    terminal.read_until("[one] begun\r\n")
+    terminal.press(CTRL_C)
+    terminal.read_until("this submission (2 jobs) is still there")
+    terminal.press(b"s\n")
+    assert terminal.end() == 143
+    phases = [grus.json("describe", name)["job"]["phase"] for name in ("one", "two")]
+    assert phases == ["stopped", "stopped"]
+
+
 def test_top_is_live_until_ctrl_c(grus: RealGrus, on_terminal: Callable[..., Terminal]) -> None:
     terminal = on_terminal("top", "--every", "0.1")
     terminal.read_until("node-0")

@@ -40,7 +40,7 @@ def a_spec(name: str = "job", **changes: object) -> Spec:
         if key
         in (
             *("setup", "launch", "snapshot", "workdir", "run", "checkpoint", "image", "pod", "idle", "data"),
-            *("inputs", "outputs", "after_failure"),
+            *("inputs", "outputs", "after_failure", "params", "request"),
         )
     }
     spec = a_job(name, **changes).spec  # type: ignore[arg-type]  # keywords of many types

@@ -92,6 +92,28 @@ def test_a_trial_has_its_parameters_its_number_and_a_checkpoint_of_its_own() -> 
     assert env["GRUS_TRIAL"] == "0"
 
 
+def test_the_commands_of_a_trial_and_of_the_best_hold_the_values_of_its_parameters() -> None:
+    plane = Plane(pool="1x4")
+    line = "train --lr {lr} --data {data} {{lr}}"
+    sweep = a_sweep(plane, run=("/bin/sh", "-c", line), params=(("data", "my set"),))
+    one, other, _ = trials(plane, sweep)
+    for trial in (one, other):
+        chosen = dict(trial.spec.params)
+        assert chosen["data"] == "my set"
+        assert trial.spec.run[2] == f"train --lr {chosen['lr']} --data 'my set' {{lr}}"
+    says(plane, other, step=1, loss=0.1)
+    assert plane.services.best_of(ANN, sweep).document["run"] == other.spec.run[2]
+
+
+def test_the_roles_of_a_trial_hold_its_values_too() -> None:
+    plane = Plane(pool="1x4")
+    template = a_spec("tune")
+    role = replace(template.request.roles[0], run=("train", "{lr}"))
+    sweep = a_sweep(plane, run=(), request=replace(template.request, roles=(role,)))
+    trial = trials(plane, sweep)[0]
+    assert trial.spec.request.roles[0].run == ("train", str(dict(trial.spec.params)["lr"]))
+
+
 def test_nothing_is_made_twice_by_a_new_control_plane() -> None:
     plane = Plane(pool="1x2")
     sweep = a_sweep(plane)

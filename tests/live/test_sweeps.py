@@ -3,6 +3,7 @@
 What ran is counted from a journal that the trials write, and what lives from the kernel.
 """
 
+import json
 import sys
 from collections import Counter
 from pathlib import Path
@@ -102,3 +103,28 @@ def test_a_sweep_gives_its_gpus_back_when_it_is_paused_or_stopped_and_goes_on_wh
         assert again.wait(PATIENCE).phase == "stopped"
         assert witness.workers(pool.home) == []
         assert {one.phase in TERMINAL for one in pool.grus.sweep(again.id).trials} == {True}
+
+
+def test_trials_get_their_values_as_arguments_and_as_parameters(tmp_path: Path) -> None:
+    kinds = ["adam", "two words", "$(touch out)", "it's"]
+    program = (
+        "import grus, json, os, sys; "
+        "open('trial-' + os.environ['GRUS_TRIAL'], 'w').write(json.dumps([sys.argv[1:], grus.params()])); "
+        "grus.report(step=1, loss=1.0)"
+    )
+    (tmp_path / "tell.py").write_text(program)
+    sweep = {
+        "name": "arguments",
+        "run": f"{sys.executable} tell.py --kind={{kind}} --lr {{lr}} $HOME {{{{kind}}}}",
+        "workdir": str(tmp_path),
+        "env": {"HOME": "home"},
+        "resources": {"gpu": 0.5},
+        "sweep": {"metric": "loss", "sampler": "grid", "space": {"kind": kinds, "lr": [1e-5]}},
+    }
+    with LivePool(tmp_path, "1x2x1GB") as pool:
+        assert pool.grus.submit(sweep).wait(PATIENCE).phase == "succeeded"
+    told = [json.loads((tmp_path / f"trial-{number}").read_text()) for number in range(len(kinds))]
+    assert sorted(params["kind"] for _, params in told) == sorted(kinds)
+    for words, params in told:
+        assert words == [f"--kind={params['kind']}", "--lr", "1e-05", "home", "{kind}"]
+    assert not (tmp_path / "out").exists()

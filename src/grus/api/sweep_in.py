@@ -17,7 +17,8 @@ from pydantic import BeforeValidator
 
 from grus.api import fields as f
 from grus.api import space_in
-from grus.api.rules import Broken, Sound, Strict, failure
+from grus.api.rules import Broken, Place, Sound, Strict, failure
+from grus.api.sweep_arguments import argument_rules, values_of
 from grus.api.units import GpuAsk, parse_gpu, parse_seconds
 from grus.model.sweeps import Budget, Goal, Rule, Stopping, Sweep
 
@@ -153,6 +154,7 @@ class Template(Protocol):
     """What a sweep needs to know of the job that it is a part of."""
 
     type: str
+    run: Any
     sweep: SweepIn | None
     roles: Any
     resources: Any
@@ -182,7 +184,21 @@ def sweep_rules(job: Template, sound: Sound) -> list[Broken]:
     if sound("params") and sound("sweep", "space"):
         twice = [name for name in job.params if name in search.space]
         broken += [Broken(("params", name), "is searched already, under sweep.space") for name in twice]
+        broken += _command_rules(job, search, sound)
     return broken
+
+
+def _command_rules(job: Template, search: SweepIn, sound: Sound) -> list[Broken]:
+    known = values_of(space_in.axes(search.space), job.params)
+    commands: list[tuple[Place, Any]] = [(("run",), job.run)]
+    if job.roles is not None and sound("roles"):
+        commands += [(("roles", name, "run"), role.run) for name, role in job.roles.items()]
+    return [
+        one
+        for at, run in commands
+        if run is not None and sound(*at)
+        for one in argument_rules(at, run, known)
+    ]
 
 
 def _size_rules(job: Template, search: SweepIn, ask: GpuAsk, sound: Sound) -> list[Broken]:

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import typer
@@ -16,6 +16,7 @@ import typer
 from grus.cli.access import connected
 from grus.cli.merged import Merged
 from grus.cli.output import hint, tell_attempt, tell_dropped, write_log
+from grus.model.errors import Conflict
 from grus.model.phases import TERMINAL
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def to_the_end(
     stop_on_interrupt: bool = False,
 ) -> int:
     """Follow the job and return its code; an interrupt leaves it running unless people say otherwise."""
-    with _interrupts(Interrupted(job, stop_on_interrupt)):
+    with interrupts(Interrupted([job], stop_on_interrupt)):
         try:
             follow(client, job, every=every, told=None if quiet else told)
         except Detached:
@@ -119,22 +120,11 @@ def to_the_end(
             return INTERRUPTED
     ended = client.job(job.id)
     if not quiet and ended.phase != "succeeded":
-        hint(_how(ended))
+        hint(end_words(ended))
     return exit_code(ended)
 
 
-def failures(client: "Client", jobs: "Sequence[JobOut]", *, quiet: bool) -> int:
-    """1 if one of these did not succeed, and says which; 0 if none has failed so far.
-
-    A stage that runs `when: always` succeeds behind ones that failed: its own code would hide them.
-    """
-    bad = [one for one in map(client.job, (job.id for job in jobs)) if one.phase in ("failed", "stopped")]
-    for one in bad if not quiet else ():
-        hint(_how(one))
-    return 1 if bad else 0
-
-
-def _how(ended: "JobOut") -> str:
+def end_words(ended: "JobOut") -> str:
     return f"{ended.id} ({ended.name}) {ended.phase}: {ended.reason or 'no reason given'}"
 
 
@@ -146,10 +136,11 @@ class Detached(KeyboardInterrupt):
 
 
 class Interrupted:
-    """What Ctrl-C does while a job is watched. It runs inside the wait, so that watching can simply go on."""
+    """What Ctrl-C does while jobs are watched. It runs inside the wait, so that watching can simply go on."""
 
-    def __init__(self, job: "JobOut", stop: bool) -> None:
-        self._job = job
+    def __init__(self, jobs: "Sequence[JobOut]", stop: bool) -> None:
+        self._jobs = jobs
+        self._name = jobs[0].id if len(jobs) == 1 else f"this submission ({len(jobs)} jobs)"
         self._stop = stop
         self._stopping = False
 
@@ -163,19 +154,19 @@ class Interrupted:
         if chosen == "stop":
             self._stopping = True
             with connected() as client:  # the other one may be in the middle of something
-                client.stop(self._job.id)
+                for job in reversed(self._jobs):  # a stage before those that it waits for
+                    with suppress(Conflict):  # it has ended already
+                        client.stop(job.id)
             with _held():
-                hint(f"{self._job.id} is asked to end; interrupt again to leave it to itself")
+                hint(f"{self._name} is asked to end; interrupt again to leave it to itself")
 
     def _ask(self) -> str:
         """Asked on a terminal; elsewhere the job is left to itself, and so it is by a second Ctrl-C."""
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return "detach"
-        with _interrupts(signal.default_int_handler):
+        with interrupts(signal.default_int_handler):
             try:
-                question = (
-                    f"\n{self._job.id} is still there: [d]etach and let it go on, [s]top it, [c]ontinue?"
-                )
+                question = f"\n{self._name} is still there: [d]etach and let it go on, [s]top it, [c]ontinue?"
                 answer = typer.prompt(question, default="d", err=True)
             except (KeyboardInterrupt, typer.Abort):
                 return "detach"
@@ -183,7 +174,7 @@ class Interrupted:
 
 
 @contextmanager
-def _interrupts(handler: Callable[..., object]) -> Iterator[None]:
+def interrupts(handler: Callable[..., object]) -> Iterator[None]:
     """Ctrl-C means this for a while."""
     before = signal.signal(signal.SIGINT, handler)
     try:

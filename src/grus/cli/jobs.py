@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grus.cli import environment, following, foreseen, learned, stages
+from grus.cli import environment, following, foreseen, learned, stage_watching, stages
 from grus.cli.access import JobArgument, JobsArgument, complete_queue, connected, find_job
 from grus.cli.autosizing import with_ways
 from grus.cli.output import (
@@ -85,7 +85,9 @@ EXAMPLES = {
 def submit(
     file: Annotated[Path, typer.Argument(help="Job file (YAML); - for standard input.", allow_dash=True)],
     plan: Annotated[bool, typer.Option("--plan", help="Say what would happen, and store nothing.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow the last job to its end.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Follow all jobs of the file to their ends.")
+    ] = False,
     key: Annotated[
         str, typer.Option(help="Name of this submission: the same one again submits nothing new.")
     ] = "",
@@ -121,8 +123,12 @@ def submit(
         emit(jobs if len(jobs) > 1 else jobs[0], output, lambda: _tell_submitted(client, jobs))
         if watch:
             quiet = output is Format.JSON
-            code_of_last = following.to_the_end(client, jobs[-1], quiet=quiet)
-            raise typer.Exit(code_of_last or following.failures(client, jobs[:-1], quiet=quiet))
+            alone = len(jobs) == 1
+            raise typer.Exit(
+                following.to_the_end(client, jobs[0], quiet=quiet)
+                if alone
+                else stage_watching.all_to_the_end(client, jobs, quiet=quiet)
+            )
 
 
 def read_file(file: Path) -> "list[JobIn]":

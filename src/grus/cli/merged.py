@@ -13,6 +13,7 @@ from grus.model.errors import NotFound
 from grus.model.phases import TERMINAL
 
 if TYPE_CHECKING:
+    from grus.api.wire import JobOut
     from grus.sdk.client import Client
 
 LONGEST_LINE = 65536
@@ -22,10 +23,18 @@ EVERY = 0.3
 
 
 class Merged:
-    """How far each worker's log was read."""
+    """How far each worker's log was read.
 
-    def __init__(self, client: "Client", job: str, attempt: int | None = None) -> None:
+    With a `label`, only worker 0 is read, and the label stands before its lines.
+    """
+
+    def __init__(self, client: "Client", job: str, attempt: int | None = None, label: str = "") -> None:
         """Of this attempt; when followed, also of those after it."""
+        self.finished = False
+        """Whether a step has read everything and the job has ended."""
+        self.quiet = False
+        """Whether the last step found nothing."""
+        self._label = label
         self._client = client
         self._job = job
         self._attempt = attempt
@@ -44,22 +53,28 @@ class Merged:
 
     def follow(self, pause: Callable[[float], object] = time.sleep) -> Iterator[str]:
         """The same, and then what is still to come until the job has ended."""
-        while True:
-            job = self._client.job(self._job)
-            self._attempt = self._attempt or job.attempt or None
-            before = sum(self._offsets)
-            yield from self._round()
-            if sum(self._offsets) != before:
-                continue
-            if self._attempt and self._attempt < job.attempt:
-                yield from self._unfinished()
-                self._attempt, self._offsets, self._rests = self._attempt + 1, [], []
-                tell_attempt(self._attempt)
-            elif job.phase in TERMINAL:
-                yield from self._unfinished()
-                return
-            else:
+        while not self.finished:
+            yield from self.step(self._client.job(self._job))
+            if self.quiet:
                 pause(EVERY)
+
+    def step(self, job: "JobOut") -> Iterator[str]:
+        """What was written since the last step, without waiting; `job` is as it was before this step."""
+        self.quiet = False
+        self._attempt = self._attempt or job.attempt or None
+        before = sum(self._offsets)
+        yield from self._round()
+        if sum(self._offsets) != before:
+            return
+        if self._attempt and self._attempt < job.attempt:
+            yield from self._unfinished()
+            self._attempt, self._offsets, self._rests = self._attempt + 1, [], []
+            tell_attempt(self._attempt, self._label)
+        elif job.phase in TERMINAL:
+            yield from self._unfinished()
+            self.finished = True
+        else:
+            self.quiet = True
 
     def _round(self) -> Iterator[str]:
         """The next whole lines of each worker."""
@@ -69,7 +84,9 @@ class Merged:
             number += 1
 
     def _read(self, number: int) -> bytes | None:
-        """The next bytes of this worker; None if there is no such worker."""
+        """The next bytes of this worker; None if there is no such worker, or it is not to be read."""
+        if number and self._label:
+            return None
         if number == len(self._offsets):
             self._offsets.append(0)
             self._rests.append(b"")
@@ -91,10 +108,13 @@ class Merged:
             whole, rest = [*whole, rest], b""
         self._rests[number] = rest
         for line in whole:
-            yield f"[worker {number}] {line.decode(errors='replace')}\n"
+            yield f"[{self._name(number)}] {line.decode(errors='replace')}\n"
 
     def _unfinished(self) -> Iterator[str]:
         """What ended without the end of a line."""
         for number, rest in enumerate(self._rests):
             if rest:
-                yield f"[worker {number}] {rest.decode(errors='replace')}\n"
+                yield f"[{self._name(number)}] {rest.decode(errors='replace')}\n"
+
+    def _name(self, number: int) -> str:
+        return self._label or f"worker {number}"

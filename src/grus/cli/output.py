@@ -107,9 +107,9 @@ def write_log(pieces: Iterable[str]) -> None:
         sys.stdout.flush()
 
 
-def tell_attempt(number: int) -> None:
+def tell_attempt(number: int, job: str = "") -> None:
     """Say where the log of an attempt begins, beside the log."""
-    hint(f"[grus] attempt {number}")
+    hint(f"[grus] {job and f'{job}: '}attempt {number}")
 
 
 def tell_dropped(count: int) -> None:

@@ -101,11 +101,9 @@ def winner(view: SweepView) -> Winner:
 def _alone(template: Spec, best: Tried) -> Spec:
     """The best trial as a job of its own."""
     return replace(
-        template,
+        with_params(template, best.params),
         name=f"{template.name[:58]}-best",
         type=JobType.TRAIN,
-        run=with_params(template.run, best.params),
-        params=(*template.params, *best.params),
         sweep=None,
         after=(),
         graph=None,

@@ -6,6 +6,7 @@ import os.path
 from dataclasses import replace
 
 from grus.api.job_spec import TRAINER, resized
+from grus.api.sweep_arguments import fill
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, JobType, Spec, worker_per_seat
 from grus.model.resources import Range
@@ -45,13 +46,11 @@ def trial_spec(sweep: Job, start: Start, rungs: tuple[float, ...]) -> Spec:
     spec, search = sweep.spec, sweep.spec.sweep
     assert search is not None
     return replace(
-        spec,
+        with_params(spec, start.params),
         name=f"{spec.name[:52]}-{start.number}",
         type=JobType.TRAIN,
-        run=with_params(spec.run, start.params),
         sweep=None,
         trial=Trial(sweep.id, start.number, search.stopping.by, rungs),
-        params=(*spec.params, *start.params),
         after=(),
         graph=None,
         fresh=True,  # what an earlier one left says nothing of how it came there
@@ -69,10 +68,18 @@ def _own_path(sweep: Job, number: int) -> str:
     return f"{root}-{sweep.id}-{number}{ending}"
 
 
-def with_params(run: tuple[str, ...], params: Params) -> tuple[str, ...]:
-    """The command; a `train:` section with those parameters in it that are named like its fields."""
-    if run[: len(TRAINER)] != TRAINER:
-        return run
+def with_params(template: Spec, chosen: Params) -> Spec:
+    """The template with these parameters beside its own, and their values in its commands."""
+    params = (*template.params, *chosen)
+    roles = tuple(replace(role, run=fill(role.run, params)) for role in template.request.roles)
+    request = replace(template.request, roles=roles)
+    training = template.run[: len(TRAINER)] == TRAINER
+    run = _section_with(template.run, chosen) if training else fill(template.run, params)
+    return replace(template, run=run, request=request, params=params)
+
+
+def _section_with(run: tuple[str, ...], params: Params) -> tuple[str, ...]:
+    """The command of a `train:` section, with those parameters in it that are named like its fields."""
     section = json.loads(run[-1])
     for name, value in params:
         if name in section or name in SECTION:
