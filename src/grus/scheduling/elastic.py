@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 PROMPT = 300.0
 """Seconds: growth that pays within them is not put off."""
+LATER = 1e-9
+"""Weight of growth that pays only later, against growth that pays soon."""
 
 
 def grow(cycle: "Cycle", by_quota: bool) -> None:
@@ -102,10 +104,14 @@ def _climbers(cycle: "Cycle", entries: "list[Entry]") -> list[Climber]:
 
 def _climber(cycle: "Cycle", entry: "Entry") -> Climber | None:
     present = present_size(cycle, entry)
-    step = cycle.snapshot.ladder(entry, present, idle=True).up(entry.size)
-    if step is None or _too_soon(cycle, entry, present, step.size):
+    step = cycle.snapshot.ladder(entry, present).up(entry.size)
+    if step is not None:
+        return (-step.each, entry.age, step.size, entry)
+    later = cycle.snapshot.ladder(entry, present, idle=True).up(entry.size)
+    if later is None or _too_soon(cycle, entry, present, later.size):
         return None
-    return (-step.each, entry.age, step.size, entry)
+    # Behind all whose growth pays soon: what they buy by a trade must not be given to this one first.
+    return (-LATER * later.each, entry.age, later.size, entry)
 
 
 def _too_soon(cycle: "Cycle", entry: "Entry", present: int, size: int) -> bool:
@@ -123,7 +129,10 @@ def _too_soon(cycle: "Cycle", entry: "Entry", present: int, size: int) -> bool:
 def _partly(cycle: "Cycle", entry: "Entry", size: int) -> Climber | None:
     """There is no room for a whole step: the first part of it, if that alone gains something."""
     present = present_size(cycle, entry)
-    each = cycle.snapshot.ladder(entry, present, idle=True).loss(size, entry.size)
+    each = cycle.snapshot.ladder(entry, present).loss(size, entry.size)
+    if each > 0:
+        return (-each, entry.age, size, entry)
+    each = LATER * cycle.snapshot.ladder(entry, present, idle=True).loss(size, entry.size)
     if each <= 0 or _too_soon(cycle, entry, present, size):
         return None
     return (-each, entry.age, size, entry)

@@ -66,17 +66,17 @@ class Policy:
 
 def _by_rule(rule: Rule) -> Worth:
     def worth(job: Job, outlook: Outlook, present: int) -> Mapping[int, float]:
+        # Speeds are relative to one replica; the rule's are to the smallest size that the job can have.
+        base = outlook.speeds[0] if outlook.speeds and outlook.speeds[0] > 0 else 1.0
         candidate = Candidate(
             key=job.id,
             sizes=outlook.sizes,
             speeds=outlook.speeds,
-            length=outlook.left,
+            length=outlook.left / base,
             present=present,
             stall=outlook.stall,
             boot=outlook.boot,
         )
-        # Speeds are relative to one replica; the rule's are to the smallest size that the job can have.
-        base = outlook.speeds[0] if outlook.speeds else 1.0
         return {
             size: value * base for size, value in zip(outlook.sizes, values(candidate, rule), strict=True)
         }
