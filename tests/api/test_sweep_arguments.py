@@ -99,3 +99,9 @@ def test_an_unknown_name_is_refused_once_with_the_known_ones() -> None:
     ]
     (rule,) = rules("x {widht}", lr=(), width=())
     assert rule.endswith("did you mean {width}?")
+
+
+def test_a_null_byte_is_refused_where_it_would_be_an_argument() -> None:
+    assert rules("x", kind=("a\0",)) == []
+    (rule,) = rules(["x", "{kind}", "{kind}"], kind=("a\0",))
+    assert "null byte" in rule

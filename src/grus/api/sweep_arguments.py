@@ -73,6 +73,7 @@ def argument_rules(
             if name and name not in names:
                 names.add(name)
                 yield from _unknown(at, name, known)
+                yield from _null_bytes(at, name, known.get(name, ()))
             if name in known and index == line and not _outside_quotes(word, found.start()):
                 yield from _needs_quotes(at, name, known[name])
 
@@ -84,6 +85,11 @@ def _unknown(at: Place, name: str, known: Mapping[str, object]) -> Iterator[Brok
     meant = f"did you mean {{{close[0]}}}?" if close else f"the parameters are {', '.join(known)}"
     rule = f"{{{name}}} is not a parameter of this sweep (write {{{{{name}}}}} for the text itself); {meant}"
     yield Broken(at, rule)
+
+
+def _null_bytes(at: Place, name: str, values: Sequence[Value]) -> Iterator[Broken]:
+    if any("\0" in _text(value) for value in values):
+        yield Broken(at, f"{{{name}}} can have a null byte, which no argument can hold: use grus.params()")
 
 
 def _outside_quotes(line: str, place: int) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from grus.cli import following
 from grus.cli.merged import EVERY, Merged
 from grus.cli.output import hint, write_log
+from grus.model.errors import NotFound
 from grus.model.phases import TERMINAL
 
 if TYPE_CHECKING:
@@ -45,7 +46,10 @@ class WatchedStage:
         self._client = client
         self._silent = quiet
         self._shown = (job.phase, job.attempt)
-        self._log = Merged(client, job.id, 1, label=job.name)
+        self._lost = 0
+        """The attempt in which a log was last found to be gone."""
+        self._read_from = 1
+        self._log = Merged(client, job.id, self._read_from, label=job.name)
 
     def step(self) -> Iterator[str]:
         """New lines of its log; the end is shown behind the last line."""
@@ -55,10 +59,21 @@ class WatchedStage:
             self._show_phase()
         self.finished, self.idle = over, not over
         if self.job.attempt:
-            yield from self._log.step(self.job)
-            self.finished, self.idle = self._log.finished, self._log.quiet
+            yield from self._new_lines()
         if self.finished:
             self._show_phase()
+
+    def _new_lines(self) -> Iterator[str]:
+        """New lines of its log; a log that is gone (its pods were deleted) does not end the watch."""
+        try:
+            yield from self._log.step(self.job)
+            self.finished, self.idle = self._log.finished, self._log.quiet
+        except NotFound as gone:
+            if self._lost != self.job.attempt and not self._silent:
+                hint(f"[grus] {self.job.name}: {gone}")
+            self.finished = self.finished and self._read_from == self.job.attempt
+            self._lost = self._read_from = self.job.attempt
+            self._log = Merged(self._client, self.job.id, self._read_from, label=self.job.name)
 
     def _show_phase(self) -> None:
         now = (self.job.phase, self.job.attempt)
