@@ -72,9 +72,9 @@ ROWS = [
         csv="submit,duration,gpus,checkpoint\n0,1,1,-1\n",
     ),
     one(
-        "a dev job beyond any quota",
+        "a dev job beyond the pool",
         "gpus",
-        "must stay inside quota",
+        "at least 9 GPUs, and there are 8",
         line=2,
         csv="submit,duration,gpus,type\n0,1,9,dev\n",
     ),
