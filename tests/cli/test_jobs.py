@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.wire import JobOut, SeatOut
+from grus.api.warnings import SAME_WORK
+from grus.api.wire import EventOut, JobOut, SeatOut
 from grus.model.errors import Conflict
 from tests.cli.conftest import Grus
 from tests.cli.fake import FakeClient, Handle, a_job, an_end
@@ -295,6 +296,15 @@ def test_a_submit_shows_the_warnings(
     monkeypatch.setattr(client, "submit_stages", lambda *_, **__: warned)
     (tmp_path / "job.yaml").write_text("run: a\n")
     assert "warning: resnet: it names no checkpoint" in grus("submit", str(tmp_path / "job.yaml")).stderr
+
+
+def test_logs_says_that_workers_never_joined_a_worker_group(grus: Grus, client: FakeClient) -> None:
+    text = "its 2 workers have not joined a worker group"
+    client.happened = [EventOut(seq=1, at=a_job().submitted_at, kind="apart", text=text, job=a_job().id)]
+    client.known = [a_job(warnings=(SAME_WORK,))]
+    assert f"[grus] {text}" in grus("logs", "resnet").stderr
+    client.known = [a_job()]
+    assert text not in grus("logs", "resnet").stderr
 
 
 def test_logs_prints_all_attempts_in_order_or_one(grus: Grus, client: FakeClient) -> None:

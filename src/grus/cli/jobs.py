@@ -357,12 +357,14 @@ def logs(
     output: Output = Format.TABLE,
 ) -> None:
     """Print what a job wrote, in all its attempts."""
-    from grus.cli.log_printing import print_all_logs, print_log
+    from grus.cli.log_printing import print_all_logs, print_log, report_copies
 
     if every and (worker is not None or tail is not None):
         raise BadInput([Mistake("--all", "is for whole logs of all workers: leave out --worker and --tail")])
     with connected() as client:
         found = find_job(client, job)
+        if output is Format.TABLE:
+            report_copies(client, found)
         if every:
             print_all_logs(client, found, attempt=attempt, follow=follow, output=output)
             return

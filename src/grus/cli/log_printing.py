@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from grus.api.warnings import SAME_WORK
 from grus.cli import following
 from grus.cli.merged import Merged
 from grus.cli.output import Format, emit_json, for_people, hint, plain, tell_attempt, tell_dropped, write_log
@@ -58,6 +59,13 @@ def print_all_logs(
         return
     parts = ((one, map(str.encode, Merged(client, job.id, one or None).so_far())) for one in attempts)
     _print(job, parts, output, several=len(attempts) > 1)
+
+
+def report_copies(client: "Client", job: "JobOut") -> None:
+    """Print beside the log that workers of a range never joined a worker group: the log looks sound."""
+    if SAME_WORK in job.warnings:
+        for text in dict.fromkeys(one.text for one in client.events(job=job.id) if one.kind == "apart"):
+            hint(f"[grus] {text}")
 
 
 def _attempts(job: "JobOut", attempt: int | None) -> list[int]:
