@@ -112,7 +112,7 @@ class JobOut(Out):
     ended_at: str | None = None
     saved_at: str | None = None
     saves: bool = True
-    """Whether it is known to save its work when it is paused; else a pause restarts it from zero."""
+    """True if it is known to save its work when it is paused; else a pause restarts it from zero."""
     warnings: tuple[str, ...] = ()
     """Traps in what was asked for."""
     not_before: str | None = None

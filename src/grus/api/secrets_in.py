@@ -19,7 +19,7 @@ ON_KUBERNETES = (
     "are Secrets of the cluster on Kubernetes: kubectl create secret generic grus-secret-NAME "
     "--from-file=value=/dev/stdin, in the job's namespace"
 )
-"""How to set one there, behind "secrets"."""
+"""Advice on setting one there, appended to "secrets"."""
 _RESERVED = ("GRUS_", "LD_")
 _WORDS = re.compile(
     r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|PRIVATE_?KEY|API_?KEY|ACCESS_?KEY)S?(?:_|$)",
@@ -30,7 +30,7 @@ _NOT_ITSELF = re.compile(r"_(?:FILE|PATH|DIR|NAME|TTL|LENGTH|COUNT|LIMIT)$", re.
 
 
 def looks_secret(variable: str) -> bool:
-    """Whether the value of a variable with this name is probably a secret: `HF_TOKEN`, `WANDB_API_KEY`."""
+    """True if the value of a variable with this name is probably a secret: `HF_TOKEN`, `WANDB_API_KEY`."""
     return bool(_WORDS.search(variable)) and not _NOT_ITSELF.search(variable)
 
 

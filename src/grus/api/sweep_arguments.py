@@ -93,7 +93,7 @@ def _null_bytes(at: Place, name: str, values: Sequence[Value]) -> Iterator[Broke
 
 
 def _outside_quotes(line: str, place: int) -> bool:
-    """Whether a quoted value there is one word for certain; a line that nests quoting is never certain."""
+    """True if a quoted value there is one word for certain; a line that nests quoting is never certain."""
     spans = [found.span() for found in _QUOTED.finditer(line)]
     rest = _QUOTED.sub("", line)
     balanced = not any(quote in rest for quote in "'\"")

@@ -26,7 +26,7 @@ def warnings_of(job: Job) -> tuple[str, ...]:
 
 
 def runs_copies(spec: Spec) -> bool:
-    """Whether an ordinary command runs once for each GPU of a range, and does not say that it shares work."""
+    """True if an ordinary command runs once for each GPU of a range, and does not say that it shares work."""
     roles = spec.request.roles
     alone = len(roles) == 1 and not roles[0].run and SECTION not in spec.run
     elastic = spec.launch is Launch.PER_GPU and spec.resize is Resizing.AUTO and bool(spec.request.elastic)

@@ -136,7 +136,7 @@ class Detached(KeyboardInterrupt):
 
 
 class Interrupted:
-    """What Ctrl-C does while jobs are watched. It runs inside the wait, so that watching can simply go on."""
+    """Ctrl-C while jobs are watched: ask what to do inside the wait, so that watching can simply continue."""
 
     def __init__(self, jobs: "Sequence[JobOut]", stop: bool) -> None:
         self._jobs = jobs

@@ -117,7 +117,7 @@ class _Log:
         return found
 
     def _there(self, attempts: Sequence[int], read: Callable[[int], T]) -> Iterator[tuple[int, T]]:
-        """What `read` gives of each attempt that has this worker. Raises NotFound if none has it."""
+        """Results of `read` for each attempt that has this worker. Raises NotFound if none has it."""
         missing: dict[int, NotFound] = {}
         for attempt in attempts:
             try:

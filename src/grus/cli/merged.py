@@ -23,17 +23,17 @@ EVERY = 0.3
 
 
 class Merged:
-    """How far each worker's log was read.
+    """Logs of all workers of a job, read step by step as one.
 
     With a `label`, only worker 0 is read, and the label stands before its lines.
     """
 
     def __init__(self, client: "Client", job: str, attempt: int | None = None, label: str = "") -> None:
-        """Of this attempt; when followed, also of those after it."""
+        """Read this attempt; when followed, also later ones."""
         self.finished = False
-        """Whether a step has read everything and the job has ended."""
+        """True if a step has read everything and the job has ended."""
         self.quiet = False
-        """Whether the last step found nothing."""
+        """True if the last step found nothing."""
         self._label = label
         self._client = client
         self._job = job
@@ -59,7 +59,7 @@ class Merged:
                 pause(EVERY)
 
     def step(self, job: "JobOut") -> Iterator[str]:
-        """What was written since the last step, without waiting; `job` is as it was before this step."""
+        """Return lines written since the last step, without waiting; `job` is as it was before this step."""
         self.quiet = False
         self._attempt = self._attempt or job.attempt or None
         before = sum(self._offsets)

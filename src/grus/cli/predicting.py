@@ -12,7 +12,7 @@ from grus.sdk.bounded import STDIN, read_text
 
 PANEL = "Jobs"
 MOST_BYTES = 16 * 1024 * 1024
-"""Of samples; a server takes no more in one request."""
+"""Most bytes of samples: a server takes no more in one request."""
 EXAMPLES = examples(
     "grus predict digits '{\"inputs\": [[0.1, 0.2]]}'",
     "grus predict digits '[[0.1, 0.2], [0.3, 0.4]]' -o json",

@@ -42,7 +42,7 @@ class WatchedStage:
         self.job = job
         self.finished = False
         self.idle = False
-        """Whether the last step found nothing new."""
+        """True if the last step found nothing new."""
         self._client = client
         self._silent = quiet
         self._shown = (job.phase, job.attempt)

@@ -29,7 +29,7 @@ def waits_for(job: Job, others: Sequence[JobId], find: Find) -> str:
 
 
 def _over(job: Job, other: Job | None) -> bool:
-    """Whether this one needs no more waiting for."""
+    """True if this one needs no more waiting for."""
     if job.spec.after_failure:
         return other is None or other.terminal
     return other is not None and other.phase is Phase.SUCCEEDED

@@ -45,7 +45,7 @@ def submitters(users: Iterable[User]) -> list[User]:
 
 
 def accepted(settings: Settings) -> bool:
-    """Whether an administrator lets people share one account, in config.toml or by a command."""
+    """True if an administrator lets people share one account, in config.toml or by a command."""
     return settings.shared_account or _file(settings).exists()
 
 
@@ -98,7 +98,7 @@ def require_apart_for_token(settings: Settings, users: Sequence[User], for_user:
 
 
 def _same_account(settings: Settings, others: list[User], changed: User) -> str:
-    """With whom its jobs share a Unix user where each has one; empty if with nobody."""
+    """Reason that its jobs share an account where each user has one; empty if they do not."""
     uid = _uid(changed.unix_user)
     if uid == 0 and changed.role is AccessRole.MEMBER:
         return f"its Unix user {changed.unix_user} is root, which reads the server's state and every job"

@@ -232,7 +232,7 @@ def _environment(job: Job, member: Member, around: Surroundings) -> tuple[tuple[
 
 
 def _is_rank(job: Job, member: Member) -> bool:
-    """Whether Grus starts this worker as one rank of several.
+    """True if Grus starts this worker as one rank of several.
 
     A program that runs once must not see a rank: Transformers and Accelerate would take it for one process
     of a distributed run, and Lightning would wait for processes that it has to start itself.

@@ -36,7 +36,7 @@ PATIENCE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """How to start a module of Grus whose `main` takes words."""
+    """Command that starts a module of Grus whose `main` takes words."""
 
     python: tuple[str, ...]
     source: str

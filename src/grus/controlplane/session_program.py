@@ -13,7 +13,7 @@ MODULE = "interactive.session"
 
 
 def is_session(argv: tuple[str, ...]) -> bool:
-    """Whether a job's command is the program of a session."""
+    """True if a job's command is the program of a session."""
     return len(argv) == 4 and argv[1:3] == ("-m", f"grus.{MODULE}") and "python" in PurePath(argv[0]).name
 
 

@@ -57,7 +57,7 @@ class Settings:
 
     @property
     def secrets(self) -> Path:
-        """Where values of secrets are kept; no job reads it."""
+        """Folder that holds values of secrets; no job reads it."""
         return self.state / "secrets"
 
     @property

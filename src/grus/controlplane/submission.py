@@ -194,7 +194,7 @@ class Submission:
         return [] if found and self._is_own_code(user, spec) else found
 
     def _is_own_code(self, user: User, spec: Spec) -> bool:
-        """Whether it runs, and saves, in the copy of code of an earlier job of the same user."""
+        """True if it runs, and saves, in the copy of code of an earlier job of the same user."""
         inside = not spec.checkpoint.path or Path(spec.checkpoint.path).is_relative_to(spec.workdir)
         return inside and any(job.spec.workdir == spec.workdir for job in self._store.jobs(user=user.name))
 

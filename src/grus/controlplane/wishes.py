@@ -26,7 +26,7 @@ from grus.model.saving import lost_by_pause, saves
 
 
 def saving_words(job: Job, now: float) -> str:
-    """What a pause means for the work of a running job."""
+    """Describe the effect of a pause on the work of a running job."""
     if saves(job):
         return "it is saving its work"
     lost = render_seconds(round(lost_by_pause(job, now)))

@@ -152,7 +152,7 @@ async def serving(handle: Handle, host: str, admit: Admit, largest: int) -> Asyn
 
 
 async def _opened(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, admit: Admit) -> bool:
-    """Whether the request was one for a web socket, admitted, and answered so."""
+    """True if the request was one for a web socket, admitted, and answered so."""
     async with asyncio.timeout(SLOWEST_OPEN):
         head = await reader.readuntil(b"\r\n\r\n")
     request = _parsed(head.decode("latin-1"))

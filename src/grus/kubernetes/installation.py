@@ -38,7 +38,7 @@ class Settings:
     disruption_version: str = "policy/v1"
     """policy/v1beta1 before Kubernetes 1.21."""
     admission_policies: bool = False
-    """Whether the server takes ValidatingAdmissionPolicies, as 1.30 and newer do."""
+    """True if the server takes ValidatingAdmissionPolicies, as 1.30 and newer do."""
     converters: bool = True
     """Whether jobs of other systems are taken too."""
     allowed_pod_fields: str = NO_FIELDS

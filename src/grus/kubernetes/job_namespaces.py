@@ -29,7 +29,7 @@ _PART = 22
 
 
 def is_system(namespace: str, own: str) -> bool:
-    """Whether jobs never run there: a namespace of the cluster, or `own`, the controller's."""
+    """True if jobs never run there: a namespace of the cluster, or `own`, the controller's."""
     return namespace == own or namespace.startswith(SYSTEM_PREFIXES)
 
 
@@ -73,13 +73,13 @@ def is_managed(namespace: Mapping[str, Any]) -> bool:
 
 
 def belongs_to(namespace: Mapping[str, Any], queue: QueueName, user: UserName) -> bool:
-    """Whether Grus has made it for this pair."""
+    """True if Grus has made it for this pair."""
     notes = namespace["metadata"].get("annotations") or {}
     return is_managed(namespace) and (notes.get(QUEUE), notes.get(USER)) == (queue, user)
 
 
 def forbids_root(namespace: Mapping[str, Any]) -> bool:
-    """Whether its pods must not be root, by its Pod Security level."""
+    """True if its pods must not be root, by its Pod Security level."""
     return (namespace["metadata"].get("labels") or {}).get(_ENFORCE) == RESTRICTED
 
 

@@ -33,7 +33,7 @@ class Right(NamedTuple):
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
     names: tuple[str, ...] = ()
-    """Of the only objects that it is for; empty for all."""
+    """Names of the only objects that it covers; empty for all."""
 
     def rule(self) -> Object:
         only = {"resourceNames": list(self.names)} if self.names else {}

@@ -7,7 +7,7 @@ SECTION = "grus.elastic.section"
 
 
 def saves(job: Job) -> bool:
-    """Whether the job is known to save its work when it is asked to end.
+    """True if the job is known to save its work when it is asked to end.
 
     It names a checkpoint, has reported one, or its workers form a worker group, as those of `grus.train` do.
     """
@@ -15,7 +15,7 @@ def saves(job: Job) -> bool:
 
 
 def spec_saves(spec: Spec) -> bool:
-    """Whether this is known before it runs."""
+    """True if this is known before it runs."""
     named = bool(spec.checkpoint.path) or spec.checkpoint.every is not None
     return named or spec.type is not JobType.TRAIN or SECTION in spec.run
 

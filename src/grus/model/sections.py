@@ -85,5 +85,5 @@ def metric_name(metric: str) -> str:
 
 
 def is_function(model: str) -> bool:
-    """Whether a model is a function that builds it, and not the path of an exported one."""
+    """True if a model is a function that builds it, and not the path of an exported one."""
     return ":" in model

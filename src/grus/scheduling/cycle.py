@@ -246,7 +246,7 @@ class Cycle:
         return Asking(entry, shape, shape.counts(), shape.minimum, minimum=True)
 
     def _beyond_never(self, asking: Asking) -> bool:
-        """Whether it is never preempted, and its queue's quota has no room for it, in all or of its types."""
+        """True if it is never preempted, and its queue's quota has no room for it, in all or of its types."""
         if not asking.entry.never:
             return False
         parts = zip(asking.shape.parts, asking.entry.shape.parts, strict=True)

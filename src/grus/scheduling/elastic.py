@@ -115,7 +115,7 @@ def _climber(cycle: "Cycle", entry: "Entry") -> Climber | None:
 
 
 def _too_soon(cycle: "Cycle", entry: "Entry", present: int, size: int) -> bool:
-    """Whether an expensive change follows the last one so closely that the GPUs may be taken back before it
+    """True if an expensive change follows the last one so closely that the GPUs may be taken back before it
     has paid: the job must have kept its size for as long as the change takes to pay."""
     outlook = entry.weighed(present)
     if outlook is None or present == 0 or (payback := outlook.payback(present, size)) <= PROMPT:

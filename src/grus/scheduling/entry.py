@@ -63,7 +63,7 @@ class Entry:
         self.tag = tag
         """What was recognised of it while it ran; None where nobody says anything."""
         self.ladders: dict[bool, tuple[int, Ladder]] = {}
-        """What each size is worth, seen from the one that it has, taken from others and on idle GPUs; made
+        """Worth of each size, seen from the one that it has, taken from others and on idle GPUs; made
         when it is first asked for."""
         self.terms: tuple[float | None, Step | None] | None = None
         """What it asks for its next step down and gains by its next step up, from the size that it has."""
@@ -94,7 +94,7 @@ class Entry:
         """Which of its devices is gone or unhealthy."""
 
     def weighed(self, present: int) -> Outlook | None:
-        """What its sizes are weighed by when it has so many replicas; None where nothing is known, or a
+        """Outlook by which its sizes are weighed at so many replicas; None where nothing is known, or a
         person wants it larger than it is: then the question is not what pays."""
         wanted = self.job.size
         return None if wanted is not None and present < wanted.low else self.outlook

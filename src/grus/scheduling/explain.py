@@ -183,7 +183,7 @@ def _sentence(snapshot: Snapshot, entry: Entry, code: str) -> str:
 
 
 def _keeps_to_one_type(snapshot: Snapshot, entry: Entry) -> bool:
-    """Whether it waits for several GPUs of one type where there are others that it might use."""
+    """True if it waits for several GPUs of one type where there are others that it might use."""
     replicas = sum(part.low for part in entry.shape.parts if part.unit)
     named = any(role.replica.types for role in entry.job.spec.request.roles)
     many = len(snapshot.pool.by_type) > 1 and replicas > 1

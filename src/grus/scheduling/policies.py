@@ -47,7 +47,7 @@ class Policy:
     summary: str
     worth: Worth
     growth: Worth | None = None
-    """What each size is worth where GPUs are idle, until the job's end; None: the same."""
+    """Worth of each size where GPUs are idle, until the job's end; None: the same."""
     rank: Callable[[Job, Outlook | None], float] = _by_submission
     demotion: Callable[[Job, Outlook | None], int] = _never
     by_user: bool = True
@@ -59,7 +59,7 @@ class Policy:
     """Whether what a size is worth depends on when the job was submitted."""
 
     def ladder(self, job: Job, outlook: Outlook, present: int, idle: bool = False) -> Ladder:
-        """What each size is worth: taken from others, or on GPUs that are idle."""
+        """Worth of each size: taken from others, or on GPUs that are idle."""
         worth = self.growth if idle and self.growth is not None else self.worth
         return Ladder(worth(job, outlook, present))
 

@@ -195,7 +195,7 @@ class Tree:
         for horizon in (NOW, SOON):
             self._claim_reserved(self.root, horizon)
         self.typed = any(node.by_type is not None for node in self.all())
-        """Whether any quota is by type."""
+        """True if any quota is by type."""
         self.type_sets: tuple[frozenset[str], ...] | None = None
         """Kept for `typed_quota.type_sets`."""
         self._shared_out = False

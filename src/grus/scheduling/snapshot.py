@@ -197,7 +197,7 @@ class Snapshot:
         self.settled = None
 
     def ladder(self, entry: Entry, present: int, idle: bool = False) -> Ladder:
-        """What each size of a job is worth to it when it has so many replicas: taken from others, or idle."""
+        """Worth of each size of a job when it has so many replicas: taken from others, or idle."""
         outlook = entry.weighed(present)
         if outlook is None and not self.policy.by_age:
             sizes = entry.shape.sizes

@@ -204,7 +204,7 @@ class Pool:
         return sum(count * (index[count] & allowed).bit_count() for count in range(1, len(index)))
 
     def whole_free_of(self, kinds: Iterable[int], allowed: int, horizon: int) -> int:
-        """How many entirely free devices of these kinds the allowed nodes have."""
+        """Number of entirely free devices of these kinds on the allowed nodes."""
         return sum(self.whole_free(kind, allowed, horizon) for kind in kinds)
 
     def having(self, kinds: Iterable[int], allowed: int, horizon: int) -> int:

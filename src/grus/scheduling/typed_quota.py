@@ -25,7 +25,7 @@ def covers(by_type: Mapping[str, int], kind: str) -> str:
 
 
 def admits(tree: "Tree", pool: Pool, queue: "QueueNode", added: Mapping[str, int]) -> bool:
-    """Whether the queue may hold so much more non-preemptible work of each type."""
+    """True if the queue may hold so much more non-preemptible work of each type."""
     if not tree.typed:
         return True
     if not all(_within(node, added) for node in queue.path[1:]):

@@ -157,7 +157,7 @@ class Client:
         return [job for job, _ in found]
 
     def in_containers(self) -> bool:
-        """Whether this server runs jobs in containers on other machines, as on Kubernetes. Asked once."""
+        """True if this server runs jobs in containers on other machines, as on Kubernetes. Asked once."""
         if self._containers is None:
             self._containers = self.status().containers
         return self._containers

@@ -387,5 +387,5 @@ class Effects:
 
 
 def _restarts(spec: Spec) -> bool:
-    """Whether a change of its size is a restart."""
+    """True if a change of its size is a restart."""
     return not worker_per_seat(spec) or spec.resize is Resizing.RESTART

@@ -148,7 +148,7 @@ class _Question:
         return cls(present, told, tuple(wanted), standing)
 
     def open_ended(self, waiting: JobId) -> bool:
-        """Whether what another job of unknown end has, or gets first, may be what this one waits for."""
+        """True if what another job of unknown end has, or gets first, may be what this one waits for."""
         return any(one.unknown for job, one in self.expected.items() if job != waiting)
 
 

@@ -59,7 +59,7 @@ class Expected:
 
 
 def expected(one: Standing, durations: Durations, now: float) -> Expected:
-    """What is known of its length. A reported progress beats history; a time limit bounds both, and is all
+    """Known length of a job. A reported progress beats history; a time limit bounds both, and is all
     that others can count on where nothing else is known."""
     job = one.job
     if (reason := STOPPED_BY_PEOPLE.get(job.spec.type)) is not None:

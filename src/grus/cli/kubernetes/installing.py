@@ -54,7 +54,7 @@ def disruption_version(api: Api) -> str:
 
 
 def takes_policies(api: Api) -> bool:
-    """Whether the server has ValidatingAdmissionPolicies."""
+    """True if the server has ValidatingAdmissionPolicies."""
     return api.serves(kinds.ADMISSION_POLICIES)
 
 

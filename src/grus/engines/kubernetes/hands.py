@@ -61,7 +61,7 @@ class Allows:
     fields: Callable[[JobId], Collection[str]] = lambda _: ()
     """Fields of `pod` that an administrator allows to a job."""
     forbids_root: Callable[[str], bool] = lambda _: False
-    """Whether pods of a namespace must not be root, by its name."""
+    """True if pods of a namespace must not be root, by its name."""
 
 
 class Hands:

@@ -29,7 +29,7 @@ _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - as it was
 _OF_ALL_GPUS = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "infiniband", "gdrdrv")
 """Devices in /dev that CUDA and NCCL open whichever GPU they use."""
 _SOCKETS = ("/run/user", "/tmp/tmux-*", "/tmp/ssh-*", "/tmp/.X11-unix")  # noqa: S108 - names, not files
-"""Folders in which programs of the same account listen that run commands for whoever asks."""
+"""Folders in which programs of the same account listen for commands to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Inside:
     devices: tuple[str, ...] = ()
     """Files of its GPUs: /dev/nvidia0."""
     with_ipc: bool = False
-    """Whether it shares System V memory with the machine, as MPS may."""
+    """True if it shares System V memory with the machine, as MPS may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Boxes:
     secrets: tuple[Path, ...] = ()
     """Files elsewhere that are empty inside."""
     same_user: bool = False
-    """Whether workers have the server's own Unix user."""
+    """True if workers have the server's own Unix user."""
     writable: tuple[Path, ...] = ()
     """Folders that such workers can write to, besides their workdir, checkpoints and temporary files."""
     settings: Path | None = None
@@ -99,7 +99,7 @@ class Boxes:
         return [*words, "--chdir", workdir, "--"]
 
     def _is_code(self, workdir: str) -> bool:
-        """Whether it is a copy of code, by its name and in truth: a link to one is not."""
+        """True if it is a copy of code, by its name and in truth: a link to one is not."""
         if self.code is None:
             return False
         inside = Path(os.path.normpath(workdir)).is_relative_to(self.code)
@@ -119,7 +119,7 @@ class Boxes:
         return words
 
     def _protects(self, folder: Path) -> bool:
-        """Whether a job that could write there could change what the server, or its account, runs."""
+        """True if a job that could write there could change what the server, or its account, runs."""
         home = Path(os.path.realpath(os.path.expanduser("~")))
         kept = [Path(os.path.realpath(one)) for one in (self.hidden, *self.protected)]
         inside = any(folder.is_relative_to(one) for one in kept)

@@ -316,7 +316,7 @@ class LocalEngine:
         return self._boxes.around(inside)
 
     def _device_files(self, devices: Sequence[DeviceId]) -> tuple[str, ...]:
-        """Of real GPUs. Raises CannotStart if a file is not known: a box would hide that GPU, or show all."""
+        """Device files of real GPUs. Raises CannotStart if one is not known: a box would hide that GPU."""
         if self._pool.virtual:
             return ()
         minors = {reading.id: reading.minor for reading in self._pool.readings()}

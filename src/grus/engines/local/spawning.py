@@ -11,7 +11,7 @@ import signal
 from collections.abc import Mapping, Sequence
 
 TOKEN = "GRUS_WORKER_TOKEN"  # noqa: S105 - the name of a variable
-"""By it a process is known as a worker's when nobody else knows it any more."""
+"""Variable that marks a process as a worker's when no record of it is left."""
 _LONGEST_VARIABLE = 131_072
 """Bytes of one variable with its name; Linux's MAX_ARG_STRLEN."""
 _OOM_SCORE = b"300"
