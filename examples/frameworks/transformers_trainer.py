@@ -33,3 +33,4 @@ done = trainer.train()
 trainer.save_model()
 print(f"mode: {arguments.parallel_mode.value}")
 print(f"process {arguments.process_index} of {arguments.world_size}: {done.global_step} steps")
+trainer.accelerator.end_training()  # leaves the process group, as PyTorch asks of every rank

@@ -29,7 +29,7 @@ BAD: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "nothing-to-run": ({"run": None}, ("run: is needed",)),
     "no-queue": ({"queue": "nowhere"}, ("names no queue", "there are a, default")),
-    "too-big": ({"resources": {"gpu": 400}}, ("4 GPUs on 1 node", "nearest request that fits is gpu: 4")),
+    "too-big": ({"resources": {"gpu": 400}}, ("and there are 4", "nearest request that fits is gpu: 4")),
     "no-such-type": ({"resources": {"gpu": "H100:1"}}, ("no GPU of type H100",)),
     "after-nobody": ({"after": ["nobody"]}, ("after[0]",)),
     "where-it-runs": (
