@@ -106,7 +106,8 @@ class Grants:
 
     def _may(self, namespace: str) -> bool:
         asked = {"namespace": namespace, "verb": "create", "resource": "pods"}
-        answer = self._api.raw("POST", _REVIEW, {"spec": {"resourceAttributes": asked}})
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+        answer = self._api.raw("POST", _REVIEW, {**review, "spec": {"resourceAttributes": asked}})
         return bool((answer.get("status") or {}).get("allowed"))
 
     def _bind(self, namespace: str) -> None:
