@@ -93,7 +93,7 @@ def test_more_gpus_than_the_pool_has_are_refused_in_its_words(pool: RealGrus, tm
     driver = Grus(ENVIRONMENT, base=tmp_path / "shared")
     driver.prepare(workload, a_bundle(tmp_path / "bundle", workload))
     try:
-        with pytest.raises(DriverFailed, match="at most 2 on one"):
+        with pytest.raises(DriverFailed, match="at least 64 GPUs, and there are 2"):
             driver.start(Order(name="one", argv=("true",)))
     finally:
         driver.clean_up()

@@ -50,7 +50,10 @@ def unpack(archive: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     words = {ROOT: str(folder), **_here()}
     with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="tar")  # which keeps the modes of folders
+        if hasattr(tarfile, "tar_filter"):  # Python 3.11.4 and newer
+            tar.extractall(folder, filter="tar")  # which keeps the modes of folders
+        else:
+            tar.extractall(folder)
     for path in sorted(one for one in folder.rglob("*") if one.is_file()):
         _fill(path, words)
     for told in folder.rglob(BACKUP):

@@ -278,7 +278,7 @@ def test_what_fell_short_is_kept_in_the_profile(shop: Shop) -> None:
 
 def test_an_elastic_gang_that_runs_out_goes_to_larger_gpus(tmp_path: Path) -> None:
     shop = Shop(tmp_path, "1x4:RTX3060+1x2:V100")
-    job = shop.submit(gpus="1..4", launch=Launch.PER_GPU)
+    job = shop.submit(gpus="1..4", launch=Launch.PER_GPU, mixed=True)
     assert [seat.node for seat in shop.job(job).seats] == ["n2", "n2", "n1", "n1"]
     assert shop.runs_out(job, "worker.3").phase is Phase.RUNNING
     assert [seat.node for seat in shop.job(job).seats] == ["n2", "n2"]
