@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.warnings import SAME_WORK
+from grus.api.warnings import NO_CHECKPOINT, SAME_WORK
 from grus.api.wire import EventOut, JobOut, SeatOut
 from grus.model.errors import Conflict
 from tests.cli.conftest import Grus
@@ -296,6 +296,19 @@ def test_a_submit_shows_the_warnings(
     monkeypatch.setattr(client, "submit_stages", lambda *_, **__: warned)
     (tmp_path / "job.yaml").write_text("run: a\n")
     assert "warning: resnet: it names no checkpoint" in grus("submit", str(tmp_path / "job.yaml")).stderr
+
+
+def test_run_shows_the_warnings_too_but_of_checkpoints_only_when_nobody_watches(
+    grus: Grus, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warned = Handle(a_job(phase="succeeded", warnings=(SAME_WORK, NO_CHECKPOINT)))
+    monkeypatch.setattr(client, "submit", lambda *_, **__: warned)
+    client.known = [warned.job]
+    detached = grus("run", "--detach", "--gpu", "2..4", "--", "true").stderr
+    assert (SAME_WORK in detached, NO_CHECKPOINT in detached) == (True, True)
+    watched = grus("run", "--gpu", "2..4", "--", "true").stderr
+    assert (SAME_WORK in watched, NO_CHECKPOINT in watched) == (True, False)
+    assert SAME_WORK not in grus("run", "--quiet", "--detach", "--gpu", "2..4", "--", "true").stderr
 
 
 def test_logs_says_that_workers_never_joined_a_worker_group(grus: Grus, client: FakeClient) -> None:

@@ -161,10 +161,18 @@ def _tell_submitted(client: "Client", jobs: "list[JobOut]") -> None:
     for words in learned.hints(client, [job.id for job in jobs]):
         say(f"expected of {words}")
     for job in jobs:
-        for text in job.warnings:
-            hint(f"warning: {job.name}: {text}")
+        _warn(job)
     if for_people():
         hint(f"next: grus logs -f {jobs[-1].id} · grus why {jobs[-1].id} · grus ps")
+
+
+def _warn(job: "JobOut", *, attended: bool = False) -> None:
+    """Print the warnings about a job; one that somebody watches may well have no checkpoint."""
+    from grus.api.warnings import NO_CHECKPOINT
+
+    for text in job.warnings:
+        if not attended or text != NO_CHECKPOINT:
+            hint(f"warning: {job.name}: {text}")
 
 
 def _show_plans(client: "Client", documents: "list[JobIn]", output: Format) -> None:
@@ -253,6 +261,8 @@ def run(
         if not quiet and output is Format.TABLE:
             environment.tell(sized.env, sized.secrets)
         job = client.submit(sized).job
+        if not quiet and output is Format.TABLE:
+            _warn(job, attended=not detach)
         if detach:
             emit(job, output, lambda: say(job.id))
             return
