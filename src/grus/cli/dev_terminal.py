@@ -35,6 +35,9 @@ NOTICES = frozenset({"idle", "busy", "limit"})
 """Kinds of events that somebody at work should see."""
 LEAVE = b"\x1d"
 """Ctrl-]"""
+END_OF_FILE = b"\x04"
+"""Ctrl-D"""
+REPEAT_S = 1.0
 PIECE = 4096
 PATIENCE = 10.0
 
@@ -142,13 +145,20 @@ def _keys(connection: "ClientConnection", left: threading.Event, stop: int) -> N
                 return
             typed = os.read(sys.stdin.fileno(), PIECE)
             if not typed:
-                connection.send(b"\x04")
+                _send_end(connection, stop)
                 return
             if LEAVE in typed and sys.stdin.isatty():
                 left.set()
                 connection.close()
                 return
             connection.send(typed)
+
+
+def _send_end(connection: "ClientConnection", stop: int) -> None:
+    """Send end-of-file until the shell takes it: one that starts drops input from before its prompt."""
+    connection.send(END_OF_FILE)
+    while not select.select([stop], [], [], REPEAT_S)[0]:
+        connection.send(END_OF_FILE)
 
 
 @contextmanager
