@@ -14,7 +14,7 @@ from typing import Any
 import grus
 from grus.cli.kubernetes.verbs import as_yaml
 from grus.kubernetes.installation import IMAGE, KUBELET, NO_FIELDS, Settings
-from grus.kubernetes.job_namespaces import RESTRICTED
+from grus.kubernetes.job_namespaces import LEVELS, RESTRICTED
 from grus.kubernetes.manifests import objects
 
 Object = dict[str, Any]
@@ -116,6 +116,7 @@ def _schema() -> Object:
     kinds = {name: "integer" if isinstance(value, int) else "string" for name, value in VALUES.items()}
     properties: Object = {name: {"type": kind, "description": _ABOUT[name]} for name, kind in kinds.items()}
     properties["replicas"] |= {"minimum": 1, "maximum": 9}
+    properties["podSecurity"] |= {"enum": list(LEVELS)}
     properties["pullPolicy"] |= {"enum": ["IfNotPresent", "Always", "Never"]}
     return {
         "$schema": "https://json-schema.org/draft-07/schema#",

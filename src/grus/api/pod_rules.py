@@ -72,8 +72,11 @@ def _own_field(value: Any) -> str:
     return "" if good else "is no field of the pod that it may read"
 
 
-_NAME = re.compile(r"[^/]+|app\.kubernetes\.io/[^/]+")
-"""Keys without a domain, and the recommended labels: others are for controllers and runtimes of the node."""
+_NAME = re.compile(r"[^/.]+|app\.kubernetes\.io/[^/]+")
+"""Keys without a domain, and the recommended labels: others are for controllers and runtimes of the node.
+
+Some runtimes put no slash behind their domain (`io.kubernetes.cri-o.Devices`), so no dot is allowed either.
+"""
 _AMOUNTS = Keys(re.compile(r"cpu|memory|ephemeral-storage|hugepages-[^/]+"))
 _SECCOMP: Rule = {"type": _only("RuntimeDefault")}
 _IDS: Mapping[str, Rule] = {

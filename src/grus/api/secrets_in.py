@@ -16,8 +16,8 @@ LARGEST_SECRET = 64 * 1024
 NOT_A_SECRET = frozenset({"PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH"})
 """Variables that decide what program runs."""
 ON_KUBERNETES = (
-    "are Secrets of the cluster on Kubernetes: kubectl create secret generic grus-secret-NAME "
-    "--from-file=value=/dev/stdin, in the job's namespace"
+    'are Secrets of the cluster on Kubernetes: printf %s "$VALUE" | kubectl create secret generic '
+    "grus-secret-NAME --from-file=value=/dev/stdin, in the job's namespace"
 )
 """Advice on setting one there, appended to "secrets"."""
 _RESERVED = ("GRUS_", "LD_")

@@ -12,6 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from grus.api import stages_in
 from grus.api.fields import NAME
 from grus.api.job_in import JobIn
+from grus.api.job_out import EtaOut, PlanOut
 from grus.api.job_spec import looks_like_job_id
 from grus.api.rules import Place
 from grus.api.stages_in import Part, split_reference
@@ -179,6 +180,19 @@ def alone(job: JobIn, names: Collection[str]) -> JobIn:
     inputs = {key: one for key, one in job.inputs.items() if split_reference(one)[0] not in names}
     after = [name for name in job.after if name not in names]
     return job.model_copy(update={"after": after, "inputs": inputs})
+
+
+def behind(plan: PlanOut, job: JobIn, names: Collection[str]) -> PlanOut:
+    """The plan of a stage that was planned `alone`: it starts after those of `names` that it names."""
+    before = ", ".join(name for name in names_of(job) if name in names)
+    if not before:
+        return plan
+    waits = f"starts after {before}"
+    eta = None if plan.eta is None else EtaOut(at=plan.eta.at, unknown=f"it {waits}")
+    later = "later" if plan.starts == "now" else plan.starts
+    nothing: dict[str, object] = {"nodes": (), "seats": (), "affected": (), "change": ""}
+    said = {"starts": later, "sentence": f"{waits}; by itself: {plan.sentence}", "eta": eta}
+    return plan.model_copy(update=nothing | said)
 
 
 def order(jobs: Sequence[JobIn]) -> list[int]:

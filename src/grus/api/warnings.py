@@ -1,7 +1,7 @@
 """Traps in a job that is valid, as sentences for its submitter."""
 
 from grus.model.jobs import Job, JobType, Launch, Phase, Resizing, Spec
-from grus.model.saving import SECTION, saves
+from grus.model.saving import SECTION, SESSION, saves
 
 NO_CHECKPOINT = (
     "it names no checkpoint: a pause, a preemption or a resize restarts it from zero. "
@@ -20,7 +20,7 @@ def warnings_of(job: Job) -> tuple[str, ...]:
     found = []
     if job.spec.has_workers and runs_copies(job.spec) and not job.team:
         found.append(SAME_WORK)
-    if not saves(job):
+    if not saves(job) and SESSION not in job.spec.run:
         found.append(NO_CHECKPOINT)
     return tuple(found)
 

@@ -72,7 +72,7 @@ def follow(
     if told is not None:
         teller.start()
     if every:
-        write_log(Merged(client, job.id, since).follow())
+        write_log(Merged(client, job.id, since, only=attempt is not None).follow())
     else:
         pieces = client.follow_pieces(job.id, worker=worker, offset=offset, attempt=attempt, since=since)
         write_log(_announced(pieces, since))
@@ -91,11 +91,17 @@ def _announced(pieces: "Iterable[LogPiece]", attempt: int | None) -> Iterator[st
         yield piece.text
 
 
-def _tell(client: "Client", job: str, after: int | None) -> None:
+def report_later(client: "Client", job: str, after: int, kind: str) -> None:
+    """Report events of one kind on stderr while the log is followed."""
+    threading.Thread(target=_tell, args=(client, job, after, kind), daemon=True).start()
+
+
+def _tell(client: "Client", job: str, after: int | None, kind: str = "") -> None:
     """Say the job's events on stderr as they happen; ends with the job, the connection or the process."""
     try:
         for event in client.watch(job=job, after=after):
-            hint(f"[grus] {event.text}", dim=sys.stderr.isatty())
+            if kind in ("", event.kind):
+                hint(f"[grus] {event.text}", dim=sys.stderr.isatty())
             if event.kind in TERMINAL:
                 return
     except Exception:

@@ -176,11 +176,11 @@ def _warn(job: "JobOut", *, attended: bool = False) -> None:
 
 
 def _show_plans(client: "Client", documents: "list[JobIn]", output: Format) -> None:
-    from grus.api.stage_graph import alone
+    from grus.api.stage_graph import alone, behind
 
     names = {document.name or "" for document in documents}
     # The stages before it are not there yet: a plan says what it needs by itself.
-    plans = [client.plan(alone(document, names)) for document in documents]
+    plans = [behind(client.plan(alone(one, names)), one, names) for one in documents]
     if output is Format.JSON:
         emit_json(plans if len(plans) > 1 else plans[0])
         return
@@ -374,7 +374,7 @@ def logs(
     with connected() as client:
         found = find_job(client, job)
         if output is Format.TABLE:
-            report_copies(client, found)
+            report_copies(client, found, follow=follow)
         if every:
             print_all_logs(client, found, attempt=attempt, follow=follow, output=output)
             return

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from grus.sdk.client import Client
 
 T = TypeVar("T")
+APART = "apart"
+"""Kind of the event that reports such workers."""
 CHUNK = 65536
 LINE = 200
 """Bytes that a line has, roughly; lines are looked for from the end."""
@@ -53,19 +55,24 @@ def print_all_logs(
     client: "Client", job: "JobOut", *, attempt: int | None, follow: bool, output: Format
 ) -> None:
     """Print the logs of all workers, merged."""
-    attempts = _attempts(job, attempt)
-    if follow and attempt is None:
-        following.follow(client, job, every=True, since=attempts[0])
+    log = _Log(client, job.id, None)
+    attempts = [one for one, _ in log.begun(_attempts(job, attempt))]
+    if follow:
+        following.follow(client, job, every=True, attempt=attempt, since=attempts[0])
         return
     parts = ((one, map(str.encode, Merged(client, job.id, one or None).so_far())) for one in attempts)
     _print(job, parts, output, several=len(attempts) > 1)
 
 
-def report_copies(client: "Client", job: "JobOut") -> None:
+def report_copies(client: "Client", job: "JobOut", *, follow: bool) -> None:
     """Print beside the log that workers of a range never joined a worker group: the log looks sound."""
-    if SAME_WORK in job.warnings:
-        for text in dict.fromkeys(one.text for one in client.events(job=job.id) if one.kind == "apart"):
-            hint(f"[grus] {text}")
+    if SAME_WORK not in job.warnings:
+        return
+    events = client.events(job=job.id)
+    for text in dict.fromkeys(one.text for one in events if one.kind == APART):
+        hint(f"[grus] {text}")
+    if follow:
+        following.report_later(client, job.id, max((one.seq for one in events), default=0), APART)
 
 
 def _attempts(job: "JobOut", attempt: int | None) -> list[int]:
@@ -102,8 +109,11 @@ class _Log:
 
     def whole(self, attempts: Sequence[int]) -> list[Part]:
         """Logs of these attempts."""
-        begun = self._there(attempts, lambda attempt: self._read(attempt, 0))
-        return [(attempt, self._pieces(attempt, *first)) for attempt, first in begun]
+        return [(attempt, self._pieces(attempt, *first)) for attempt, first in self.begun(attempts)]
+
+    def begun(self, attempts: Sequence[int]) -> Iterator[tuple[int, tuple[bytes, int]]]:
+        """First pieces, and the offsets after them, of the attempts that have a log."""
+        return self._there(attempts, lambda attempt: self._read(attempt, 0))
 
     def tail(self, attempts: Sequence[int], count: int) -> list[Part]:
         """The last lines, those of earlier attempts too if the last one has fewer."""

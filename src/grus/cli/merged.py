@@ -28,8 +28,16 @@ class Merged:
     With a `label`, only worker 0 is read, and the label stands before its lines.
     """
 
-    def __init__(self, client: "Client", job: str, attempt: int | None = None, label: str = "") -> None:
-        """Read this attempt; when followed, also later ones."""
+    def __init__(
+        self,
+        client: "Client",
+        job: str,
+        attempt: int | None = None,
+        label: str = "",
+        *,
+        only: bool = False,
+    ) -> None:
+        """Read this attempt; when followed, also later ones, unless it is the `only` one."""
         self.finished = False
         """True if a step has read everything and the job has ended."""
         self.quiet = False
@@ -38,6 +46,7 @@ class Merged:
         self._client = client
         self._job = job
         self._attempt = attempt
+        self._only = only
         self._offsets: list[int] = []
         self._rests: list[bytes] = []
 
@@ -66,11 +75,12 @@ class Merged:
         yield from self._round()
         if sum(self._offsets) != before:
             return
-        if self._attempt and self._attempt < job.attempt:
+        later = bool(self._attempt and self._attempt < job.attempt)
+        if self._attempt and later and not self._only:
             yield from self._unfinished()
             self._attempt, self._offsets, self._rests = self._attempt + 1, [], []
             tell_attempt(self._attempt, self._label)
-        elif job.phase in TERMINAL:
+        elif later or job.phase in TERMINAL:
             yield from self._unfinished()
             self.finished = True
         else:

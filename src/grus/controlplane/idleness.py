@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from grus.api.units import render_percent, render_seconds
 from grus.controlplane.lifecycle import Change, change, ending
-from grus.controlplane.wishes import saving_words
+from grus.controlplane.wishes import LOST, saving_words
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import Desired, Idle, Job, JobType, PauseCause, Phase
 from grus.model.queues import Queue, gpus
@@ -22,8 +22,6 @@ WARNING = 300.0
 """Seconds from the warning to the pause; half of the policy's time where that is shorter."""
 HANGS = "hangs: "
 """So begins the reason of a job that was told to hang."""
-LOST = "its processes end and what is only in their memory is lost"
-"""A stopped process frees no GPU memory, so a session that is paused ends, and says so."""
 BUSY = frozenset({Stage.START_UP, Stage.EVALUATION, Stage.CHECKPOINT})
 """Stages in which a job may use no GPU and is not idle."""
 

@@ -68,12 +68,24 @@ READS = "can read the admin token, the server's state and other jobs' environmen
 def exposure(settings: Settings, users: Iterable[User]) -> str:
     """A warning that people here can read each other's secrets; empty where jobs are isolated."""
     people = submitters(users)
+    if settings.as_submitters:
+        return _shared_accounts(settings, people)
     if isolation(settings) is not Isolation.NONE or len(people) < 2:
         return ""
     return (
         f"{len(people)} people submit jobs, and all jobs run as the same Unix user (uid {os.geteuid()}): "
         f"each job {READS}. {REMEDY}."
     )
+
+
+def exposure_of(settings: Settings, users: Iterable[User], name: UserName) -> str:
+    """The same for one user: with Unix users, only those who share an account are exposed to each other."""
+    if not settings.as_submitters:
+        return exposure(settings, users)
+    people = submitters(users)
+    mine = [user for user in people if user.name == name]
+    others = [user for user in people if user.name != name]
+    return next(filter(None, (_shared_accounts(settings, [other, *mine]) for other in others)), "")
 
 
 def require_apart(settings: Settings, users: Sequence[User], changed: User) -> None:
@@ -92,12 +104,22 @@ def require_apart(settings: Settings, users: Sequence[User], changed: User) -> N
 
 def require_apart_for_token(settings: Settings, users: Sequence[User], for_user: UserName) -> None:
     """The same for a token of a user from before this rule."""
-    why = exposure(settings, users)
+    why = exposure_of(settings, users, for_user)
     if why and not accepted(settings) and any(user.name == for_user for user in submitters(users)):
         raise Conflict(f"there is no token for {for_user} now: {why} {_acceptance(for_user)}")
 
 
-def _same_account(settings: Settings, others: list[User], changed: User) -> str:
+def _shared_accounts(settings: Settings, people: Sequence[User]) -> str:
+    """A warning of users whose jobs share an account, or run as root, although each user has an account."""
+    found = [
+        f"jobs of {user.name} are not isolated: {why}"
+        for number, user in enumerate(people)
+        if (why := _same_account(settings, people[:number], user))
+    ]
+    return f"{'; '.join(found)}. {REMEDY}." if found else ""
+
+
+def _same_account(settings: Settings, others: Sequence[User], changed: User) -> str:
     """Reason that its jobs share an account where each user has one; empty if they do not."""
     uid = _uid(changed.unix_user)
     if uid == 0 and changed.role is AccessRole.MEMBER:

@@ -239,6 +239,9 @@ def _is_rank(job: Job, member: Member) -> bool:
     """
     if member.role == SETUP or job.spec.type is JobType.SERVE:
         return False
+    roles = job.spec.request.roles
+    if any(role.run for role in roles) and sum(role.replicas.high for role in roles) == 1:
+        return False  # one role with one worker is a program that runs once
     return worker_per_seat(job.spec) or job.spec.launch is Launch.PER_NODE
 
 

@@ -23,6 +23,7 @@ from grus.model.identifiers import DeviceId, JobId
 from grus.model.jobs import Job, Phase, Spec, resizes_live
 from grus.model.profiles import Speed
 from grus.model.resources import GPU
+from grus.model.saving import lost_by_pause
 from grus.scheduling.allocation import within_reach
 from grus.scheduling.outlook import FIRST_SIZE, NEWS, Outlook
 from grus.scheduling.speedup import Profile, Sample, StepModel, dense_shapes, fit, pooled
@@ -207,7 +208,7 @@ class Learning:
             sizes=tuple(size // each for size in reach),
             speeds=tuple(alone / one for one in rest),
             left=steps * alone if steps is not None else _age(job, now),
-            stall=stall if live else boot + _lost(job, now),
+            stall=stall if live else boot + lost_by_pause(job, now),
             boot=boot if live else 0.0,  # A restart is one boot, of all workers at once.
             types=self._types(known, [each], batch),
             known=steps is not None,
@@ -279,12 +280,6 @@ def _batch(figures: Mapping[str, float]) -> float:
 def _steps_left(figures: Mapping[str, float]) -> float | None:
     step, total = figures.get("step"), figures.get("total")
     return max(0.0, total - step) if step is not None and total is not None else None
-
-
-def _lost(job: Job, now: float) -> float:
-    """Seconds of work that a restart loses: all since its start, of a job that cannot save."""
-    saves = bool(job.spec.checkpoint.path) or job.saved_at is not None
-    return 0.0 if saves or job.started_at is None else max(0.0, now - job.started_at)
 
 
 def _age(job: Job, now: float) -> float:

@@ -43,7 +43,7 @@ class Runner:
     """The folder that holds the package `grus`."""
 
     def module(self, name: str, *arguments: str) -> list[str]:
-        code = f"import sys; sys.path.insert(0, sys.argv.pop(1)); from grus.{name} import main; "
+        code = f"import sys; sys.path.insert(0, sys.argv.pop(1)); from {name} import main; "
         return [*self.python, "-c", f"{code}sys.exit(main(*sys.argv[1:]))", self.source, *arguments]
 
 

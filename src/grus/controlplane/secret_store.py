@@ -48,7 +48,7 @@ class SecretStore:
         access.require_member(user, "set secrets")
         if self._settings.containers:
             raise Conflict(f"secrets {ON_KUBERNETES}")
-        if why := self._exposed():
+        if why := self._exposed(user):
             raise Conflict(f"a secret would not be kept from other people's jobs: {why}")
         if mistakes := [*_name_mistakes(name), *_value_mistakes(value)]:
             raise BadInput(mistakes)
@@ -92,7 +92,7 @@ class SecretStore:
         """Why a job with these secrets cannot be taken; none if it can."""
         if not spec.secrets or self._settings.containers:
             return []
-        if why := self._exposed():
+        if why := self._exposed(user):
             return [Mistake("secrets", f"would not be kept from other people's jobs: {why}")]
         known = {path.name for path in self._files(user.name)}
         return [
@@ -101,8 +101,8 @@ class SecretStore:
             if name not in known
         ]
 
-    def _exposed(self) -> str:
-        return isolation.exposure(self._settings, self._users())
+    def _exposed(self, user: User) -> str:
+        return isolation.exposure_of(self._settings, self._users(), user.name)
 
     def _folder(self, user: UserName) -> Path:
         """No user's string becomes a path."""

@@ -9,12 +9,12 @@ from pathlib import PurePath
 
 from grus.controlplane.runners import Runner
 
-MODULE = "interactive.session"
+MODULE = "grus.interactive.session"
 
 
 def is_session(argv: tuple[str, ...]) -> bool:
     """True if a job's command is the program of a session."""
-    return len(argv) == 4 and argv[1:3] == ("-m", f"grus.{MODULE}") and "python" in PurePath(argv[0]).name
+    return len(argv) == 4 and argv[1:3] == ("-m", MODULE) and "python" in PurePath(argv[0]).name
 
 
 def command(runner: Runner, argv: tuple[str, ...]) -> tuple[str, ...]:

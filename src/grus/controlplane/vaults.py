@@ -128,7 +128,7 @@ class Vaults:
         """One that writes the artefact as a tar, from this byte on, to its stdout."""
         place = self.place(user)
         return subprocess.Popen(
-            self._runner_of(place).module("artefacts.archive", str(place), artefact.digest, str(offset)),
+            self._runner_of(place).module("grus.artefacts.archive", str(place), artefact.digest, str(offset)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -138,7 +138,7 @@ class Vaults:
     def sweeper(self, place: Path) -> "subprocess.Popen[str]":
         """One that sweeps a vault as its stdin says."""
         return subprocess.Popen(
-            self._runner_of(place).module("artefacts.sweeping", str(place)),
+            self._runner_of(place).module("grus.artefacts.sweeping", str(place)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

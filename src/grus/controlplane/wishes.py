@@ -24,13 +24,33 @@ from grus.model.jobs import (
 from grus.model.resources import Range, replica_words
 from grus.model.saving import lost_by_pause, saves
 
+LOST = "its processes end and what is only in their memory is lost"
+"""A stopped process frees no GPU memory, so a session that is paused ends, and says so."""
+SWEEP_SAVES = "its trials are saving their work"
+SWEEP_LOSES = "its trials have no checkpoint, so their work is lost and they restart from zero"
+
 
 def saving_words(job: Job, now: float) -> str:
     """Describe the effect of a pause on the work of a running job."""
+    if not job.spec.has_workers:
+        return SWEEP_SAVES if saves(job) else SWEEP_LOSES
+    if job.spec.type is JobType.SERVE:
+        return "its replicas end"
     if saves(job):
         return "it is saving its work"
+    if job.spec.type is JobType.DEV:
+        return LOST
     lost = render_seconds(round(lost_by_pause(job, now)))
     return f"it has no checkpoint, so {lost} of work are lost and it restarts from zero"
+
+
+def loss_words(job: Job) -> str:
+    """Describe what a pause would lose now, without its amount; empty if it loses nothing."""
+    if saves(job) or job.phase not in HOLDING:
+        return ""
+    if not job.spec.has_workers:
+        return SWEEP_LOSES
+    return LOST if job.spec.type is JobType.DEV else "all its work is lost and it restarts from zero"
 
 
 def pause(job: Job, who: str, now: float, cause: PauseCause = PauseCause.PERSON) -> Change | None:
@@ -44,8 +64,8 @@ def pause(job: Job, who: str, now: float, cause: PauseCause = PauseCause.PERSON)
     if job.phase in HOLDING:
         if job.phase is not Phase.PAUSING:
             asked = replace(asked, phase=Phase.PAUSING)
-        what = saving_words(job, now) if job.spec.has_workers else "its trials are saving their work"
-        return change(asked, "pausing", now, f"paused by {who}; {what}", reason=f"paused by {who}")
+        text = f"paused by {who}; {saving_words(job, now)}"
+        return change(asked, "pausing", now, text, reason=f"paused by {who}")
     until = "its sweep" if cause in (PauseCause.SWEEP, PauseCause.RUNG) else "somebody"
     return change(
         replace(asked, phase=Phase.PAUSED), "paused", now, f"paused by {who}, until {until} resumes it"

@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from grus.api.job_out import request_text
 from grus.api.job_spec import to_spec
 from grus.api.jobfile import read_job_file
 from grus.api.rules import Place
-from grus.api.stage_graph import alone
+from grus.api.stage_graph import alone, behind
 from grus.api.stages_in import Part
 from grus.api.wire import PlanOut
 from grus.controlplane.services import Services
@@ -156,7 +156,7 @@ def _plans(file: FileIn, user: User, does: Services) -> list[PlannedOut]:
     for job, part in jobs:
         # The stages before it are not there yet: a plan says what it needs by itself.
         try:
-            found.append(_planned(alone(job, names), user, does))
+            found.append(_planned(job, names, user, does))
         except BadInput as error:
             mistakes += _with_lines(error.mistakes, part)
     if mistakes:
@@ -164,9 +164,9 @@ def _plans(file: FileIn, user: User, does: Services) -> list[PlannedOut]:
     return found
 
 
-def _planned(job: JobIn, user: User, does: Services) -> PlannedOut:
-    spec = to_spec(job)
-    made = planned(does.plan(user, spec, launch_given=job.launch_given))
+def _planned(job: JobIn, names: Collection[str], user: User, does: Services) -> PlannedOut:
+    spec = to_spec(alone(job, names))
+    made = behind(planned(does.plan(user, spec, launch_given=job.launch_given)), job, names)
     return PlannedOut(name=spec.name, queue=spec.queue, request=request_text(spec.request), plan=made)
 
 

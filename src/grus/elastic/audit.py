@@ -4,6 +4,10 @@ Every worker process appends to a file of its own: a line for each micro-batch b
 anybody (`processed`), and one for each step when the optimizer has done it (`committed`). A line is one write
 to the operating system, so that it outlives the process, kill -9 included (not the machine: no fsync).
 
+Each line names its team and when its attempt began. Workers receive that number together with the state, so
+that all lines of one attempt carry the same one. Attempts cannot be told apart by the times of their lines: a
+worker without a part in its first step may record it after the last line of a worker that was lost.
+
 `examine` is pure. A step counts as the last team that committed it did it; earlier commits of the same step
 are void, which is right only if all who made them are gone: a state that nobody has any more. What one of
 several survivors committed before a loss counts; whoever was behind gets its state and never commits that
@@ -20,10 +24,13 @@ import re
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+Key = tuple[int, int]
+"""A team among all that there ever were: its attempt, and its number, which may begin anew in each."""
 
 log = logging.getLogger(__name__)
 
@@ -41,23 +48,24 @@ class Audit:
         name = f"{re.sub(r'[^0-9A-Za-z]+', '-', worker)}.{os.getpid()}.{os.urandom(4).hex()}{_ENDING}"
         self._file: int | None = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
-    def processed(self, team: int, step: int, epoch: int, micro_index: int, samples: list[int]) -> None:
+    def processed(self, team: Key, step: int, epoch: int, micro_index: int, samples: list[int]) -> None:
         """Before the exchange: these samples' gradient may become part of the step."""
-        self._append({"team": team, "step": step, "epoch": epoch, "micro": micro_index, "samples": samples})
+        self._append(team, {"step": step, "epoch": epoch, "micro": micro_index, "samples": samples})
 
-    def committed(self, team: int, step: int, epoch: int, start: int, stop: int) -> None:
+    def committed(self, team: Key, step: int, epoch: int, start: int, stop: int) -> None:
         """After the optimizer: the positions [start, stop) of the epoch are done."""
-        self._append({"team": team, "step": step, "epoch": epoch, "start": start, "stop": stop})
+        self._append(team, {"step": step, "epoch": epoch, "start": start, "stop": stop})
 
     def close(self) -> None:
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
-    def _append(self, line: dict[str, object]) -> None:
+    def _append(self, team: Key, line: dict[str, object]) -> None:
         if self._file is None:
             return
-        content = json.dumps({"at": round(time.time(), 3), **line}, separators=(",", ":")).encode() + b"\n"
+        line = {"at": round(time.time(), 3), "begun": team[0], "team": team[1], **line}
+        content = json.dumps(line, separators=(",", ":")).encode() + b"\n"
         try:
             whole = os.write(self._file, content) == len(content)
         except OSError as error:
@@ -73,8 +81,7 @@ class Audit:
 class Processed:
     """A micro-batch that a worker computed."""
 
-    at: float
-    team: int
+    team: Key
     step: int
     epoch: int
     micro: int
@@ -85,8 +92,7 @@ class Processed:
 class Committed:
     """A step that a worker's optimizer did."""
 
-    at: float
-    team: int
+    team: Key
     step: int
     epoch: int
     start: int
@@ -94,8 +100,6 @@ class Committed:
 
 
 Line = Processed | Committed
-Key = tuple[int, int]
-"""A team among all that there ever were: the attempt, and the team's number, which may begin anew in each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +140,8 @@ def read(folder: Path) -> tuple[dict[str, list[Line]], list[str]]:
 
 
 def _line(told: dict[str, Any]) -> Line:
-    where = (float(told["at"]), int(told["team"]), int(told["step"]), int(told["epoch"]))
+    team = (int(told.get("begun", 0)), int(told["team"]))  # 0: written before lines had it
+    where = (team, int(told["step"]), int(told["epoch"]))
     if "samples" in told:
         return Processed(*where, int(told["micro"]), tuple(map(int, told["samples"])))
     return Committed(*where, int(told["start"]), int(told["stop"]))
@@ -175,47 +180,30 @@ def examine(
 
 @dataclass(slots=True)
 class _Record:
-    """All lines, by team and step."""
+    """All lines, by team and step; attempts are numbered from 0, oldest first."""
 
     parts: dict[tuple[Key, int], list[tuple[str, Processed]]] = field(
         default_factory=lambda: defaultdict(list)
     )
     commits: dict[tuple[Key, int], dict[str, Committed]] = field(default_factory=lambda: defaultdict(dict))
-    last: dict[str, Key] = field(default_factory=dict)
-    """The newest team that each worker process wrote anything under."""
+    lowest: dict[str, dict[Key, int]] = field(default_factory=lambda: defaultdict(dict))
+    """The first step that each worker process wrote a line of, under each of its teams."""
 
 
 def _record(lines: Mapping[str, Sequence[Line]]) -> _Record:
+    begun = sorted({line.team[0] for own in lines.values() for line in own})
+    attempts = {number: attempt for attempt, number in enumerate(begun)}
     record = _Record()
-    for attempt, workers in enumerate(_attempts(lines)):
-        for worker in workers:
-            for line in lines[worker]:
-                key = (attempt, line.team)
-                record.last[worker] = max(record.last.get(worker, key), key)
-                if isinstance(line, Processed):
-                    record.parts[key, line.step].append((worker, line))
-                else:
-                    record.commits[key, line.step][worker] = line
+    for worker, own in lines.items():
+        for line in own:
+            key = (attempts[line.team[0]], line.team[1])
+            own_steps = record.lowest[worker]
+            own_steps[key] = min(own_steps.get(key, line.step), line.step)
+            if isinstance(line, Processed):
+                record.parts[key, line.step].append((worker, line))
+            else:
+                record.commits[key, line.step][worker] = line
     return record
-
-
-def _attempts(lines: Mapping[str, Sequence[Line]]) -> Iterator[list[str]]:
-    """Worker processes that belong together, oldest first.
-
-    Between two attempts nobody lives, and within one somebody always does: so one ends where no process is
-    between its first line and its last.
-    """
-    spans = sorted((own[0].at, own[-1].at, worker) for worker, own in lines.items() if own)
-    together: list[str] = []
-    end = 0.0
-    for first, last, worker in spans:
-        if together and first > end:
-            yield together
-            together = []
-        together.append(worker)
-        end = max(end, last)
-    if together:
-        yield together
 
 
 def _counted(record: _Record, wrong: list[str]) -> dict[int, Key]:
@@ -227,7 +215,11 @@ def _counted(record: _Record, wrong: list[str]) -> dict[int, Key]:
     for key in sorted(steps):
         for step in [step for step in counted if step >= min(steps[key])]:
             earlier = counted.pop(step)
-            here = [worker for worker in record.commits[earlier, step] if record.last[worker] > earlier]
+            here = [
+                worker
+                for worker in record.commits[earlier, step]
+                if _went_back(record, worker, step, earlier, key)
+            ]
             if here:
                 wrong.append(
                     f"step {step} was committed under {_team(earlier)}, and the run went back behind it "
@@ -235,6 +227,17 @@ def _counted(record: _Record, wrong: list[str]) -> dict[int, Key]:
                 )
         counted.update(dict.fromkeys(steps[key], key))
     return dict(sorted(counted.items()))
+
+
+def _went_back(record: _Record, worker: str, step: int, committed: Key, back: Key) -> bool:
+    """Test whether a worker that had committed a step took part when the team `back` did it again.
+
+    It may live on for a while after its commit; lost before another worker had its state, it does no harm.
+    """
+    return any(
+        team >= back or (team > committed and lowest <= step)
+        for team, lowest in record.lowest[worker].items()
+    )
 
 
 def _examine_step(record: _Record, key: Key, step: int, samples: int, wrong: list[str]) -> None:

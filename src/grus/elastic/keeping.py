@@ -7,7 +7,7 @@ from typing import Any
 
 from grus.elastic import plan
 from grus.elastic.arguments import ONLY, Arguments
-from grus.elastic.audit import Audit
+from grus.elastic.audit import Audit, Key
 from grus.elastic.checkpoints import Checkpoints
 from grus.elastic.group import Group
 from grus.elastic.plan import Micro, Progress
@@ -82,13 +82,17 @@ class Keeping:
         if self._order[0] != micro.epoch:
             self._order = (micro.epoch, plan.order(self._is.seed, micro.epoch, self._samples).tolist())
         samples = self._order[1][micro.start : micro.stop]
-        self._audit.processed(self._group.number, micro.step, micro.epoch, micro.index, samples)
+        self._audit.processed(self._team, micro.step, micro.epoch, micro.index, samples)
 
     def committed(self, before: Progress, count: int) -> None:
         """A step of so many samples is done."""
         if self._audit is not None:
             stop = before.cursor + count
-            self._audit.committed(self._group.number, before.step, before.epoch, before.cursor, stop)
+            self._audit.committed(self._team, before.step, before.epoch, before.cursor, stop)
+
+    @property
+    def _team(self) -> Key:
+        return self._at.begun, self._group.number
 
     # ------------------------------------------------------------------------------------------ reports
 

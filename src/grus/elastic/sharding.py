@@ -23,7 +23,7 @@ from grus.elastic import state
 from grus.elastic.arguments import ONLY, Arguments
 from grus.elastic.batch_size import BatchSizer
 from grus.elastic.group import Group
-from grus.elastic.standing import Standing
+from grus.elastic.standing import Standing, begun_after
 from grus.elastic.standins import parameters_of, put_in_place
 from grus.estimation.lighter import shards
 from grus.model.strategies import Strategy
@@ -176,12 +176,14 @@ class ShardedStanding(Standing):
         """Begin the run as its first worker would: from its checkpoint, or with its model."""
         self._first = group.rank == 0
         found = saved() if self._first else None
-        (there,) = group.sum([1.0 if found is not None else 0.0], device)
+        begun = begun_after(found.get("begun", 0) if found is not None else 0) if self._first else 0
+        there, number = group.sum([1.0 if found is not None else 0.0, float(begun)], device)
         if not there:
             self._share_models(group, device)
         self._sharding.begin(group)
         if there:
             self.restore(state.hand_out(group, found, device, self._sharding.part))
+        self.begun = int(number)
         self._whole = True
         return False
 

@@ -6,6 +6,7 @@ state already keeps it until it has all of the other one.
 """
 
 import json
+import time
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,6 +24,11 @@ _UPDATES = 4096
 """More updates than any step has."""
 
 
+def begun_after(earlier: int) -> int:
+    """The time (ms since 1970) at which an attempt begins; later than that of the one it continues."""
+    return max(round(time.time() * 1000), earlier + 1)
+
+
 class Torn(Exception):
     """Nothing is left to go on from, and this worker has only a part of what there was."""
 
@@ -34,6 +40,8 @@ class Standing:
         """How often each optimizer has been applied in the step under way: not to be done again."""
         self.losses: dict[str, float] = {}
         """… and the mean loss that it was last applied for; nobody can compute it again."""
+        self.begun = 0
+        """When this attempt began, from nothing or from a checkpoint; workers that share a state agree."""
         self.batch = sizer.bounds.low if sizer is not None else arguments.low
         self.anew = True
         """Whether the present team had nobody to go on from."""
@@ -61,6 +69,7 @@ class Standing:
             "progress": [at.epoch, at.cursor, at.step],
             "updates": dict(self.updates),
             "losses": dict(self.losses),
+            "begun": self.begun,
             # The batch that all use now; the first worker may have chosen another for a step that was lost.
             "sizer": {**self._sizer.state(), "batch": self.batch} if self._sizer is not None else {},
             "same": self._same,
@@ -74,6 +83,7 @@ class Standing:
         self.progress = Progress(*found["progress"])
         self.updates = dict(found["updates"])
         self.losses = dict(found["losses"])
+        self.begun = int(found.get("begun", 0))  # 0: saved before states had it
         if self._sizer is not None:
             self._sizer.load(found["sizer"])
             self.batch = self._sizer.batch
@@ -85,6 +95,7 @@ class Standing:
             self.restore(found)
         elif self._torn:
             raise Torn("whoever sent its state to this worker was lost in the middle, and nothing is saved")
+        self.begun = begun_after(self.begun)
         self._whole = True
 
     def level(self, group: Group, device: torch.device, saved: Callable[[], dict[str, Any] | None]) -> bool:

@@ -23,7 +23,7 @@ def policies(namespace: str) -> list[Object]:
     return [
         *_policy(
             "grus-controller-namespaces",
-            _rule(["", rights.RBAC], ["*", "*/*"], ["CREATE", "UPDATE", "DELETE", "CONNECT"]),
+            _rule(["", rights.RBAC], ["*/*"], ["CREATE", "UPDATE", "DELETE", "CONNECT"]),
             _is(namespace, rights.CONTROLLER),
             f"request.resource.resource == 'events' || !({inside})",
             "the controller of Grus writes nothing in system namespaces",

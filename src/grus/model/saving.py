@@ -4,6 +4,8 @@ from grus.model.jobs import Job, JobType, Spec
 
 SECTION = "grus.elastic.section"
 """Module that runs a job's `train:` section; it saves by itself."""
+SESSION = "grus.interactive.session"
+"""Module that runs a development session: people save their files, its processes save nothing."""
 
 
 def saves(job: Job) -> bool:
@@ -15,9 +17,9 @@ def saves(job: Job) -> bool:
 
 
 def spec_saves(spec: Spec) -> bool:
-    """True if this is known before it runs."""
+    """True if this is known before it runs, of a sweep for its trials. A served model has nothing to save."""
     named = bool(spec.checkpoint.path) or spec.checkpoint.every is not None
-    return named or spec.type is not JobType.TRAIN or SECTION in spec.run
+    return named or spec.type is JobType.SERVE or SECTION in spec.run
 
 
 def lost_by_pause(job: Job, now: float) -> float:

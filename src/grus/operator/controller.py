@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 
+from grus.controlplane.access import is_admin, members_of
 from grus.controlplane.forecasting import Forecaster
 from grus.controlplane.insight import Insight
 from grus.controlplane.loop import ControlLoop
@@ -20,13 +21,20 @@ from grus.controlplane.settings import Settings
 from grus.controlplane.submission import Submission
 from grus.engines.kubernetes.engine import KubernetesEngine
 from grus.kubernetes.api import Api
-from grus.kubernetes.job_namespaces import forbids_root, is_managed, system_mistake
+from grus.kubernetes.job_namespaces import (
+    forbids_root,
+    is_managed,
+    namespace_of,
+    system_mistake,
+)
 from grus.kubernetes.kinds import NAMESPACES, NODES, Object
 from grus.kubernetes.leadership import Leadership
+from grus.kubernetes.names import MANAGED
 from grus.kubernetes.reflector import Reflector
-from grus.model.errors import Mistake, StoreFailed
-from grus.model.identifiers import JobId
+from grus.model.errors import Mistake, NotAllowed, StoreFailed
+from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import Job
+from grus.model.ports import User
 from grus.operator import installed
 from grus.operator.admission import Admission, Surroundings
 from grus.operator.converters.keeping import Converters
@@ -123,7 +131,7 @@ class Controller:
             api,
             history=options.state / "grus.db",
             namespace=options.namespace,
-            place=lambda job: grants.prepare(job.spec.queue, job.user),
+            place=lambda job: self._place(job, grants),
             leadership=leadership,
             finalizers=(FINALIZER,),
             nodes=self._nodes,
@@ -289,6 +297,21 @@ class Controller:
     def _labels(self, namespace: str) -> Mapping[str, str]:
         found = self._namespaces.get(namespace)
         return {} if found is None else found["metadata"].get("labels") or {}
+
+    def _place(self, job: Job, grants: Grants) -> str:
+        """The namespace of a job that comes over HTTP, if its queue is open to it. Raises NotAllowed."""
+        queue, namespace = job.spec.queue, namespace_of(job.spec.queue, job.user)
+        labels = {MANAGED: "true", **self._labels(namespace)}  # it may have yet to be made
+        why = refused(queue, namespace, labels, self.book.openness())
+        if why is not None and not self._is_named(job.user, queue):
+            raise NotAllowed(f"{why}; an administrator can add that namespace to the queue's")
+        return grants.prepare(queue, job.user)
+
+    def _is_named(self, name: UserName, queue: QueueName) -> bool:
+        """True for an administrator, and for a member whom the queue or one above it names."""
+        queues = {one.name: one for one in self.book.accepted()}
+        found = next((user for user in self.jobs_store.users() if user.name == name), User(name=name))
+        return is_admin(found) or name in members_of(queue, queues)
 
     def _forbids_root(self, namespace: str) -> bool:
         found = self._namespaces.get(namespace)

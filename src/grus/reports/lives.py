@@ -14,7 +14,7 @@ from grus.model.jobs import HOLDING, Job, PauseCause, Phase
 from grus.model.phases import phase_after
 from grus.model.ports import Event
 from grus.model.resources import GPU
-from grus.model.saving import saves
+from grus.model.saving import SESSION, saves
 from grus.reports.past import JobPast, Span
 
 Ended = Callable[[str], float | None]
@@ -143,7 +143,8 @@ def restarted(past: JobPast) -> list[Interval]:
     """
     found: list[Interval] = []
     reached: float | None = None
-    from_zero, longest = not saves(past.job), 0.0
+    from_zero = not saves(past.job) and SESSION not in past.job.spec.run
+    longest = 0.0
     for attempt in sorted({span.attempt for span in past.held}):
         held = [span for span in past.held if span.attempt == attempt]
         running = [span for span in held if span.phase is Phase.RUNNING]

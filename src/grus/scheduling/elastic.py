@@ -15,6 +15,7 @@ from grus.scheduling.gang import PLANNED, place
 from grus.scheduling.nomination import behind_preemptor
 from grus.scheduling.ordering import giving_key
 from grus.scheduling.preemption import make_room
+from grus.scheduling.rhythm import resizes_from_zero
 from grus.scheduling.rights import Asking, inside
 from grus.scheduling.topology import NOW, SOON
 
@@ -79,12 +80,21 @@ def _may_grow(cycle: "Cycle", entry: "Entry") -> bool:
         or entry.job.phase is not Phase.RUNNING
         or entry in cycle.victims
         or behind_preemptor(cycle, entry)
+        or _loses_by_growth(cycle, entry)
     ):
         return False
     if entry.job.not_before > cycle.now:
         cycle.wake(entry.job.not_before)
         return False
     return True
+
+
+def _loses_by_growth(cycle: "Cycle", entry: "Entry") -> bool:
+    """True if growth restarts it from zero, and neither its speed nor a person tells that this is wanted."""
+    if entry.outlook is not None or not resizes_from_zero(entry):
+        return False
+    wanted = entry.job.size
+    return wanted is None or present_size(cycle, entry) >= wanted.low
 
 
 def can_grow(entry: "Entry") -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from grus.model import saving
+from grus.model.jobs import resizes_live
 from grus.model.tags import Kind, Tag
 
 if TYPE_CHECKING:
@@ -89,6 +90,11 @@ def safe_since(entry: "Entry", now: float, until: float) -> float:
 def saves(entry: "Entry") -> bool:
     """Whether the job is known to save its work: else an epoch that has ended is no less lost than others."""
     return saving.saves(entry.job)
+
+
+def resizes_from_zero(entry: "Entry") -> bool:
+    """True if a change of its size loses all its work: it restarts, and does not save."""
+    return not resizes_live(entry.job) and not saves(entry)
 
 
 def wait_until(asking: "Asking", now: float) -> float:

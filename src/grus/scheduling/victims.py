@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from grus.scheduling.entry import Entry
 from grus.scheduling.gang import Place, held_by_type
 from grus.scheduling.quota import UNLIMITED, QueueNode
-from grus.scheduling.rhythm import safe_since
+from grus.scheduling.rhythm import resizes_from_zero, safe_since, saves
 from grus.scheduling.rights import Asking, Piece, fair_bound, inside, may_reclaim, parting, victims_of
 from grus.scheduling.topology import SOON
 from grus.scheduling.typed_quota import covers
@@ -25,10 +25,15 @@ EVERYWHERE = -1
 
 
 def surplus_pieces(entries: Iterable[Entry], nodes: int) -> Iterator[Piece]:
-    """What elastic jobs hold above their minima, step by step: lowest priority, then the largest first."""
+    """Surplus of elastic jobs above their minima, step by step: lowest priority, then those whose work is not
+    lost by it, then the largest first."""
+
+    def order(entry: Entry) -> tuple[int, bool, int, float, str]:
+        return (entry.priority, resizes_from_zero(entry), -entry.held, -entry.age[0], entry.id)
+
     elastic = [entry for entry in entries if entry.surplus > 0]
     while elastic:
-        elastic.sort(key=lambda entry: (entry.priority, -entry.held, -entry.age[0], entry.id))
+        elastic.sort(key=order)
         progress = False
         for entry in elastic:
             step = shrink_step(entry, nodes)
@@ -57,14 +62,15 @@ def shrink_step(entry: Entry, nodes: int = EVERYWHERE) -> tuple[Place, ...]:
 
 
 def minima_pieces(entries: Iterable[Entry], nodes: int, now: float, until: float) -> Iterator[Piece]:
-    """Whole jobs: lowest priority, then least lost work, then the youngest; never-preempted ones never.
+    """Whole jobs: lowest priority, then least lost work, then the youngest; never-preempted ones never. Jobs
+    that save when they are asked to end lose less than those that cannot.
     `until`: how long they may be let finish their epochs."""
 
-    def order(entry: Entry) -> tuple[int, float, float, str]:
+    def order(entry: Entry) -> tuple[int, bool, float, float, str]:
         safe = entry.saved_at if entry.tag is None else safe_since(entry, now, until)
         if (every := entry.job.spec.checkpoint.every) is not None:
             safe = max(safe, now - every)
-        return (entry.priority, -safe, -entry.age[0], entry.id)
+        return (entry.priority, not saves(entry), -safe, -entry.age[0], entry.id)
 
     takeable = sorted((entry for entry in entries if not entry.never and entry.running), key=order)
     for entry in takeable:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from grus.model.identifiers import JobId, QueueName, UserName
-from grus.model.jobs import PRIORITIES, Checkpoint, Job, JobType, Launch, Spec
+from grus.model.jobs import PRIORITIES, Checkpoint, Job, JobType, Launch, Resizing, Spec
 from grus.model.queues import DEFAULT_QUEUE
 from grus.model.resources import GPU, Range, Replica, Request, Role
 from grus.scheduling.footprint import Footprint
@@ -135,5 +135,6 @@ def spec_of(
         launch=Launch.ONCE if together else Launch.PER_GPU,
         priority=priority,
         checkpoint=Checkpoint(grace=grace, every=every),
+        resize=Resizing.AUTO if size is None else Resizing.LIVE,
         max_runtime=max_runtime,
     )

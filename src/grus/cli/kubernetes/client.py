@@ -35,7 +35,7 @@ from grus.api.wire import (
 )
 from grus.cli.kubernetes import outlook
 from grus.cli.kubernetes.podlogs import PodLogs
-from grus.cli.kubernetes.reading import events_of, job_of, pods_of, shown, worker_out, workers_of
+from grus.cli.kubernetes.reading import as_asked, events_of, job_of, pods_of, shown, worker_out, workers_of
 from grus.controlplane import wishes
 from grus.kubernetes import bundles
 from grus.kubernetes.api import Api, Exists, Missing, Object
@@ -407,7 +407,7 @@ class KubernetesClient(Client):
     def _change(self, job: str, spec: Mapping[str, object], check: Callable[[Job], object]) -> JobOut:
         """Write the wish onto the object, if the controller would carry it out: `check` raises why not."""
         item = self._item(job)
-        known = job_of(item)
+        known = job_of(item) or as_asked(item)
         if known is not None:
             check(known)
         metadata = item["metadata"]

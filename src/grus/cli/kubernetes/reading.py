@@ -8,12 +8,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from grus.api.wire import EventOut, ExitOut, JobOut, WorkerOut, event_out, job_out
+from grus.api.wire import (
+    EventOut,
+    ExitOut,
+    JobIn,
+    JobOut,
+    WorkerOut,
+    event_out,
+    job_out,
+    read,
+    to_spec,
+    with_launch,
+)
+from grus.controlplane.submission import new_job
 from grus.kubernetes.api import Api
 from grus.kubernetes.kinds import PODS, Object
 from grus.kubernetes.names import ENDED, JOB, WAS, WORKER
-from grus.model.jobs import Job
-from grus.operator.intake import id_of
+from grus.model.errors import BadInput
+from grus.model.identifiers import UserName
+from grus.model.jobs import Job, Launch
+from grus.model.ports import User
+from grus.operator.intake import document, id_of
 from grus.store.kubernetes.records import found
 
 NOT_SEEN = "no controller has looked at it yet; `kubectl -n grus-system get pods` shows whether one runs"
@@ -25,6 +40,19 @@ def job_of(item: Object) -> Job | None:
     """The job on record; None before it is admitted."""
     known = found(item)
     return None if known is None else known.job
+
+
+def as_asked(item: Object) -> Job | None:
+    """The job that an object not yet admitted asks for; None if its spec is no job."""
+    try:
+        given = read(JobIn, {**document(item), "after": []})
+        spec = to_spec(given)
+    except BadInput:
+        return None
+    if spec.request.elastic is not None and not given.launch_given:
+        spec = with_launch(spec, Launch.PER_GPU)
+    user = User(name=UserName(item["metadata"]["namespace"]))
+    return new_job(id_of(item), user, spec, 0.0)
 
 
 def shown(item: Object) -> JobOut:

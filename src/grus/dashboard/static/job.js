@@ -220,11 +220,14 @@ for (const chip of all("[data-back]")) {
 
 // ---------------------------------------------------------------------------------------------- actions
 
-const DONE = { pause: "It saves its work and pauses.", resume: "It waits for GPUs again.", stop: "Its processes are being ended." };
+const DONE = { pause: "It is asked to pause.", resume: "It waits for GPUs again.", stop: "Its processes are being ended." };
 
 /** @type {Record<string, () => Promise<void>>} */
 const actions = {
-  pause: () => ask("pause"),
+  async pause() {
+    const loss = told.texts?.loses;
+    if (!loss || (await confirmed("Pause this job?", { detail: `If it is paused, ${loss}.`, yes: "Pause it", danger: true }))) await ask("pause");
+  },
   resume: () => ask("resume"),
   async stop() {
     const detail = "It ends for good and cannot be resumed. What it has not saved is lost.";

@@ -295,7 +295,7 @@ for (const [keys, what] of [["j", "Next line"], ["k", "Line before"], ["x", "Sel
 // -------------------------------------------------------------------------------------------------- acting
 
 const WORDS = {
-  pause: { ask: "Pause", done: "asked to pause", detail: "They save themselves and give their GPUs back until they are resumed." },
+  pause: { ask: "Pause", done: "asked to pause", detail: "They give their GPUs back until they are resumed. Those without a checkpoint lose their work and restart from zero." },
   resume: { ask: "Resume", done: "resumed", detail: "They compete for GPUs again." },
   stop: { ask: "Stop", done: "asked to stop", detail: "They end for good; this cannot be taken back." },
 };

@@ -98,7 +98,7 @@ function planned(/** @type {any} */ job) {
     ["launch", plan.launch],
     ["on", plan.nodes.join(", ")],
     ["will start", plan.starts === "later" && eta.start_p50 ? `about ${local(eta.start_p50)}` : ""],
-    ["will end", eta.end_p50 ? `about ${local(eta.end_p50)}` : ""],
+    ["will end", eta.end_p50 ? `about ${local(eta.end_p50)}` : eta.unknown ? `unknown: ${eta.unknown}` : ""],
     ["sooner", plan.change],
   ].filter(([, said]) => said);
   return el(
@@ -107,6 +107,7 @@ function planned(/** @type {any} */ job) {
     el("h3", {}, job.name, " ", el("span", { class: `badge badge-${state}` }, word)),
     el("p", { class: "verdict" }, plan.sentence),
     el("dl", { class: "facts" }, ...facts.flatMap(([name, said]) => [el("dt", {}, name), el("dd", {}, said)])),
+    ...plan.warnings.map((/** @type {string} */ one) => el("p", { class: "warning" }, `Warning: ${one}.`)),
     plan.affected.length ? el("p", { class: "muted" }, "Others that it touches:") : null,
     plan.affected.length
       ? el("ul", {}, ...plan.affected.map((/** @type {any} */ one) => el("li", {}, el("a", { href: `/jobs/${encodeURIComponent(one.job)}` }, one.job), ` ${one.action}: ${one.reason}`)))

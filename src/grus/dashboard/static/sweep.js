@@ -147,11 +147,13 @@ async function refresh() {
 
 // ----------------------------------------------------------------------------------------------- actions
 
-const DONE = { pause: "Its trials save their work and pause.", resume: "Its trials go on.", stop: "Its trials are being ended." };
+const DONE = { pause: "Its trials are asked to pause.", resume: "Its trials go on.", stop: "Its trials are being ended." };
 
 async function ask(/** @type {"pause" | "resume" | "stop"} */ verb) {
   const detail = "Its trials end for good. What they reached is kept.";
   if (verb === "stop" && !(await confirmed("Stop this sweep?", { detail, yes: "Stop it", danger: true }))) return;
+  const loss = told.texts?.loses;
+  if (verb === "pause" && loss && !(await confirmed("Pause this sweep?", { detail: `If it is paused, ${loss}.`, yes: "Pause it", danger: true }))) return;
   await act("POST", `/v1/jobs/${encodeURIComponent(id)}/${verb}`);
   toast(DONE[verb], [], "good");
 }

@@ -145,6 +145,7 @@ def texts(seen: Seen) -> dict[str, object]:
         "summary": summary(seen.life, seen.attempts),
         "ended": "yes" if job.terminal else "",
         "paused": "yes" if job.desired is Desired.PAUSE else "",
+        "loses": wishes.loss_words(job),
         "number": str(job.attempt),
         "session": "yes" if _opens(job, seen.user) else "",
     }

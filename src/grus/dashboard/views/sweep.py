@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from grus.api.job_out import status_word
 from grus.api.words import number, span
+from grus.controlplane import wishes
 from grus.dashboard.views import sweep_charts
 from grus.dashboard.views.job import BADGES, WORDS, buttons, sentence
 from grus.dashboard.views.job_charts import Figure
@@ -71,6 +72,7 @@ def texts(seen: SweepSeen) -> dict[str, object]:
         "why": sentence(job.reason or f"it is {status}"),
         "ended": "yes" if job.terminal else "",
         "paused": "yes" if job.desired is Desired.PAUSE else "",
+        "loses": wishes.loss_words(job),
         "trials": str(len(search.trials)),
         "trials_of": _of(budget.trials, "in all"),
         "states": _states(search),

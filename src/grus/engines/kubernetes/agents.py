@@ -25,9 +25,10 @@ class Said:
 
 
 class Agents:
-    """The node agents' pods. Any thread."""
+    """The node agents' pods. A pod elsewhere that has their label is some user's. Any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
         self._changed = threading.Condition()
         self._pods: dict[str, Object] = {}
         self._texts: dict[str, str] = {}
@@ -35,7 +36,7 @@ class Agents:
 
     def pod_changed(self, what: str, pod: Object) -> None:
         metadata = pod["metadata"]
-        if AGENT not in (metadata.get("labels") or {}):
+        if AGENT not in (metadata.get("labels") or {}) or metadata.get("namespace") != self._namespace:
             return
         name = metadata["name"]
         text = (metadata.get("annotations") or {}).get(USAGE, "")

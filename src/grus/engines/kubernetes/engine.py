@@ -67,7 +67,8 @@ class _Open:
 class KubernetesEngine:
     """`where` says where a job's object is; `logs` is a folder of the engine's own.
 
-    `template` is laid over every pod; `within` restricts the engine to the workers of one namespace.
+    `template` is laid over every pod; `within` restricts the engine to the workers of one namespace; `agents`
+    is the namespace of the node agents, if it is not `system`.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class KubernetesEngine:
         tolerations: Sequence[Mapping[str, Any]] = (),
         template: Mapping[str, Any] | None = None,
         system: str = SYSTEM,
+        agents: str = "",
         within: str = "",
         lost_after: float = LOST_AFTER,
         calls: int = CALLS,
@@ -100,7 +102,7 @@ class KubernetesEngine:
         self._within = within
         self._calls = calls
         self._pool = Pool(self._rules, lost_after, time.monotonic, self._complain)
-        self._agents = Agents()
+        self._agents = Agents(agents or system)
         self._listeners = Listeners()
         self._opened: _Open | None = None
 
@@ -110,7 +112,9 @@ class KubernetesEngine:
         self.close()
         fence = Fence(self._api, self._system, self._leadership)
         fence.take(epoch)
-        watcher = Watcher(self._pool, self._rules.resource, self._within, self._system, self._tell)
+        watcher = Watcher(
+            self._pool, self._rules.resource, self._within, self._system, self._tell, self._where
+        )
         lanes = Lanes(self._calls)
         recipe = Recipe(self._image, epoch, self._rules, self._template)
         hands = Hands(

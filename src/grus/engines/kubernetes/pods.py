@@ -107,7 +107,7 @@ def pod(
     first, *others = (_without_gpus(one, recipe.rules.resource) for one in spec["containers"])
     spec |= {
         "containers": [merged(first, _main(worker, home, recipe, slice_)), *others],
-        "initContainers": [_without_gpus(one, recipe.rules.resource) for one in spec["initContainers"]],
+        "initContainers": [_blind(one, recipe.rules.resource) for one in spec["initContainers"]],
         "nodeName": worker.node,
         "schedulerName": SCHEDULER,
         "restartPolicy": "Never",
@@ -356,6 +356,12 @@ def _without_gpus(container: Mapping[str, Any], resource: str) -> Object:
     }
     variables = [one for one in container.get("env") or () if one.get("name") != "NVIDIA_VISIBLE_DEVICES"]
     return {**container, "resources": resources, "env": variables}
+
+
+def _blind(container: Mapping[str, Any], resource: str) -> Object:
+    """A container that sees no GPU: images for CUDA ask NVIDIA's runtime for all of them."""
+    found = _without_gpus(container, resource)
+    return {**found, "env": [*found["env"], {"name": "NVIDIA_VISIBLE_DEVICES", "value": NO_GPU}]}
 
 
 def _literal(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from grus.engines import gpu_memory
 from grus.engines.kubernetes.nodes import terminal
+from grus.engines.kubernetes.quantities import amount
 from grus.kubernetes.kinds import Object
 from grus.kubernetes.names import ATTEMPT, JOB, KILL_AT, OVER, READ, SAID, VERDICT, VOLUME, WORKER
 from grus.model.identifiers import JobId, WorkerId
@@ -89,7 +90,7 @@ def view(pod: Object, moments: Moments, now: float, gone: str = "") -> View:
     status = WorkerStatus(
         id=worker,
         job=job_of(pod, worker),
-        attempt=int(notes.get(ATTEMPT) or 1),
+        attempt=amount(notes.get(ATTEMPT) or 1),
         state=WorkerState.RUNNING if started or _runs(main) or notes.get(SAID) else WorkerState.STARTING,
         started_at=started,
         said=notes.get(SAID, ""),

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from grus.engines.kubernetes import records, states
@@ -17,9 +18,11 @@ from grus.engines.kubernetes.nodes import terminal
 from grus.engines.kubernetes.pool import Pool
 from grus.engines.kubernetes.records import Record
 from grus.engines.kubernetes.reservations import device_of
+from grus.kubernetes.homes import Home
 from grus.kubernetes.kinds import Object
-from grus.kubernetes.names import RESERVATION, WAS
-from grus.model.identifiers import DeviceId, WorkerId
+from grus.kubernetes.names import JOB, RESERVATION, WAS
+from grus.model.errors import NotFound
+from grus.model.identifiers import DeviceId, JobId, WorkerId
 from grus.model.jobs import Exit
 from grus.model.ports import WorkerState, WorkerStatus
 
@@ -39,6 +42,7 @@ class Watcher:
         within: str,
         system: str,
         tell: Callable[[WorkerStatus], None],
+        where: Callable[[JobId], Home],
     ) -> None:
         self.lock = threading.RLock()
         self.records: dict[WorkerId, Record] = {}
@@ -58,6 +62,7 @@ class Watcher:
         self._within = within
         self._system = system
         self._tell = tell
+        self._where = where
         self._news: deque[WorkerStatus] = deque()
         self._wake = threading.Event()
         self._closed = False
@@ -82,7 +87,10 @@ class Watcher:
         if RESERVATION in (pod["metadata"].get("labels") or {}):
             self._reservation_changed(what, pod)
         worker = states.worker_of(pod)
-        if (was := (pod["metadata"].get("annotations") or {}).get(WAS)) is not None:
+        was = (pod["metadata"].get("annotations") or {}).get(WAS)
+        if not self._lives_here(pod, worker or was or ""):
+            return
+        if was is not None:
             with self.lock:
                 self.forgotten.pop(was, None)
         if worker is None or (self._within and pod["metadata"].get("namespace") != self._within):
@@ -103,6 +111,15 @@ class Watcher:
             elif record.pod is not None and not _same(record.pod, pod):
                 return  # another one of the same name: not ours
             self.look(record, pod)
+
+    def _lives_here(self, pod: Object, worker: str) -> bool:
+        """False for a pod that names a job of another namespace: users write what they like on their pods."""
+        labeled = str((pod["metadata"].get("labels") or {}).get(JOB, ""))
+        for job in {worker.partition(".")[0], labeled} - {""}:
+            with suppress(NotFound):
+                if self._where(JobId(job)).namespace != pod["metadata"].get("namespace"):
+                    return False
+        return True
 
     def node_changed(self, what: str, node: Object) -> None:
         self._pool.node_changed(what, node)

@@ -26,7 +26,15 @@ from grus.kubernetes.reflector import Reflector
 from grus.model.errors import BadInput, GrusError, Mistake
 from grus.model.jobs import TERMINAL
 from grus.operator.converters import big_brain, horovod
-from grus.operator.converters.made import MADE_OF, job_name, refused, with_unapplied, wrong
+from grus.operator.converters.made import (
+    MADE_FROM,
+    MADE_OF,
+    fields_digest,
+    job_name,
+    refused,
+    with_unapplied,
+    wrong,
+)
 from grus.operator.work import Work
 
 log = logging.getLogger(__name__)
@@ -111,6 +119,7 @@ class Converters:
             return
         if job is None:
             return
+        job = self._with_digest(source, job)
         horovods = key.kind == HOROVOD_JOBS.name.lower()
         if horovods:
             self._follow_size(source, job)
@@ -133,6 +142,15 @@ class Converters:
             return found
         except Invalid as error:
             raise wrong(Mistake("spec", error.text)) from error
+
+    def _with_digest(self, source: Object, job: Object) -> Object:
+        """The job of an earlier version gets the digest by which later changes of its object are noticed."""
+        metadata = job["metadata"]
+        over = (job.get("status") or {}).get("phase") in TERMINAL
+        if over or MADE_FROM in (metadata.get("annotations") or {}):
+            return job
+        body = {"metadata": {"annotations": {MADE_FROM: fields_digest(source)}}}
+        return self._api.patch(GPU_JOBS, metadata["name"], body, metadata["namespace"])
 
     def _converted(self, source: Object) -> Object:
         if source["kind"] == big_brain.KIND:
