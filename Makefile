@@ -1,7 +1,10 @@
 # Everyday commands. `make run` and `make test` are all that a newcomer needs; both set up what they need first.
 PYTHON := .venv/bin/python
 
-.PHONY: help setup run test lint imports types tests system-packages kubernetes trust simulate proof bench bench-data clean
+# Thousands of processes of the tests would each compile Grus again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help setup run check test goldens lint imports types system-packages kubernetes frameworks trust simulate proof bench bench-data clean
 .NOTPARALLEL:
 
 help: ## list these commands
@@ -13,7 +16,11 @@ setup: ## make .venv and install everything into it (at once when nothing change
 run: setup ## set up, then show Grus at work: the demo on pretend GPUs, with real processes
 	@.venv/bin/grus demo
 
-test: setup system-packages kubernetes lint imports types tests ## set up, then check style, import rules, types and all tests
+check: setup ## style, import rules, types and the core tests, in minutes: for every change
+	@$(PYTHON) -m tests.suite --check
+
+test: setup system-packages kubernetes frameworks ## set up, then run every check and every test: what continuous integration runs
+	@$(PYTHON) -m tests.suite
 
 system-packages:
 	@tools/system-packages
@@ -21,6 +28,10 @@ system-packages:
 # Builds the test cluster's programs if they are not in the cache; without them the tests name themselves as not run.
 kubernetes:
 	@tools/kubernetes/up --build-only || true
+
+# Tests have no network of their own, so what they use of other frameworks is installed before.
+frameworks:
+	@$(PYTHON) -m tests.live.environments || true
 
 lint:
 	@echo '== style'
@@ -35,14 +46,8 @@ types:
 	@echo '== types'
 	@$(PYTHON) -m mypy
 
-# Tests marked `serial` measure time or load, so they run alone; 5 is pytest's "nothing to run". A process of the suite that
-# dies is not replaced: what it had done would be dealt out again, empty, and the suite would wait for it for ever.
-tests:
-	@echo '== tests'
-	@rm -f .pytest_cache/v/cache/lastfailed
-	@$(PYTHON) -m pytest -n 2 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder -m 'not serial' || $(PYTHON) -m tools.second_look $$?
-	@echo '== tests that need the machine for themselves'
-	@$(PYTHON) -m pytest -m serial || { code=$$?; [ $$code -eq 5 ] || $(PYTHON) -m tools.second_look $$code; }
+goldens: setup ## write the golden files as the code is now; NAME=structure/openapi.json for one of them
+	@$(PYTHON) -m tests.golden.write $(NAME)
 
 trust: setup system-packages ## every proof of reliability and its table, ten minutes; SIZE=long adds long runs to those before, for MINUTES each
 	@$(PYTHON) -m tests.trust.table $(if $(filter long,$(SIZE)),--long) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(WRITE),--write)

@@ -1,4 +1,4 @@
-"""Rules for all tests: the marker `serial`, the long ones first, and no skip that goes unnoticed.
+"""Rules for all tests: tiers, and no skip or dead process that is not reported.
 
 Every test that could not run is named at the end with its reason. With REQUIRE_ALL=1 (continuous integration)
 one such test fails the whole run: a proof that did not happen is not a proof.
@@ -8,38 +8,55 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-# What every store and engine promises is no test file itself, yet its asserts shall tell what they saw.
-for _name in ("engine_contract", "source_contract", "store_contract", "store_log_contract"):
-    pytest.register_assert_rewrite(f"tests.contracts.{_name}")
+from tests import tiers
+from tests.core_rules import CoreRules
+from tests.last_output import DIED, LastOutput
+from tests.properties import profiles
+from tests.runs import plugin as runs
 
-LONG = ("live", "chaos", "kubernetes", "elastic")
-"""Folders whose tests wait for real processes. They begin first, so that the short ones fill what is left at
-the end."""
+# What every store and engine promises is no test file itself, yet its asserts shall tell what they saw.
+pytest.register_assert_rewrite(
+    "tests.contracts.engine_contract",
+    "tests.contracts.source_contract",
+    "tests.contracts.store_contract",
+    "tests.contracts.store_log_contract",
+)
 
 SOME_NOT_RUN = 6
-"""Exit code, apart from that of failed tests: a second look at those does not make up for it."""
-DIED = pytest.StashKey[bool]()
+"""Exit code, apart from that of failed tests: some did not run at all."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tier", choices=tiers.ALL, help="run the tests of this tier only (tests/tiers.py)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "serial: needs the machine for itself (measures time or load)")
-    # A suite begun in the background of a shell ignores Ctrl-C, and so would every program that it starts.
+    profiles.load()
+    config.pluginmanager.register(CoreRules(), "core-rules")
+    config.pluginmanager.register(LastOutput(), "last-output")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Failures(config), "failures")
+    # A suite started in the background of a shell ignores Ctrl-C, and so would every program that it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Jobs find `python` by the PATH of who submits them: the tests submit as from an activated environment.
     os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    runs.install(config)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files of other tiers before they are imported."""
+    tier = config.getoption("--tier")
+    if tier is None or collection_path.suffix != ".py":
+        return None
+    return tiers.tier_of(collection_path) != tier or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: _turn(item.path))
-
-
-def _turn(path: Path) -> int:
-    folder = path.relative_to(Path(__file__).parent).parts[0]
-    return LONG.index(folder) if folder in LONG else len(LONG)
+    """Start the long files first, so that the short ones fill what is left at the end."""
+    items.sort(key=lambda item: not tiers.LONG & set(item.path.parts))
 
 
 def not_run(config: pytest.Config) -> dict[str, str]:
@@ -58,11 +75,16 @@ def required() -> bool:
     return os.environ.get("REQUIRE_ALL") == "1"
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any, error: object) -> None:
-    """A process of the suite has ended, too early if there is an error: then nobody runs the rest."""
-    if error:
-        node.config.stash[DIED] = True
+class Failures:
+    """pytest plugin that names each failed test at once; the reasons follow at the end of the run."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and reporter is not None:
+            reporter.line(f"\n{report.when} failed: {report.nodeid}")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,5 +1,4 @@
 import json
-import time
 
 import pytest
 
@@ -201,24 +200,10 @@ def test_a_request_with_a_relative_workdir_is_refused_with_all_else_that_is_wron
     assert [mistake.field for mistake in caught.value.mistakes] == ["after[0]", "workdir"]
 
 
-def test_from_request_to_spec_is_quick() -> None:
-    """It is on the path of every submit: about 60 µs; the bound leaves room for a busy machine."""
-
-    def once() -> float:
-        begin = time.perf_counter()
-        for _ in range(200):
-            to_spec(JobIn.model_validate(FULL))
-        return (time.perf_counter() - begin) / 200
-
-    assert min(once() for _ in range(5)) < 1e-3
-
-
 def test_a_hundred_thousand_mistakes_are_counted_not_listed() -> None:
-    begin = time.perf_counter()
     with pytest.raises(BadInput, match="more mistakes") as caught:
         read(JobIn, {f"field{n}": n for n in range(100_000)})
     assert len(caught.value.mistakes) <= 101
-    assert time.perf_counter() - begin < 10
 
 
 def test_a_section_runs_the_trainer_with_a_worker_a_gpu_and_the_section_in_its_command() -> None:

@@ -11,12 +11,7 @@ from grus.artefacts.manifest import CHUNK, Damaged
 from grus.artefacts.storing import keep
 from grus.artefacts.vault import Vault
 from grus.model.errors import Conflict
-from tests.artefacts.builders import a_folder, a_vault, contents
-
-
-@pytest.fixture
-def vault(tmp_path: Path) -> Vault:
-    return a_vault(tmp_path / "vault")
+from tests.artefacts.builders import a_folder, contents
 
 
 def test_a_download_that_broke_off_goes_on_from_any_byte(vault: Vault, tmp_path: Path) -> None:

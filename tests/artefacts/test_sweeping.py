@@ -13,18 +13,13 @@ from grus.artefacts.storing import keep
 from grus.artefacts.sweeping import Order, Swept, goes, read_order, sweep
 from grus.artefacts.vault import Vault
 from grus.model.errors import Conflict, NotFound
-from tests.artefacts.builders import NODE, PLENTY, a_folder, a_vault, contents
+from tests.artefacts.builders import NODE, PLENTY, a_folder, contents
 
 KEEP, GRACE, NOW = 1000.0, 10.0, 1e6
 
 
 def an_order(**changes: object) -> Order:
     return Order(**({"keep": KEEP, "grace": GRACE, "budget": PLENTY} | changes))  # type: ignore[arg-type]  # keywords of many types
-
-
-@pytest.fixture
-def vault(tmp_path: Path) -> Vault:
-    return a_vault(tmp_path / "vault")
 
 
 def an_artefact(vault: Vault, folder: Path, name: str, age: float, content: bytes = b"x") -> str:

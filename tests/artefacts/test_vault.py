@@ -1,9 +1,6 @@
 """A vault keeps what it was given, as it was, whoever dies meanwhile; and says so when it has not."""
 
 import os
-import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -17,7 +14,7 @@ from grus.artefacts.manifest import CHUNK, Damaged, Entry, Manifest, pieces
 from grus.artefacts.storing import keep, measured
 from grus.artefacts.vault import Lost, Vault
 from grus.model.errors import BadInput, Conflict, NotFound
-from tests.artefacts.builders import NODE, PLENTY, a_folder, a_vault, contents
+from tests.artefacts.builders import NODE, PLENTY, a_folder, contents
 
 
 def some(size: int, seed: int = 1) -> bytes:
@@ -26,11 +23,6 @@ def some(size: int, seed: int = 1) -> bytes:
         manifests.digest_of(f"{seed} {number}".encode()).encode() for number in range(size // 64 + 1)
     )
     return block[:size]
-
-
-@pytest.fixture
-def vault(tmp_path: Path) -> Vault:
-    return a_vault(tmp_path / "vault")
 
 
 def test_a_folder_comes_back_as_it_was(vault: Vault, tmp_path: Path) -> None:
@@ -108,45 +100,6 @@ def test_a_file_that_changes_while_it_is_kept_is_told(vault: Vault, tmp_path: Pa
 
     with pytest.raises(Conflict, match="b changed while it was being kept"):
         keep(vault, folder, grow)
-
-
-KEEP = """
-import sys
-from pathlib import Path
-from grus.artefacts.storing import keep
-from grus.artefacts.vault import Vault
-def tell(done, total):
-    print(done, flush=True)
-    sys.stdin.readline()
-print(keep(Vault(Path(sys.argv[1])), Path(sys.argv[2]), tell).digest, flush=True)
-"""
-
-
-def test_a_copy_that_was_killed_counts_for_nothing_and_the_next_goes_on_from_it(
-    vault: Vault, tmp_path: Path
-) -> None:
-    folder = a_folder(tmp_path / "data", {"big": some(4 * CHUNK)})
-    with subprocess.Popen(
-        [sys.executable, "-c", KEEP, str(vault.root), str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        for count in (1, 2):
-            assert process.stdout.readline() == f"{count * CHUNK}\n"
-            if count == 1:
-                process.stdin.write("\n")
-                process.stdin.flush()
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    written = {path: path.stat().st_ino for path in (vault.root / "chunks").glob("*/*")}
-    assert len(written) == 2
-    assert list(vault.kept("manifests")) == []
-    digest = keep(vault, folder).digest
-    assert vault.whole(digest)
-    assert all(path.stat().st_ino == node for path, node in written.items())
 
 
 def test_a_chunk_that_rotted_is_noticed_when_it_is_read_and_mended_when_it_is_kept_again(

@@ -14,7 +14,7 @@ from tests.server.process import eventually
 
 LAB = ("python3", "-m", "grus.interactive.session", "lab")
 PRETENDED = ("python3", str(Path(__file__).parent / "programs" / "pretend_session.py"))
-PATIENCE = 90.0
+PATIENCE = 240.0
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,19 @@ def test_pausing_and_resuming_is_seen_as_it_happens(page: Page, sign_in: SignIn,
     expect(rows.first).to_contain_text("it goes on")
 
 
+def test_pausing_a_job_without_a_checkpoint_asks_first(page: Page, sign_in: SignIn, site: Site) -> None:
+    job = submitted(site, name="plain-pause", run="sleep 600", checkpoint={"grace": "1s"}, resize="auto")
+    sign_in(at=f"/jobs/{job}")
+    expect(badge(page)).to_have_text("running")
+    for answer, then in (("Cancel", "running"), ("Pause it", "paused")):
+        button(page, "Pause").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("all its work is lost and it restarts from zero")
+        dialog.get_by_role("button", name=answer).click()
+        expect(badge(page)).to_have_text(then)
+    site.ask("POST", f"/v1/jobs/{job}/stop")
+
+
 def test_scaling_changes_the_height_of_the_strip(page: Page, sign_in: SignIn, learner: str) -> None:
     sign_in(at=f"/jobs/{learner}")
     expect(page.locator("[data-text=gpus]")).to_have_text("2")

@@ -26,6 +26,12 @@ def test_a_first_job_is_planned_submitted_and_runs(page: Page, sign_in: SignIn, 
     expect(page.locator("#rows [data-of=status]")).to_have_text("stopped")
 
 
+def test_the_plan_warns_of_a_job_without_a_checkpoint(page: Page, sign_in: SignIn) -> None:
+    sign_in(at="/submit")
+    page.get_by_label("Job file").fill("name: plain\nrun: python3 x.py\n")
+    expect(page.locator("#plans .warning")).to_contain_text("Warning: it names no checkpoint")
+
+
 def test_mistakes_are_shown_while_one_writes_and_lead_to_their_lines(page: Page, sign_in: SignIn) -> None:
     sign_in(at="/submit")
     text = page.get_by_label("Job file")

@@ -15,7 +15,6 @@ SLOW = 60_000
 SWEEP: dict[str, Any] = {
     "name": "tuning",
     "type": "sweep",
-    "run": f"{sys.executable} {TRIAL}",
     "resources": {"gpu": 0.5},
     "checkpoint": {"path": "out/trial", "grace": "10s"},
     "sweep": {
@@ -32,7 +31,9 @@ SWEEP: dict[str, Any] = {
 def test_one_watches_a_sweep_from_its_first_trial_to_its_best(
     page: Page, sign_in: SignIn, site: Site
 ) -> None:
-    sweep = site.ask("POST", "/v1/jobs", {**SWEEP, "workdir": str(site.grus.work)})["id"]
+    gate = site.grus.work / "gate"  # no trial ends before the sweep was paused
+    asked = {**SWEEP, "run": f"{sys.executable} {TRIAL} {gate}", "workdir": str(site.grus.work)}
+    sweep = site.ask("POST", "/v1/jobs", asked)["id"]
     sign_in(at=f"/jobs/{sweep}")
     expect(page).to_have_url(re.compile(f"/sweeps/{sweep}$"))
     rows = page.locator("#trials tbody tr")
@@ -41,6 +42,7 @@ def test_one_watches_a_sweep_from_its_first_trial_to_its_best(
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("#badge")).to_have_text("paused")
     expect(page.locator("[data-text=gpus]")).to_have_text("0")
+    gate.touch()
     page.get_by_role("button", name="Resume").click()
 
     expect(page.locator("#badge")).to_have_text("succeeded", timeout=SLOW)

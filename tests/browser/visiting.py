@@ -23,7 +23,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE = 15_000
+PATIENCE = 60_000
 """Milliseconds that a page has for what a test waits for."""
 
 

@@ -1,8 +1,10 @@
 """The command with a fake client behind it."""
 
+import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -22,7 +24,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
 
 
 @pytest.fixture
-def grus(client: FakeClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Grus:
+def grus(client: FakeClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Grus]:
     """Runs the command with these words; its home is an empty folder."""
     monkeypatch.setenv("GRUS_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
@@ -30,7 +32,8 @@ def grus(client: FakeClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     def run(*words: str, input: str | None = None) -> Result:
         return CliRunner().invoke(app, list(words), input=input, prog_name="grus")
 
-    return run
+    with mock.patch.dict(os.environ):  # global options such as --kubernetes set variables
+        yield run
 
 
 @pytest.fixture

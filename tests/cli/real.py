@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from grus.cli.main import app
 
-LONGEST = 60.0
+LONGEST = 240.0
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,17 @@
 """The verbs for jobs: what they send, what they print, what they return."""
 
 import json
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from grus.api.warnings import NO_CHECKPOINT, SAME_WORK
 from grus.api.wire import EventOut, JobOut, SeatOut
-from grus.model.errors import Conflict
+from grus.model.errors import Conflict, NotFound
+from grus.sdk.client import LogPiece
 from tests.cli.conftest import Grus
 from tests.cli.fake import FakeClient, Handle, a_job, an_end
 
@@ -86,6 +90,15 @@ def test_a_plan_is_printed_and_nothing_is_submitted(grus: Grus, client: FakeClie
     assert result.exit_code == 0
     assert "It starts now on node-0." in result.stdout
     assert client.submitted == []
+
+
+def test_a_plan_says_that_a_stage_starts_after_those_before_it(grus: Grus) -> None:
+    stages = "stages:\n  one: {run: a}\n  two: {run: b, after: [one]}\n"
+    first, second = json.loads(grus("submit", "-", "--plan", "-o", "json", input=stages).stdout)
+    assert (first["starts"], first["nodes"]) == ("now", ["node-0"])
+    assert (second["starts"], second["nodes"]) == ("later", [])
+    assert second["sentence"] == "starts after one; by itself: It starts now on node-0."
+    assert "now" not in grus("submit", "-", "--plan", input=stages).stdout.split("starts after one")[1][40:]
 
 
 def test_a_job_file_may_come_from_standard_input(grus: Grus, client: FakeClient) -> None:
@@ -320,6 +333,34 @@ def test_logs_says_that_workers_never_joined_a_worker_group(grus: Grus, client: 
     assert text not in grus("logs", "resnet").stderr
 
 
+def test_logs_says_so_too_when_workers_turn_out_apart_while_it_follows(
+    grus: Grus, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.known = [a_job(phase="succeeded", warnings=(SAME_WORK,))]
+    happened = [
+        EventOut(seq=2, at=a_job().submitted_at, kind=kind, text=f"event {kind}", job=a_job().id)
+        for kind in ("running", "apart", "succeeded")
+    ]
+    told = threading.Event()
+
+    def watch(*, after: int, job: str) -> Iterator[EventOut]:
+        yield from happened[:2]
+        told.set()
+        yield happened[2]
+
+    monkeypatch.setattr(client, "watch", watch)
+    follow = client.follow_pieces
+
+    def slowly(*args: Any, **more: Any) -> Iterator[LogPiece]:
+        assert told.wait(10)
+        yield from follow(*args, **more)
+
+    monkeypatch.setattr(client, "follow_pieces", slowly)
+    said = grus("logs", "-f", "resnet").stderr
+    assert "[grus] event apart" in said
+    assert "event running" not in said
+
+
 def test_logs_prints_all_attempts_in_order_or_one(grus: Grus, client: FakeClient) -> None:
     client.known = [a_job(phase="succeeded", attempt=2)]
     client.texts = {1: "one\ntwo\n", 2: "three\n"}
@@ -332,6 +373,25 @@ def test_logs_prints_all_attempts_in_order_or_one(grus: Grus, client: FakeClient
     told = json.loads(grus("logs", "resnet", "-o", "json").stdout)
     assert told["attempts"] == [{"attempt": 1, "log": "one\ntwo\n"}, {"attempt": 2, "log": "three\n"}]
     assert told["log"] == "one\ntwo\nthree\n"
+
+
+def test_all_workers_of_one_attempt_are_followed_and_an_attempt_without_a_log_is_left_out(
+    grus: Grus, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.known = [a_job(phase="succeeded", attempt=2)]
+    client.texts = {2: "three\n"}
+    read = client.log
+
+    def log(id: str, **asked: Any) -> tuple[bytes, int]:
+        if asked.get("attempt") == 1:
+            raise NotFound("its log is gone")
+        return read(id, **asked)
+
+    monkeypatch.setattr(client, "log", log)
+    for more in ((), ("-f",), ("-f", "--attempt", "2")):
+        assert grus("logs", "resnet", "--all", *more).stdout == "[worker 0] three\n"
+    assert "attempt 1: its log is gone" in grus("logs", "resnet", "--all").stderr
+    assert grus("logs", "resnet", "--all", "--attempt", "1").exit_code == 4
 
 
 def test_following_says_what_log_rotation_has_dropped(grus: Grus, client: FakeClient) -> None:

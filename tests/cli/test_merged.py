@@ -67,6 +67,13 @@ def test_an_attempt_is_told_to_its_end_and_the_next_from_its_beginning() -> None
     assert followed(gang) == ["[worker 1] late\n", "[worker 0] first\n", "[worker 0] again\n"]
 
 
+def test_one_attempt_alone_is_followed_to_its_end() -> None:
+    gang = Gang([b"first\n"], [(0, b"more\n"), 2, None])
+    merged = Merged(gang, "j1", 1, only=True)  # type: ignore[arg-type]  # a stand-in
+    assert list(merged.follow(gang.next)) == ["[worker 0] first\n", "[worker 0] more\n", "[worker 1] late\n"]
+    assert gang.attempt == 2
+
+
 def test_a_line_without_an_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merged, "LONGEST_LINE", 6)
     assert so_far(Gang([b"x" * 10])) == "[worker 0] xxxxxxxx\n[worker 0] xx\n"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from grus.api.wire import EventOut
-from grus.cli import output
+from grus.cli import log_printing, output
 from grus.cli.taming import tamed, tamed_json, tamed_lines, tamed_log
 from tests.cli.conftest import Grus
 from tests.cli.fake import SUBMITTED, FakeClient, a_job, an_end
@@ -62,7 +62,7 @@ def test_to_a_terminal_a_log_comes_tamed_and_to_a_pipe_as_it_is(
     client.known, client.text = [an_end("succeeded", "done", 0)], EVIL
     assert grus("logs", "j0000000001").stdout_bytes == EVIL.encode()
     monkeypatch.setattr(output, "for_people", lambda: True)
-    monkeypatch.setattr("grus.cli.log_printing.for_people", lambda: True)
+    monkeypatch.setattr(log_printing, "for_people", lambda: True)
     shown = grus("logs", "j0000000001").stdout
     assert "\x1b]" not in shown
     assert "\x07" not in shown

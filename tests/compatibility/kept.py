@@ -13,7 +13,7 @@ from grus.model.jobs import TERMINAL, Job, Phase
 from tests.compatibility import archive
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ REPORT = """printf '{"at": %s, "figures": {"loss": 0.%s, "step": %s, "total": 4}
 TRIAL = REPORT + '"$((9 - GRUS_TRIAL))" 4 >> "$GRUS_REPORT"'
 FIELDS = ("name", "phase", "paused_by", "user", "type", "queue")
 """Of each job, in `made.json`."""
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 class Maker:

@@ -1,7 +1,5 @@
 """Users and tokens: secrets are shown once, only digests are kept, and what is taken back no longer works."""
 
-import time
-
 import pytest
 
 from grus.controlplane.accounts import Accounts, digest_of
@@ -89,10 +87,9 @@ def test_the_last_administrator_stays(store: MemoryStore) -> None:
     accounts.delete_user(ADMIN, ADMIN.name)
 
 
-def test_whoami_takes_microseconds(store: MemoryStore) -> None:
+def test_whoami_reads_nothing_from_the_store(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is on the path of every request."""
     accounts = Accounts(store, Clock())
     secret, _ = accounts.new_token(ANN, ANN.name, "a")
-    began = time.perf_counter()
-    for _ in range(1000):
-        accounts.whoami(secret)
-    assert time.perf_counter() - began < 0.1  # 100 µs each, thirty times what it takes
+    monkeypatch.setattr(accounts, "_store", None)
+    assert accounts.whoami(secret).name == ANN.name

@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
-from grus.controlplane import forecasting, oracle
+from grus.controlplane import forecasting
 from grus.controlplane.forecasting import Expectation, Forecaster, in_order
-from grus.controlplane.oracle import OracleLost, OracleProcess
+from grus.controlplane.oracle import OracleLost
 from grus.model.identifiers import JobId
 from grus.model.jobs import Phase
 from grus.model.ports import Prediction
@@ -50,6 +51,10 @@ class Watched(Plane):
         self.forecaster.open()
         self.services._forecaster = self.forecaster
 
+    def close(self) -> None:
+        self.forecaster.close()
+        super().close()
+
     def look(self) -> "Watched":
         self.forecaster.step(self.now)
         return self
@@ -66,10 +71,8 @@ class Watched(Plane):
 
 @pytest.fixture
 def plane() -> Iterator[Watched]:
-    made = Watched(pool="1x2")
-    yield made
-    made.forecaster.close()
-    made.close()
+    with closing(Watched(pool="1x2")) as made:
+        yield made
 
 
 def test_a_running_job_has_an_end_and_a_waiting_one_a_start(plane: Watched) -> None:
@@ -233,42 +236,3 @@ def test_the_loop_does_not_wait_for_a_forecast_that_is_being_made(plane: Watched
     assert plane.phase(second) in (Phase.STARTING, Phase.RUNNING)
     answer.set()
     thread.join()
-
-
-def test_a_process_answers_as_the_oracle_in_this_one_does(
-    plane: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same facts and question, over the pipe, in pieces."""
-    monkeypatch.setattr(oracle, "TOLD", 2)
-    for _ in range(4):
-        plane.ran("resnet", 600.0)
-    job = plane.submit("resnet")
-    for number in range(3):
-        plane.submit(f"other-{number}")
-    plane.look()
-    facts = [plane.forecaster._fact(one) for one in plane.store.jobs()]
-    ask = Ask(plane.forecaster._present(plane.now), worlds=8)
-    process = OracleProcess()
-    try:
-        process.learn(facts)
-        found = process.foresee(ask)
-    finally:
-        process.close()
-    assert found == Foreteller.foresee(plane.seer, ask)
-    assert found[job].end is not None
-
-
-def test_a_process_that_was_killed_is_lost_and_the_next_one_begins_anew(plane: Watched) -> None:
-    ask = Ask(plane.forecaster._present(plane.now), worlds=8)
-    process = OracleProcess()
-    try:
-        assert process.foresee(ask) == {}
-        child = process._process
-        assert child is not None
-        child.kill()
-        child.wait()
-        with pytest.raises(OracleLost):
-            process.foresee(ask)
-        assert process.foresee(ask) == {}
-    finally:
-        process.close()

@@ -79,6 +79,24 @@ def test_two_people_with_one_unix_user_are_not_isolated_nor_is_a_member_who_is_r
             isolation.require_apart(settings, [ADMIN], replace(EVE, unix_user="root"))
 
 
+def test_a_state_in_which_people_share_a_unix_user_is_warned_of_and_they_get_no_token(tmp_path: Path) -> None:
+    root, boxed = alone(tmp_path, as_submitters=True), alone(tmp_path, as_submitters=True, boxed=True)
+    ann, eve = replace(ANN, unix_user="nobody"), replace(EVE, unix_user="nobody")
+    bob = User(name=UserName("bob"), unix_user="games")
+    people = [ADMIN, ann, bob, eve]
+    assert "jobs of eve are not isolated: ann has the same Unix user nobody" in isolation.exposure(
+        root, people
+    )
+    assert isolation.exposure(boxed, people) == isolation.exposure(root, [ADMIN, ann, bob]) == ""
+    for user in (ann, eve):
+        with pytest.raises(Conflict, match="same Unix user"):
+            isolation.require_apart_for_token(root, people, user.name)
+    isolation.require_apart_for_token(root, people, bob.name)
+    people[2] = replace(bob, unix_user="root")
+    assert "jobs of bob are not isolated: its Unix user root is root" in isolation.exposure(boxed, people)
+    assert all(isolation.exposure_of(boxed, people, user.name) for user in (ann, bob, eve))
+
+
 def test_every_way_to_a_second_person_is_refused_by_the_services(tmp_path: Path) -> None:
     plane = Plane(state=tmp_path)
     plane.settings = replace(plane.settings, boxed=False)

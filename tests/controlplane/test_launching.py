@@ -106,15 +106,26 @@ def test_python_does_not_buffer_its_output_unless_the_job_says_otherwise() -> No
     assert dict(own.env)["PYTHONUNBUFFERED"] == ""
 
 
-def test_only_workers_that_grus_starts_as_ranks_have_distributed_variables() -> None:
-    def distributed(worker: WorkerSpec) -> set[str]:
-        return {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} & dict(worker.env).keys()
+def distributed(worker: WorkerSpec) -> set[str]:
+    return {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} & dict(worker.env).keys()
 
+
+def test_only_workers_that_grus_starts_as_ranks_have_distributed_variables() -> None:
     assert not distributed(*workers_of(a_gang(Launch.ONCE, "a")))
     assert not distributed(*workers_of(a_gang(Launch.ONCE, "aa")))
     for launch in (Launch.PER_GPU, Launch.PER_NODE):
         for nodes in ("a", "ab"):
             assert all(len(distributed(worker)) == 5 for worker in workers_of(a_gang(launch, nodes)))
+
+
+def test_the_only_worker_of_a_role_is_no_rank() -> None:
+    role = Role("trainer", Range(1, 1), Replica(gpus=2), ("python", "train.py"))
+    gang = a_gang(Launch.PER_GPU, "a")
+    seat = Seat("trainer", 0, NodeId("a"), (DeviceId("a0"), DeviceId("a1")), GPU)
+    for replicas, count in ((Range(1, 1), 0), (Range(1, 2), 5)):
+        request = Request((replace(role, replicas=replicas),))
+        (worker,) = workers_of(replace(gang, seats=(seat,), spec=replace(gang.spec, request=request)))
+        assert len(distributed(worker)) == count
 
 
 def test_setup_is_no_rank() -> None:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from grus.api.warnings import NO_CHECKPOINT, SAME_WORK, warnings_of
 from grus.controlplane import wishes
-from grus.model.jobs import Checkpoint, Job, Phase, Resizing
-from grus.model.saving import lost_by_pause
+from grus.model.jobs import Checkpoint, Job, JobType, Phase, Resizing
+from grus.model.saving import lost_by_pause, saves
 from tests.controlplane.plane import ANN, Plane, a_spec
 from tests.scheduling.builders import a_job, a_queue
 
@@ -85,4 +85,41 @@ def test_why_and_an_event_report_workers_that_never_join_a_worker_group() -> Non
     plane.settle()
     (event,) = [event for event in plane.store.events() if event.kind == "apart"]
     assert (event.job, event.text) == (copies, note)
+    plane.close()
+
+
+def test_a_plain_job_of_a_developer_and_a_session_are_said_to_lose_what_is_in_memory() -> None:
+    session = ("python3", "-m", "grus.interactive.session", "lab")
+    for command, warned in ((("python3", "try.py"), (NO_CHECKPOINT,)), (session, ())):
+        job = running(spec=replace(running().spec, type=JobType.DEV, run=command))
+        assert not saves(job)
+        assert "what is only in their memory is lost" in text_of_pause(job)
+        assert wishes.loss_words(job) == wishes.LOST
+        assert warnings_of(job) == warned
+
+
+def test_trials_without_a_checkpoint_are_said_to_lose_their_work() -> None:
+    job = running(spec=replace(running().spec, type=JobType.SWEEP))
+    assert warnings_of(job) == (NO_CHECKPOINT,)
+    assert text_of_pause(job) == f"paused by ada; {wishes.SWEEP_LOSES}"
+    saver = replace(job, spec=replace(job.spec, checkpoint=Checkpoint(path="out")))
+    assert text_of_pause(saver) == f"paused by ada; {wishes.SWEEP_SAVES}"
+    assert warnings_of(saver) == ()
+
+
+def test_a_served_model_has_nothing_to_save() -> None:
+    job = running(spec=replace(running().spec, type=JobType.SERVE))
+    assert text_of_pause(job) == "paused by ada; its replicas end"
+    assert (warnings_of(job), wishes.loss_words(job)) == ((), "")
+
+
+def test_a_job_that_saves_when_it_is_paused_gives_way_before_one_that_cannot() -> None:
+    plane = Plane(a_queue("A", quota=0), a_queue("B", quota=2), pool="1x4")
+    saver = plane.submit("saver", queue="A", gpus=2, checkpoint=Checkpoint(path="out"))
+    plane.after(1000.0)
+    plane.submit("plain", queue="A", gpus=2, checkpoint=Checkpoint())
+    plane.after(1000.0)
+    plane.submit("owner", queue="B", gpus=2)
+    plane.settle()
+    assert [event.job for event in plane.store.events() if event.kind == "pausing"] == [saver]
     plane.close()

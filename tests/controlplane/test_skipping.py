@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from grus.api.jobfile import parse_job_file
+from grus.controlplane import fingerprints, skipping
 from grus.controlplane.skipping import Skipping, key_of, uncompared
 from grus.model.artefacts import Artefact
 from grus.model.errors import StoreFailed
@@ -80,7 +81,7 @@ class World:
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made = World(tmp_path)
     # The plane lives in a time of its own, and so do its files.
-    monkeypatch.setattr("grus.controlplane.fingerprints._changed", lambda _: made.touched_at)
+    monkeypatch.setattr(fingerprints, "_changed", lambda _: made.touched_at)
     yield made
     made.plane.close()
 
@@ -212,7 +213,7 @@ def test_a_control_plane_that_dies_in_between_is_followed_by_one_that_compares(w
 def test_trouble_with_the_store_only_delays_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.ran()
     jobs = world.submit()
-    monkeypatch.setattr("grus.controlplane.skipping.PAUSE", 0.0)
+    monkeypatch.setattr(skipping, "PAUSE", 0.0)
     real = world.plane.store.result_by_key
 
     def fails(*_: object) -> None:

@@ -13,7 +13,7 @@ from grus.model.errors import BadInput, Conflict, Fenced, NotFound
 from grus.model.identifiers import JobId
 from grus.model.jobs import Checkpoint, Desired, Job, JobType, PauseCause, Phase
 from grus.model.sweeps import Axis, Budget, Rule, Stopping, Sweep
-from grus.tuning import study
+from grus.tuning import samplers, study
 from grus.tuning.orders import Order
 from tests.controlplane.plane import ADMIN, ANN, Plane, a_spec
 
@@ -341,7 +341,7 @@ def test_a_sweep_cannot_be_scaled() -> None:
 
 
 def test_what_a_sampler_needs_is_said_before_anything_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grus.tuning.samplers.missing", lambda sampler: f"{sampler} needs something")
+    monkeypatch.setattr(samplers, "missing", lambda sampler: f"{sampler} needs something")
     plane = Plane(pool="1x4")
     with pytest.raises(BadInput, match="needs something"):
         a_sweep(plane)

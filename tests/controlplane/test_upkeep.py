@@ -2,8 +2,6 @@
 
 import json
 import logging
-import shutil
-import subprocess
 import threading
 from concurrent.futures import Future
 from dataclasses import replace
@@ -12,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from grus.controlplane import code_snapshot
 from grus.controlplane.loop import ControlLoop
 from grus.controlplane.observe import Mailbox
 from grus.controlplane.retention import prune
@@ -20,7 +17,7 @@ from grus.controlplane.services import Services
 from grus.controlplane.settings import Settings
 from grus.controlplane.timers import Timers
 from grus.model.artefacts import Input, Output
-from grus.model.errors import NotFound, StoreFailed
+from grus.model.errors import StoreFailed
 from grus.model.identifiers import QueueName
 from grus.model.jobs import Job, JobType, Phase
 from grus.model.ports import Event
@@ -147,29 +144,6 @@ def test_the_audit_is_silent_in_a_sound_system() -> None:
     plane.close()
 
 
-def test_retention_removes_old_jobs_with_their_logs_and_code(tmp_path: Path) -> None:
-    plane = Plane(state=tmp_path / "state")
-    (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "train.py").write_text("x")
-    spec = a_spec(workdir=str(tmp_path / "code"), snapshot=True)
-    job = plane.services.submit(ANN, spec).result()
-    plane.settle()
-    plane.engine.finish(job.id)
-    plane.settle()
-    plane.after(plane.settings.job_retention)
-    kept = plane.submit("kept", gpus=1)
-    plane.engine.finish(kept)
-    plane.settle()
-    plane.engine.advance(10)
-    assert prune(plane.store, plane.engine, plane.settings, plane.now) > 0
-    with pytest.raises(NotFound):
-        plane.store.job(job.id)
-    assert not Path(job.spec.workdir).exists()
-    assert not [worker for worker in plane.engine.workers_alive.logs if worker.startswith(job.id)]
-    assert plane.phase(kept) is Phase.SUCCEEDED
-    plane.close()
-
-
 def test_retention_leaves_what_a_job_on_record_waits_for() -> None:
     plane = Plane()
     first, second = plane.submit("first"), plane.submit("second")
@@ -266,21 +240,6 @@ def test_retention_does_not_read_through_all_that_has_ended_since(
     assert prune(plane.store, plane.engine, plane.settings, plane.now) > 0
     assert len({job.id for job in read}) == 3
     plane.close()
-
-
-@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
-def test_code_copies_leave_out_what_git_ignores(tmp_path: Path) -> None:
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    (tmp_path / ".gitignore").write_text("*.bin\n")
-    (tmp_path / "big.bin").write_bytes(b"x" * 10_000)
-    (tmp_path / "train.py").write_text("x")
-    (tmp_path / "train.py").chmod(0o755)
-    digest, names = code_snapshot.fingerprint(tmp_path, limit=1000)
-    assert names == [".gitignore", "train.py"]
-    code_snapshot.copy(tmp_path, names, tmp_path / "out" / "copy")
-    assert (tmp_path / "out" / "copy" / "train.py").stat().st_mode & 0o111
-    (tmp_path / "train.py").write_text("y")
-    assert code_snapshot.fingerprint(tmp_path, limit=1000)[0] != digest
 
 
 # ---------------------------------------------------------------------------------------- the thread

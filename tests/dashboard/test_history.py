@@ -121,18 +121,6 @@ def asked(house: House, who: str) -> dict[str, object]:
     return found
 
 
-def test_whether_to_buy_is_answered_by_playing_the_same_jobs_again(house: House) -> None:
-    job = ran(house)
-    house.engine.finish(job)
-    house.settle()
-    found = asked(house, "ada")
-    assert found["stage"] == "done", found
-    answer = found["answer"]
-    assert isinstance(answer, dict)
-    assert "1x4xvirtual-16GB" in answer["title"]
-    assert answer["sentences"]
-
-
 def test_without_a_job_that_ended_there_is_nothing_to_play(house: House) -> None:
     found = asked(house, "ada")
     assert (found["stage"], found["answer"]) == ("refused", None)

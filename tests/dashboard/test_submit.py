@@ -45,7 +45,7 @@ def test_a_plan_says_what_would_become_of_each_job_and_stores_nothing(house: Hou
     found = planned(house, STAGES)["jobs"]
     assert [(job["name"], job["queue"], job["request"], job["plan"]["starts"]) for job in found] == [
         ("first", "vision", "1", "now"),
-        ("second", "vision", "1", "now"),
+        ("second", "vision", "1", "later"),
     ]
     assert house.ask("GET", "/v1/jobs").json() == []
 

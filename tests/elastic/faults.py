@@ -62,7 +62,7 @@ class Training:
                 "dtype": "float64",
                 "samples": SAMPLES,
                 "epochs": epochs,
-                "hang_after": 3.0,
+                "hang_after": 6.0,  # a worker that only lacks a core must not be cut off
                 **more,
             }
         )

@@ -39,7 +39,8 @@ from tests.live import witness
 
 T = TypeVar("T")
 ROOT = User(name=UserName("root"), role=AccessRole.ADMIN)
-PATIENCE = 60.0
+PATIENCE = 180.0
+"""Seconds; the deadline is for broken code only."""
 INHERITED = ("PATH", "HOME", "LANG", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
 
 

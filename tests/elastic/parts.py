@@ -1,20 +1,27 @@
 """Workers that hold parts of one state: a team for life, started as a job or torchrun starts it."""
 
 import json
+import random
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tests.elastic.nursery import Nursery
 
-PATIENCE = 60.0
+PATIENCE = 180.0
+"""Seconds; the deadline is for broken code only."""
+PORTS = range(10_000, 20_000)
+"""Below those that Linux assigns by itself, of which one may be taken again before it is used."""
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    """A port on which no process listens, and which Linux assigns to no other."""
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class Team:

@@ -23,6 +23,8 @@ MEMORY = 8.0
 """Megabytes that may come and go with the allocator's mood."""
 FILES = THREADS = 6
 """May be open for a moment, while an old team is being let go."""
+RESTING = 60.0
+"""Seconds in which old teams must have been let go of."""
 PACE = 0.02
 MOST = 4
 
@@ -75,8 +77,8 @@ def run(resizes: int, backend: str, nursery: Nursery, figures: Figures) -> None:
             job.go_on(1)
             if warm is None and number >= WARM * resizes:
                 warm = load(stays)
-        end = load(stays)
         assert warm is not None
+        end = at_rest(stays, warm)
         print(f"{backend}: {warm} {end}", file=sys.stderr)
         figures.resizes += resizes
         figures.megabytes_warm, figures.megabytes_end = warm.megabytes, end.megabytes
@@ -124,6 +126,16 @@ def _samples_per_s(job: Conductor, worker: Worker) -> float:
 def compilations(job: Conductor) -> int:
     """The most that any process has counted."""
     return max(int(path.read_text()) for path in (job.folder / "compilations").iterdir())
+
+
+def at_rest(worker: Worker, warm: Load) -> Load:
+    """What it holds when it has let go of its last teams; a thread does so, when it gets a core."""
+    deadline = time.monotonic() + RESTING
+    while (found := load(worker)) and time.monotonic() < deadline:
+        if found.threads <= warm.threads + THREADS and found.files <= warm.files + FILES:
+            break
+        time.sleep(0.01)
+    return found
 
 
 def load(worker: Worker) -> Load:

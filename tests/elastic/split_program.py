@@ -1,6 +1,12 @@
-"""A worker of a split training, small enough for a test: `python split_program.py network folder`."""
+"""A worker of a split training, small enough for a test: `python split_program.py network folder`.
 
+While the file named by GATE exists, no worker completes more steps than the number in it.
+"""
+
+import os
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.optim import Adam, Optimizer
 
-from grus.elastic.split_run import train_split
+from grus.elastic import split_run
 from grus.estimation.training import Training
 from tests.partition.networks import NETWORKS, loss
 
@@ -48,5 +54,19 @@ def training(network: str) -> Training:
     return Training(make, adam, batch, loss, BATCH, lambda: data, EPOCHS, SEED)
 
 
+def wait_at(gate: Path) -> None:
+    """Hold every step before it is complete, while the gate says so."""
+    usual = split_run._Run._settled
+
+    def settled(run: split_run._Run, loss: float | None) -> tuple[float, bool, bool]:
+        with suppress(FileNotFoundError):
+            while run.at.step > int(gate.read_text()):
+                time.sleep(0.002)
+        return usual(run, loss)
+
+    setattr(split_run._Run, "_settled", settled)  # noqa: B010 - a method, replaced on purpose
+
+
 if __name__ == "__main__":
-    train_split(training(sys.argv[1]), checkpoint=Path(sys.argv[2]))
+    wait_at(Path(os.environ["GATE"]))
+    split_run.train_split(training(sys.argv[1]), checkpoint=Path(sys.argv[2]))

@@ -29,23 +29,21 @@ class Story:
         self.samples, self.batch = samples, batch
         self.lines: dict[str, list[Line]] = {}
         self.at = Progress()
-        self.clock = 0.0
+        self.begun = 1
 
     def step(self, team: int, *workers: str, commit: tuple[str, ...] | None = None) -> None:
         """All process their share; those named (or all) commit. If nobody does, the step is to be redone."""
-        self.clock += 1
         parts = plan.micros(self.at, self.samples, self.batch, SIZE)
         order = plan.order(1, self.at.epoch, self.samples).tolist()
         for rank, worker in enumerate(workers):
             for micro in plan.share(parts, rank, len(workers)):
                 used = tuple(order[micro.start : micro.stop])
-                self._write(
-                    worker, Processed(self.clock, team, self.at.step, self.at.epoch, micro.index, used)
-                )
+                key = (self.begun, team)
+                self._write(worker, Processed(key, self.at.step, self.at.epoch, micro.index, used))
         committers = workers if commit is None else commit
         for worker in committers:
             bounds = (parts[0].start, parts[-1].stop)
-            self._write(worker, Committed(self.clock, team, self.at.step, self.at.epoch, *bounds))
+            self._write(worker, Committed((self.begun, team), self.at.step, self.at.epoch, *bounds))
         if committers:
             self.at = plan.after(self.at, self.samples, self.batch)
 
@@ -72,7 +70,7 @@ def eventful() -> Story:
     story.step(4, "b", "a")
     kept = story.at
     story.step(5, "a")  # all are lost after this; it was not saved
-    story.at, story.clock = kept, 100.0
+    story.at, story.begun = kept, 100
     return story.to_the_end(1, "e", "f")
 
 
@@ -225,6 +223,28 @@ def test_going_back_behind_a_step_that_only_the_dead_had_committed_is_right() ->
     assert (findings.wrong, findings.void, findings.redone) == ((), 1, 1)
 
 
+def test_going_back_is_right_when_all_who_were_ahead_are_lost_before_they_could_share_their_state() -> None:
+    """One is ahead, begins the next step in the next team, and dies before the other has its state."""
+    story = Story()
+    story.step(1, "a", "b")
+    kept = story.at
+    story.step(1, "a", "b", "c", commit=("a",))
+    story.step(2, "a", commit=())
+    story.at = kept
+    findings = story.to_the_end(3, "b").examined()
+    assert (findings.wrong, findings.void) == ((), 1)
+
+
+def test_a_worker_that_begins_again_a_step_that_it_had_committed_is_wrong_even_if_it_dies_of_it() -> None:
+    story = Story()
+    story.step(1, "a", "b")
+    kept = story.at
+    story.step(1, "a", "b", commit=("a",))
+    story.at = kept
+    story.step(2, "a", "b", commit=())
+    assert "yet a lived on" in " ".join(story.to_the_end(3, "b").examined().wrong)
+
+
 def test_a_resumed_run_that_was_ahead_before_does_not_count_what_it_lost() -> None:
     """The first attempt came to step 5; the second began at 2 and is at 3: steps 3 to 5 are nobody's."""
     story = Story(samples=100)
@@ -233,7 +253,7 @@ def test_a_resumed_run_that_was_ahead_before_does_not_count_what_it_lost() -> No
     kept = story.at
     for _ in range(4):
         story.step(1, "a")
-    story.at, story.clock = kept, 50.0
+    story.at, story.begun = kept, 50
     story.step(1, "b")
     findings = story.examined(epochs=None)
     assert (findings.wrong, findings.steps, findings.void) == ((), 3, 4)
@@ -273,6 +293,13 @@ def test_a_line_in_which_its_writer_died_is_left_out_and_any_other_bad_line_is_t
     assert "line 4 cannot be read" in check(tmp_path, SAMPLES, 2).wrong[0]
 
 
+def test_lines_that_do_not_say_when_their_attempt_began_are_read_as_the_first_one(tmp_path: Path) -> None:
+    write(tmp_path, Story().to_the_end(1, "a"))
+    (file,) = tmp_path.iterdir()
+    file.write_text(file.read_text().replace('"begun":1,', ""))
+    assert check(tmp_path, SAMPLES, 2).wrong == ()
+
+
 def test_two_processes_of_one_worker_write_two_files(tmp_path: Path) -> None:
     for _ in range(2):
         Audit(tmp_path, "a").close()
@@ -282,7 +309,7 @@ def test_two_processes_of_one_worker_write_two_files(tmp_path: Path) -> None:
 def test_lines_outlive_a_kill_9_of_their_writer(tmp_path: Path) -> None:
     script = (
         "import os, sys; from grus.elastic.audit import Audit; a = Audit(sys.argv[1], 'w'); "
-        "a.processed(1, 0, 0, 0, [0]); a.committed(1, 0, 0, 0, 1); os.kill(os.getpid(), 9)"
+        "a.processed((1, 1), 0, 0, 0, [0]); a.committed((1, 1), 0, 0, 0, 1); os.kill(os.getpid(), 9)"
     )
     assert subprocess.run([sys.executable, "-c", script, str(tmp_path)]).returncode == -9
     assert check(tmp_path, 1, 1).wrong == ()
@@ -297,7 +324,7 @@ def test_a_full_disk_ends_the_audit_and_not_the_training(
     with open("/dev/full", "wb") as full:
         os.dup2(full.fileno(), own)
     for _ in range(2):
-        audit.committed(1, 0, 0, 0, 1)
+        audit.committed((1, 1), 0, 0, 0, 1)
     assert [record.getMessage()[:29] for record in caplog.records] == ["the audit cannot be written, "]
 
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from torch.distributed import TCPStore
 from grus.elastic import farewell
 farewell.GRACE = 0.2
-store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=3))
+store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=60))
 farewell.start(lambda: store.get("never"), "waits")
 print("finished")
 if sys.argv[1:]:

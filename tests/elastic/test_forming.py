@@ -12,7 +12,7 @@ from grus.elastic.exchange import Flags
 from grus.elastic.forming import Forming
 from grus.elastic.orders import Team
 
-PATIENCE = 10.0
+PATIENCE = 180.0
 
 
 class Connection:

@@ -46,10 +46,3 @@ def test_a_survivor_of_resizes_compiles_once_and_piles_nothing_up(nursery: Nurse
     resizes.run(8, "nccl-like", nursery, figures)
     assert not figures.wrong, figures
     assert figures.compilations == 1
-
-
-@pytest.mark.serial
-def test_more_workers_do_more_samples_a_second(nursery: Nursery) -> None:
-    figures = resizes.Figures()
-    resizes.grow(nursery, figures)
-    assert not figures.wrong, figures

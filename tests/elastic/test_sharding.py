@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam
 
+from grus.elastic import audit
 from grus.estimation.gpus import find
 from grus.estimation.strategies import Strategist
 from grus.estimation.training import Training
@@ -75,13 +76,14 @@ def test_parts_learn_what_the_whole_learns(
     team = Team(nursery, tmp_path / "run", 3, **SMALL, options={"strategy": strategy})
     assert team.codes() == [0, 0, 0], team.said()
     assert curves.distance(curves.curve(curves.lines(team.folder)), plain) < tolerance
+    assert audit.check(team.folder / "audit", SMALL["samples"], SMALL["epochs"]).wrong == ()
 
 
-@pytest.mark.parametrize("strategy", ["zero1", "fsdp"])
+@pytest.mark.parametrize("strategy", ["", "zero1", "fsdp"])
 def test_a_paused_run_goes_on_with_another_number_of_workers_and_whole_too(
     nursery: Nursery, tmp_path: Path, plain: list[tuple[float, ...]], strategy: str
 ) -> None:
-    """Three workers in parts, then two, then one that holds everything: one run."""
+    """Three workers in parts (or each with all of it), then two, then one that holds everything: one run."""
     options = {"strategy": strategy, "checkpoint": str(tmp_path / "kept")}
     folder = tmp_path / "run"
     for attempt, workers in enumerate((3, 2, 1), 1):
@@ -97,6 +99,8 @@ def test_a_paused_run_goes_on_with_another_number_of_workers_and_whole_too(
     lines = curves.lines(folder)
     assert {line.world for own in lines.values() for line in own} == {1, 2, 3}
     assert curves.distance(curves.curve(lines), plain) < EQUAL
+    found = audit.check(folder / "audit", SMALL["samples"], SMALL["epochs"])
+    assert (found.wrong, found.teams, found.void) == ((), 3, 0)  # each attempt has a team 1 of its own
 
 
 def test_a_lost_part_ends_all_who_hold_the_others(nursery: Nursery, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,10 +17,12 @@ from grus.elastic import plan, split_parts
 from grus.elastic.device_errors import OUT
 from grus.elastic.plan import Progress
 from tests.elastic import split_program
+from tests.elastic.parts import free_port
 from tests.elastic.split_program import BATCH, EPOCHS, SEED
 from tests.partition.networks import loss
 
-PATIENCE = 120.0
+PATIENCE = 600.0
+"""Seconds; the deadline is for broken code only, and each process imports torch and captures a model."""
 EXACT = 1e-9
 """In float64. Biases before a BatchNorm have no gradient but rounding errors, which Adam makes larger."""
 
@@ -34,8 +35,8 @@ class Workers:
 
     def __init__(self, folder: Path, world: int, network: str = "residual", **env: str) -> None:
         self.folder = folder
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
+        self.gate = folder / "gate"
         self.control = folder / "control.json"
         self.control.write_text("{}")
         common = {
@@ -43,6 +44,7 @@ class Workers:
             "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": str(port),
             "GRUS_CONTROL": str(self.control),
+            "GATE": str(self.gate),
             "OMP_NUM_THREADS": "1",
         }
         command = [sys.executable, "-m", "tests.elastic.split_program", network, str(folder / "out")]
@@ -126,9 +128,11 @@ def result(folder: Path) -> dict[str, Tensor]:
 
 def test_a_run_paused_on_two_copies_of_two_stages_goes_on_with_one_copy(tmp_path: Path) -> None:
     """And trains the model that one worker trains, whose micro-batches are the same."""
+    (tmp_path / "gate").write_text("2")
     with workers(tmp_path, 4) as first:
         first.until_step(2)
         first.pause()
+        first.gate.unlink()
         assert first.ends() == [0] * 4, first.words()
         assert "2 stages in 2 copies" in first.words()
     found = split_parts.newest(tmp_path / "out")
@@ -145,9 +149,11 @@ def test_a_run_paused_on_two_copies_of_two_stages_goes_on_with_one_copy(tmp_path
 
 
 def test_who_loses_a_neighbour_says_so_and_the_next_attempt_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "gate").write_text("3")
     with workers(tmp_path, 2, GRUS_CHECKPOINT_EVERY="0.000001") as first:
         first.until_step(3)
         first.processes[1].send_signal(signal.SIGKILL)
+        first.gate.unlink()
         assert first.ends() == [OUT, -signal.SIGKILL], first.words()
         assert "another worker is lost (this is stage 0)" in first.words()
         found = split_parts.newest(tmp_path / "out")

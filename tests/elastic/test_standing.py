@@ -86,5 +86,26 @@ def test_one_that_is_new_is_nowhere_then_and_begins_only_from_what_was_saved() -
     assert all(torch.equal(*pair) for pair in zip(_weights(standing), _weights(saved), strict=True))
 
 
+def test_an_attempt_is_later_than_the_one_it_continues_though_the_clock_was_set_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    saved = a_standing()
+    saved.begin(nothing)
+    monkeypatch.setattr("grus.elastic.standing.time.time", lambda: 1.0)
+    resumed = a_standing()
+    resumed.begin(saved.capture)
+    assert resumed.begun > saved.begun > 1000
+
+
+def test_a_state_that_was_saved_without_the_time_of_its_attempt_can_be_continued() -> None:
+    saved = a_standing()
+    saved.begin(nothing)
+    old = saved.capture()
+    del old["begun"]
+    resumed = a_standing()
+    resumed.begin(lambda: old)
+    assert resumed.begun >= saved.begun
+
+
 def _weights(standing: Standing) -> list[torch.Tensor]:
     return list(standing.capture()["parts"]["model model"].values())

@@ -2,12 +2,12 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 from grus.elastic.adapters.torchrun import devices, options
+from tests.elastic.parts import PATIENCE, free_port
 
 SCRIPT = """
 import os, signal, sys
@@ -22,7 +22,7 @@ asked = Asked()
 signal.signal(signal.SIGTERM, lambda *_: asked.set())
 print("met", sorted(total), flush=True)
 if "--wait" in sys.argv:
-    asked.wait(60)
+    asked.wait(180)
     open(sys.argv[-1] + os.environ["RANK"], "w").write("saved")
 dist.destroy_process_group()  # else gloo's own threads now and then end the process with SIGABRT
 sys.exit(int(sys.argv[1]))
@@ -60,17 +60,11 @@ def test_outside_a_job_it_is_one_process_here() -> None:
     assert options({"PATH": "/bin"}) == ["--standalone", "--nproc-per-node=1"]
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
-
-
 def start(folder: Path, rank: int, port: int, *words: str, world: int = 2) -> "subprocess.Popen[str]":
     script = folder / "script.py"
     script.write_text(SCRIPT)
     env = of_a_job(rank, world, MASTER_PORT=str(port), GRUS_GPUS="2", CUDA_VISIBLE_DEVICES="a,b")
-    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "TMPDIR") if name in os.environ}
     return subprocess.Popen(
         [sys.executable, "-m", "grus.elastic.adapters.torchrun", str(script), *words],
         env={**kept, **env, "OMP_NUM_THREADS": "1"},
@@ -82,7 +76,7 @@ def start(folder: Path, rank: int, port: int, *words: str, world: int = 2) -> "s
 
 def rest(process: "subprocess.Popen[str]") -> str:
     try:
-        return process.communicate(timeout=60)[0]
+        return process.communicate(timeout=PATIENCE)[0]
     finally:
         process.kill()
         process.wait()

@@ -9,6 +9,7 @@ tests and workers share (see `Task`). In it:
     die/NAME   "0.001 3": the worker of this name lets three exchanges pass, begins another, and kills itself
                1 ms later; "-1": it kills itself just before the next one; "giving": when it begins to send
                its state to others
+    hold/NAME  while it exists, the worker of this name waits between a step's last exchange and its commit
 """
 
 import faulthandler
@@ -102,9 +103,12 @@ def _record(folder: Path, name: str) -> None:
         (folder / part).mkdir(exist_ok=True)
     steps = os.open(folder / "steps" / f"{name}.{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     at = os.open(folder / "at" / name, os.O_WRONLY | os.O_CREAT, 0o644)
+    hold = folder / "hold" / name
     commit, regroup = Run._commit, Run._regroup
 
     def committed(run: Run, flags: Flags, losses: list[float]) -> None:
+        while hold.exists():
+            time.sleep(PAUSE)
         commit(run, flags, losses)
         line = {
             "attempt": int(os.environ.get("GRUS_ATTEMPT", "1")),

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,13 +18,18 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources import core_v1 as resources
 
 from tests.kubernetes.objects import a_pod
+from tests.runs.record import VARIABLE
 from tools.kubernetes.build import built
-from tools.kubernetes.settings import Settings, all_clusters, base, load, users
+from tools.kubernetes.settings import Settings, all_clusters, base, device_exists, load, users
 
 ROOT = Path(__file__).resolve().parents[2]
 CANNOT_BE_HAD = 3  # what `up` ends with where there is no way to a cluster
 PATIENCE = 120.0
 """Seconds after which a test stops waiting for the cluster; generous, since only failures spend them."""
+
+
+USES = Counter[str]()
+"""Uses of each cluster in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +81,13 @@ def tool(*words: str) -> subprocess.CompletedProcess[str]:
 def shared(kind: str, *words: str) -> Iterator[Cluster]:
     """A cluster for this run of the tests, whichever of its processes ask for it.
 
-    The last of them to end stops it. What a run that was killed has left is swept here, by the next one.
+    The last of them to end stops it, after its last use: a fixture that another module imports is set up
+    twice in one process.
     """
-    tool("down", "--orphans")
+    if VARIABLE not in os.environ:  # a run of pytest removes what earlier runs left when it begins
+        tool("down", "--orphans")
     mine = ("--name", name_of(kind), "--user", str(os.getpid()))
+    USES[mine[1]] += 1
     try:
         started = tool("up", *mine, *words)
         if started.returncode == CANNOT_BE_HAD:
@@ -86,17 +95,23 @@ def shared(kind: str, *words: str) -> Iterator[Cluster]:
         assert started.returncode == 0, started.stderr
         yield Cluster(Path(started.stdout.strip()), mine[1])
     finally:
-        settings = load(base() / mine[1])
-        stopped = tool("down", *mine)
-        assert stopped.returncode == 0, stopped.stderr
-        if settings and not settings.folder.exists():  # we were the last
-            assert left(settings) == []
+        USES[mine[1]] -= 1
+        if not USES[mine[1]]:
+            leave(mine)
+
+
+def leave(mine: tuple[str, str, str, str]) -> None:
+    settings = load(base() / mine[1])
+    stopped = tool("down", *mine)
+    assert stopped.returncode == 0, stopped.stderr
+    if settings and not settings.folder.exists():  # we were the last
+        assert left(settings) == []
 
 
 def name_of(kind: str) -> str:
     """Of this run's cluster of that kind."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"{os.getpid()}"
-    return f"tests-{run[:8]}-{kind}"
+    run = Path(os.environ.get(VARIABLE) or f"{os.getpid()}").name
+    return f"tests-{run}-{kind}"
 
 
 def reason(complaint: str) -> str:
@@ -107,11 +122,11 @@ def reason(complaint: str) -> str:
 
 def left(settings: Settings) -> list[str]:
     """What of a stopped cluster is still there: bridge, control groups, processes that name its folder."""
-    bridge = Path("/sys/class/net", settings.bridge)
     groups = Path("/sys/fs/cgroup").glob(f"**/grus-{settings.name}-node*")
     inside = f"{settings.folder}/"  # not that of another cluster whose name only begins the same
     commands = [file for file in Path("/proc").glob("[0-9]*/cmdline") if inside in text_of(file)]
-    return [str(path) for path in (bridge, *groups, *commands) if path.exists()]
+    bridge = [settings.bridge] if device_exists(settings.bridge) else []
+    return [*bridge, *(str(path) for path in (*groups, *commands) if path.exists())]
 
 
 def text_of(file: Path) -> str:
@@ -139,7 +154,7 @@ def there() -> str:
     """Clusters of this user, for whom each is, and whether its bridge stands: if one is gone, who is left?"""
     return "; ".join(
         f"{one.name} for {[(user.pid, user.alive()) for user in users(one.folder)]}"
-        f"{'' if not one.nodes or Path('/sys/class/net', one.bridge).exists() else ', without its bridge'}"
+        f"{'' if not one.nodes or device_exists(one.bridge) else ', without its bridge'}"
         for one in all_clusters()
     )
 

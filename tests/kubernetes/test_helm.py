@@ -73,7 +73,20 @@ def test_helm_renders_the_objects_of_an_installation(
         assert [text for one in RELEASES for made in found for text in problems(one, made)] == []
 
 
-@pytest.mark.parametrize("wrong", ["replica=3", "replicas=none", "pullPolicy=Sometimes"])
+def test_helm_renders_admission_policies_for_servers_that_have_them(tmp_path: Path) -> None:
+    served = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"
+    words = ("--namespace", NAMESPACE, "--include-crds", "--kube-version", "1.36", "--api-versions", served)
+    done = helm("template", "grus", CHART, *words, home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = [one for one in yaml.safe_load_all(done.stdout) if one]
+    wanted = [one for one in objects(Settings(admission_policies=True)) if one["kind"] != "Namespace"]
+    assert sorted_objects(found) == sorted_objects(wanted)
+    assert [text for made in found for text in problems("1.36", made)] == []
+
+
+@pytest.mark.parametrize(
+    "wrong", ["replica=3", "replicas=none", "pullPolicy=Sometimes", "podSecurity=privileged"]
+)
 def test_a_value_that_the_chart_does_not_know_is_refused(tmp_path: Path, wrong: str) -> None:
     refused = helm("template", "grus", CHART, "--set", wrong, home=tmp_path)
     assert refused.returncode != 0

@@ -108,11 +108,12 @@ def test_workers_live_with_the_user_that_a_restricted_namespace_gives_them(own: 
     assert pod["metadata"]["annotations"]["kubernetes.io/psp"] == "restricted"
 
 
-def test_a_worker_gets_its_secret_and_no_object_has_the_value(own: Cluster, team: str) -> None:
+def test_a_worker_gets_its_secret_and_no_object_has_the_value(
+    own: Cluster, team: str, shell: dict[str, str]
+) -> None:
     value = "hush-7f3a"
-    own.kubectl(
-        "-n", team, "create", "secret", "generic", "grus-secret-wandb", f"--from-literal=value={value}"
-    )
+    (command,) = [text for text in blocks("console") if "create secret generic" in text]
+    ran(command.replace("-n team", f"-n {team}"), {**shell, "WANDB_API_KEY": value})
     spec = {"run": f'test "$KEY" = {value[:5]}"7f3a"', "secrets": {"KEY": "wandb"}, "resources": {"gpu": 1}}
     job = {
         "apiVersion": "grus.dev/v1alpha1",

@@ -12,15 +12,22 @@ import pytest
 from grus.api.pods import text
 from grus.kubernetes import rights
 from grus.kubernetes.job_namespaces import namespace_of
-from grus.kubernetes.kinds import GPU_JOBS, NAMESPACES, PODS, SERVICE_ACCOUNTS
+from grus.kubernetes.kinds import GPU_JOBS, GPU_QUEUES, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from grus.kubernetes.refusals import Forbidden
 from grus.model.identifiers import QueueName, UserName
 from grus.model.jobs import Phase
 from grus.operator.options import SYSTEM
 from tests.kubernetes.clusters import Cluster, until
-from tests.kubernetes.intruders import ACCOUNTS, MEMBER, OTHER, InstalledPool, as_account
+from tests.kubernetes.intruders import ACCOUNTS, ADMIN, MEMBER, OTHER, InstalledPool, as_account
 from tests.trust import intrusion_kubernetes
-from tests.trust.intrusion_kubernetes import as_objects, by_account, out_of_records, over_http, refused
+from tests.trust.intrusion_kubernetes import (
+    NODE_ACCOUNTS,
+    as_objects,
+    by_account,
+    out_of_records,
+    over_http,
+    refused,
+)
 from tests.trust.pod_attacks import WHOLE
 
 
@@ -91,6 +98,27 @@ def test_a_namespace_that_grus_has_not_made_is_not_used(pool: InstalledPool) -> 
     pool.api.delete(NAMESPACES, name)
 
 
+def test_a_queue_for_other_namespaces_is_closed_over_http_to_all_but_its_members(
+    pool: InstalledPool,
+) -> None:
+    closed = {"namespaces": {"names": [pool.namespace]}}
+    pool.api.patch(GPU_QUEUES, "open", {"spec": closed})
+    queues = pool.controller.book.openness
+    until(lambda: not queues()[QueueName("open")].silent, "the queue is closed")
+    answer = pool.submit(queue="open")
+    assert answer.status_code == 403, answer.text
+    assert "is not open to namespace" in answer.text
+    assert pool.api.list(GPU_JOBS)[0] == []
+    assert pool.submit(ADMIN, queue="open").status_code == 201
+    pool.api.patch(GPU_QUEUES, "open", {"spec": {"members": [MEMBER]}})
+    until(lambda: pool.submit(queue="open").status_code == 201, "a member may use it")
+    managed = {"names": None, "labels": {"grus.dev/managed": "true"}}
+    pool.api.patch(GPU_QUEUES, "open", {"spec": {"members": None, "namespaces": managed}})
+    until(lambda: pool.submit(OTHER, queue="open").status_code == 201, "all namespaces of jobs are open")
+    pool.api.patch(GPU_QUEUES, "open", {"spec": {"namespaces": None, "members": None}})
+    until(lambda: queues()[QueueName("open")].silent, "the queue is open again")
+
+
 def test_an_administrator_allows_a_field_by_setting_and_by_annotation(pool: InstalledPool) -> None:
     tolerant = {"spec": {"tolerations": [{"key": "spot", "operator": "Exists"}]}}
     assert refused(pool, tolerant)
@@ -138,7 +166,12 @@ def test_no_account_can_act_in_a_system_namespace(pool: InstalledPool, account: 
     assert by_account(pool, account)[2] == []
 
 
-@pytest.mark.parametrize("account", [rights.AGENT, rights.PROFILER])
+@pytest.mark.parametrize("account", NODE_ACCOUNTS)
+def test_no_account_of_a_node_can_act_in_the_controllers_namespace(pool: InstalledPool, account: str) -> None:
+    assert by_account(pool, account, SYSTEM)[2] == []
+
+
+@pytest.mark.parametrize("account", NODE_ACCOUNTS)
 def test_a_stolen_token_of_a_node_changes_no_pod(
     pool: InstalledPool, own_cluster: Cluster, tmp_path: Path, account: str
 ) -> None:

@@ -1,16 +1,24 @@
 """What an installation consists of: complete, consistent, and with no more rights than it needs."""
 
 import json
+import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from grus.api.pod_rules import fields_for
+from grus.cli.main import app
 from grus.kubernetes import rights
 from grus.kubernetes.installation import Settings
 from grus.kubernetes.manifests import LEADER, objects
+from grus.server.on_kubernetes import allowed_pod_fields
 
 Object = dict[str, Any]
+
+COMMAND = "grus kubernetes install --allow-pod-field"
 
 
 def by_kind(kind: str, settings: Settings | None = None) -> list[Object]:
@@ -259,3 +267,40 @@ def test_admission_policies_hold_accounts_to_their_namespaces_and_nodes_where_th
     assert "startsWith('kube-')" in controller["expression"]
     (pods,) = found["grus-nodes-own-pods"]["validations"]
     assert "object.spec.nodeName == request.userInfo.extra" in pods["expression"]
+
+
+def test_rules_of_admission_policies_mix_no_wildcard_with_other_words() -> None:
+    """API servers refuse that, and with it the whole installation; the schemas do not say so."""
+    made = objects(Settings(admission_policies=True))
+    rules = [
+        rule
+        for one in made
+        if one["kind"] == "ValidatingAdmissionPolicy"
+        for rule in one["spec"]["matchConstraints"]["resourceRules"]
+    ]
+    assert rules
+    for rule in rules:
+        for words in (rule["apiGroups"], rule["apiVersions"], rule["operations"], rule["resources"]):
+            assert len(words) == 1 or not {"*", "*/*"} & set(words), rule
+
+
+def controller_environment(*words: str) -> dict[str, str]:
+    """As the controller gets it, by the command with these options."""
+    done = CliRunner().invoke(app, ["kubernetes", "manifests", *words, "-o", "json"])
+    assert done.exit_code == 0, done.output
+    (one,) = [item for item in json.loads(done.stdout)["items"] if item["kind"] == "Deployment"]
+    (container,) = one["spec"]["template"]["spec"]["containers"]
+    return {variable["name"]: variable.get("value", "") for variable in container["env"]}
+
+
+def test_fields_that_an_administrator_allows_as_the_page_says_reach_the_controller() -> None:
+    page = Path(__file__).parents[2] / "docs" / "kubernetes.md"
+    (line,) = [one for one in page.read_text().splitlines() if one.startswith(COMMAND)]
+    given = controller_environment(*shlex.split(line)[3:], "--pod-security", "baseline")
+    allowed = allowed_pod_fields(given["GRUS_ALLOWED_POD_FIELDS"])
+    assert fields_for("vision", allowed) == {"spec.tolerations", "spec.volumes.persistentVolumeClaim"}
+    assert fields_for("speech", allowed) == {"spec.tolerations"}
+    assert given["GRUS_POD_SECURITY"] == "baseline"
+    usual = controller_environment()
+    assert allowed_pod_fields(usual["GRUS_ALLOWED_POD_FIELDS"]) == ()
+    assert usual["GRUS_POD_SECURITY"] == "restricted"

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grus.kubernetes import api as kubernetes_api
 from grus.kubernetes.api import Api, Object, WatchEvent
 from grus.kubernetes.kinds import CONFIG_MAPS, GPU_JOBS
 from grus.kubernetes.reflector import Reflector, Shelf
@@ -272,7 +273,7 @@ def test_errors_for_a_while_are_waited_out_and_what_is_held_stays(
 def test_a_server_that_falls_silent_is_left(
     api: Api, shaky: Api, faults: Faults, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grus.kubernetes.api.SLACK", 0.5)
+    monkeypatch.setattr(kubernetes_api, "SLACK", 0.5)
     silent = iter([PASS, SILENT])  # the list, then the watch
     faults.rule = lambda method, path: next(silent, PASS)
     with Reflector(shaky, CONFIG_MAPS, namespace=namespace, labels=CHOSEN, period=1.0) as reflector:

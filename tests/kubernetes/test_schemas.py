@@ -13,11 +13,13 @@ import pytest
 import yaml
 
 from grus.kubernetes import bundles, foreign
+from grus.kubernetes.admission_policies import policies
 from grus.kubernetes.installation import Settings
 from grus.kubernetes.kinds import GPU_JOBS
 from grus.kubernetes.manifests import objects
 from grus.kubernetes.resources import definitions
 from grus.kubernetes.transport import Transport
+from grus.kubernetes.versions import release_of
 from grus.model.ports import AccessRole, User
 from tests.controlplane.plane import a_spec
 from tests.kubernetes.clusters import Cluster, shared, until
@@ -32,6 +34,7 @@ Object = dict[str, Any]
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+WITH_POLICIES = tuple(release for release in RELEASES if release_of(release) >= (1, 30))
 FULL = Settings(
     namespace="pool",
     pull_secret="registry",
@@ -65,6 +68,13 @@ def test_a_field_that_no_release_knows_is_found() -> None:
 @pytest.mark.parametrize("settings", [Settings(), FULL], ids=["plain", "full"])
 def test_an_installation_holds(settings: Settings) -> None:
     assert wrong(objects(settings)) == []
+
+
+def test_admission_policies_hold_where_servers_have_them() -> None:
+    made = policies("pool")
+    assert [text for release in WITH_POLICIES for one in made for text in problems(release, one)] == []
+    made[0]["spec"]["failurePolice"] = "Fail"
+    assert all(list(problems(release, made[0])) for release in WITH_POLICIES)
 
 
 def test_definitions_hold() -> None:
@@ -124,7 +134,7 @@ def test_everything_that_a_controller_writes_holds(
     pod = {"spec": {"containers": [{"env": [{"name": "A", "value": "b"}]}]}}
     with KubernetesPool(own_cluster, tmp_path, 4, team={"quota": 4}) as pool:
         code = bundles.publish(pool.api, pool.namespace, bundles.pack(tmp_path / "code"))
-        pool.run("gang", "team", 2, launch="per-gpu", workdir=code, pod=pod, env={"LR": "0.1"})
+        pool.run("gang", "team", 2, launch="per-gpu", workdir=code, pod=pod, secrets={"TOKEN": "wandb"})
         pool.run("slice", "team", "0.5")
         user = User(name="ada", role=AccessRole.ADMIN)  # type: ignore[arg-type]  # a name
         job = pool.controller.services.submit(user, a_spec("by-http", queue="team")).result()

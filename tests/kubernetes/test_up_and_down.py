@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kubernetes import clusters
 from tests.kubernetes.clusters import CANNOT_BE_HAD, reason, tool
 from tools.kubernetes.__main__ import claimed
 from tools.kubernetes.processes import Failed, Mark, Processes, end
@@ -94,6 +95,22 @@ def test_a_cluster_stays_while_one_of_its_users_lives(
     assert tool("down", "--orphans").returncode == 0
     assert not mark.alive()
     assert not pretender.exists()
+
+
+def test_a_cluster_stays_until_the_last_use_in_a_process_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session fixture that another module imports is set up a second time, and ends before the first."""
+    calls = []
+
+    def tool(command: str, *words: str) -> subprocess.CompletedProcess[str]:
+        calls.append((command, *words[:1]))
+        return subprocess.CompletedProcess(words, 0, "kubeconfig\n", "")
+
+    monkeypatch.setattr(clusters, "tool", tool)
+    with clusters.shared("twice"):
+        with clusters.shared("twice"):
+            calls.clear()
+        assert calls == []
+    assert calls == [("down", "--name")]
 
 
 def test_a_cluster_that_is_for_nobody_in_particular_is_no_orphan(pretender: Path) -> None:

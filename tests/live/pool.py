@@ -19,7 +19,8 @@ from tests.live import witness
 from tests.live.gates import Gate
 from tests.server.process import ServerProcess, eventually
 
-PATIENCE = 60.0
+PATIENCE = 180.0
+"""Seconds; the deadline is for broken code only."""
 PROBE = "probe"
 RESTING = {Phase.PENDING, Phase.PAUSED, Phase.RUNNING} | TERMINAL
 QueueRules = Mapping[str, float]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.real import RealGrus
-from tests.live.pool import LivePool
+from tests.live.pool import PATIENCE, LivePool
 from tests.live.test_stages import EXAMPLE, STAGES, answered, graph, submitted
 from tests.server.process import eventually
 
@@ -61,7 +61,7 @@ kill -0 {os.getpid()} 2>/dev/null && echo reached
 echo looked
 """
     spy = pool.grus.submit({"run": line, "workdir": "/"})
-    assert spy.wait(60).phase == "succeeded"
+    assert spy.wait(PATIENCE).phase == "succeeded"
     assert "".join(spy.logs()).split() == ["looked"]
     assert other.refresh().phase == "running"
 
@@ -94,5 +94,5 @@ def test_a_server_that_can_make_no_boxes_does_not_start_without_them(tmp_path: P
     pool = LivePool(tmp_path, "1x1x1GB")
     pool.more = BOXED
     pool.env["PATH"] = str(tmp_path)
-    assert pool.launch().wait(30) != 0
+    assert pool.launch().wait(PATIENCE) != 0
     assert 'server.isolation: cannot be "bubblewrap" here (there is no bwrap on PATH' in pool.said.read_text()

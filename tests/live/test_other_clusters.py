@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.environments import python_with
 from tests.cli.real import RealGrus
+from tests.live.environments import DASK, RAY
 from tests.server.process import eventually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-RAY, DASK = "ray==2.60.0", "distributed==2026.8.0"
 PATIENCE = 400.0
 """Seconds: Ray takes ten to start on a quiet machine, and a minute on a busy one."""
 WATCHER = """
@@ -27,8 +27,6 @@ while seen != [2, 1, 2]:
         print(seen, flush=True)
     time.sleep(0.2)
 """
-
-pytestmark = pytest.mark.serial
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 import grus
 from grus.api.wire import JobOut, TagOut
-from tests.live.pool import LivePool
+from tests.live.pool import PATIENCE, LivePool
 
 PROGRAM = Path(__file__).with_name("rhythm_program.py")
 SOURCE = str(Path(grus.__file__).parents[1])
@@ -71,7 +71,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         pool.watch(
             lambda: in_rhythm(pool.tag("sleeps"), 2.5) and is_training(pool.tag("spins")),
             "both are seen to work",
-            60.0,
+            PATIENCE,
         )
         hang.touch()
         pool.runs("three", PROGRAM.with_name("straggling_program.py"), gpus="2..3", launch="per-gpu")
@@ -106,7 +106,7 @@ def test_three_jobs_are_told_apart_by_their_rhythms_and_their_gpus_are_tagged(po
             for name, period in PERIODS.items()
         ),
         "each job and its GPU are tagged with their own period",
-        90.0,
+        PATIENCE,
     )
 
 
@@ -121,7 +121,9 @@ def test_jobs_that_hang_are_noticed_whether_they_sleep_or_spin_and_the_others_ar
 
 def test_the_rank_that_holds_up_a_synchronous_training_is_named(pool: Watched) -> None:
     """All ranks step together; which one is slow only their own seconds tell."""
-    pool.watch(lambda: "is a straggler" in told(pool.tag("three")), "a rank of the training straggles", 90.0)
+    pool.watch(
+        lambda: "is a straggler" in told(pool.tag("three")), "a rank of the training straggles", PATIENCE
+    )
     (slow,) = [one.id for one in pool.grus.workers(pool.handles["three"].id) if one.number == 1]
     assert f"worker {slow} is a straggler" in told(pool.tag("three"))
 
@@ -130,10 +132,10 @@ def test_tags_vanish_when_the_jobs_end(pool: Watched) -> None:
     assert any(pool.gpu_tags().values())
     for handle in pool.handles.values():
         handle.stop()
-    ended: list[JobOut] = [handle.wait(60.0) for handle in pool.handles.values()]
+    ended: list[JobOut] = [handle.wait(PATIENCE) for handle in pool.handles.values()]
     assert {job.phase for job in ended} == {"stopped"}
     pool.watch(
         lambda: not any(pool.gpu_tags().values()) and not any(pool[name].tag for name in pool.handles),
         "no job and no GPU has a tag",
-        30.0,
+        PATIENCE,
     )

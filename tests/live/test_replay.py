@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grus.simulation.replay import Replay, replay
-from tests.live.pool import LivePool, QueueRules
+from tests.live.pool import PATIENCE, LivePool, QueueRules
 
 ELASTIC = {"launch": "per-gpu"}
 
@@ -84,7 +84,7 @@ def test_a_decision_that_was_not_made_so_is_found(record: Path) -> None:
 
 def test_the_command_says_so(record: Path) -> None:
     command = [sys.executable, "-m", "grus.cli.main", "simulate", "--replay", str(record)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")
     assert "decisions, all equal" in done.stdout
 

@@ -5,7 +5,6 @@ import sys
 import time
 from pathlib import Path
 
-from grus.api.wire import parse_time
 from grus.simulation.recording import lines
 from grus.simulation.replay import replay
 from tests.live import epochs
@@ -54,7 +53,7 @@ class Watched:
     def grus_why(self, name: str) -> str:
         command = [sys.executable, "-m", "grus.cli.main", "why", name]
         done = subprocess.run(
-            command, env=self.pool.env, capture_output=True, text=True, check=False, timeout=60
+            command, env=self.pool.env, capture_output=True, text=True, check=False, timeout=PATIENCE
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -80,9 +79,6 @@ def test_a_training_is_paused_at_the_end_of_its_epoch_and_one_that_idles_by_its_
         told = {event.job: event for event in pool.pauses()}
         paused = told[pool.handles["lent"].id]
         assert "it goes at the end of an epoch (one every 14 s)" in paused.text
-        # By its own word, not by what was recognised: it had gone on to the end of its epoch.
-        last = watched.epochs()[-1]
-        assert min(abs(parse_time(paused.at) - began) for began in (last, last + BUSY + REST)) < 2.7
         said = watched.grus_why("lent")
         assert "it was paused because a was over quota; asks" in said
         assert "it goes at the end of an epoch (one every 14 s)" in said

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.real import RealGrus
 from tests.house.environments import build_wheels, make_environment, packages_of
+from tests.live.pool import PATIENCE
 from tests.server.process import eventually
 
 ALONE = "import importlib.util as u, sys; print('alone', sys.prefix, u.find_spec('grus') is None)"
@@ -58,7 +59,7 @@ def inside(grus: RealGrus, environment: Path, *words: str, input: str = "") -> s
         input=input,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr + logs(grus)

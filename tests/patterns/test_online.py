@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.periods_traces import NEGATIVES, aimless
+from grus.patterns import online
 from grus.patterns.online import SLOTS, Beat
 from grus.patterns.periods import Floats, Found, Rhythm, look
 
@@ -123,7 +124,7 @@ def test_looks_come_seldom_and_asking_in_between_costs_none(monkeypatch: pytest.
         looks.append(len(values))
         return look(values, step, start=start)
 
-    monkeypatch.setattr("grus.patterns.online.look", counted)
+    monkeypatch.setattr(online, "look", counted)
     beat, made = Beat(), work(20.0)
     moments = CLOCK + np.arange(0.0, 3000.0)
     for at, value in zip(moments.tolist(), made(moments).tolist(), strict=True):

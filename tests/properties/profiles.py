@@ -1,4 +1,4 @@
-"""How long the machines run: short and repeatable in `make test`, long and random with GRUS_PROOF=1."""
+"""Settings of Hypothesis: few, repeatable examples in `make test`; many random ones with GRUS_PROOF=1."""
 
 import os
 
@@ -21,3 +21,16 @@ def profile(examples: int, steps: int = 30) -> settings:
         # Shrinking takes minutes: a proof does it; `make test` shows the failing history as it was found.
         phases=tuple(Phase) if PROOF else (Phase.explicit, Phase.generate),
     )
+
+
+def load() -> None:
+    """Make every other test of Hypothesis repeatable too; one that names its number of examples keeps it."""
+    common = settings(
+        max_examples=1000 if PROOF else 50,
+        derandomize=not PROOF,
+        database=None,
+        deadline=None,  # the time says how busy the machine is
+        print_blob=PROOF,
+    )
+    settings.register_profile("grus", common)
+    settings.load_profile("grus")

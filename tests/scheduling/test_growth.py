@@ -8,7 +8,7 @@ import pytest
 from grus.controlplane.learning import Learning
 from grus.model.identifiers import DeviceId, JobId, NodeId
 from grus.model.jobs import Checkpoint, Job, Phase, Resizing, Seat
-from grus.model.resources import GPU
+from grus.model.resources import GPU, Range
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Resize
 from grus.scheduling.outlook import Outlook
@@ -136,3 +136,24 @@ def test_a_restart_that_would_lose_all_work_is_no_growth() -> None:
     snapshot = Snapshot(a_pool("1x8"), [a_queue("default", quota=8)], [job])
     snapshot.expect(JobId("long"), outlook)
     assert decide(snapshot, 3600.0).actions == ()
+
+
+def unsaved(name: str, gpus: str = "2..8") -> Job:
+    """An elastic job that restarts to change its size, and does not save."""
+    job = a_job(name, gpus=gpus, resize=Resizing.AUTO)
+    return replace(job, spec=replace(job.spec, checkpoint=Checkpoint()))
+
+
+def test_a_job_that_would_restart_from_zero_grows_only_when_a_person_asks() -> None:
+    world = World("1x8").run(unsaved("long"), *others()).advance(3600)
+    freed(world)
+    assert (world.size("long"), world.pauses()) == (2, [])
+    world._put(replace(world["long"], size=Range(4, 4)))
+    assert world.settle().size("long") == 4
+
+
+def test_surplus_of_a_job_that_restarts_from_zero_is_taken_last() -> None:
+    world = World("1x8").run(unsaved("unsaved", "2..5"), a_job("wide", gpus="2..3"))
+    assert (world.size("unsaved"), world.size("wide")) == (5, 3)
+    world.run(a_job("other"))
+    assert (world.size("unsaved"), world.size("wide")) == (5, 2)

@@ -27,7 +27,8 @@ except GrusError as error:
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
 """
-PATIENCE = 30.0
+PATIENCE = 120.0
+"""Seconds; the deadline is for broken code only."""
 
 
 def eventually(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
@@ -77,19 +78,19 @@ class ServerProcess:
             return False
         return True
 
-    def client(self, patience: float = 30.0) -> Client:
-        transport = Transport(None, None, timeout=10.0, patience=patience, env=self.env)
+    def client(self, patience: float = PATIENCE) -> Client:
+        transport = Transport(None, None, timeout=60.0, patience=patience, env=self.env)
         return Client(transport=transport)
 
     def kill(self) -> None:
         assert self.process is not None
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(PATIENCE)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(20)
+        return self.process.wait(PATIENCE)
 
     def end(self) -> None:
         """Stop every job, then the server."""

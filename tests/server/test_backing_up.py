@@ -1,9 +1,6 @@
 """Back-ups: on disk before they have their name, in whatever empty place; nothing of a killed one stays."""
 
 import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,12 +13,15 @@ from grus.store.sqlite import SqliteStore
 from tests.artefacts.builders import a_vault
 
 NOW = 1000.0
-HOST = socket.gethostname()
 
 
 @pytest.fixture
 def at(tmp_path: Path) -> Places:
-    """A state with settings and one vault."""
+    return a_state(tmp_path)
+
+
+def a_state(tmp_path: Path) -> Places:
+    """Make a state with settings and one artifact store."""
     places = Places(config=tmp_path / "config", state=tmp_path / "state")
     places.config.mkdir()
     places.config_file.write_text("[server]\n")
@@ -141,29 +141,3 @@ def test_a_place_that_cannot_be_written_is_said_so(at: Places, tmp_path: Path) -
         back_up(at, tmp_path / "file" / "b", NOW)
     with pytest.raises(BadInput, match="must not exist"):
         back_up(at, tmp_path / "file", NOW)
-
-
-@pytest.mark.parametrize("there", [False, True], ids=["new", "empty folder"])
-def test_what_a_killed_process_left_is_removed_by_the_next_one(
-    at: Places, tmp_path: Path, there: bool
-) -> None:
-    target = tmp_path / "monday"
-    if there:
-        target.mkdir()
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    beside = target if there else tmp_path
-    for pid in (dead.pid, os.getpid()):
-        (beside / f".monday.grus-{HOST}-{pid}" / "artefacts").mkdir(parents=True)
-    others = [
-        tmp_path / f".tuesday.grus-{HOST}-{dead.pid}",
-        tmp_path / f".monday.grus-elsewhere-{dead.pid}",
-        tmp_path / ".monday.2024",
-        tmp_path / f".monday.grus-{HOST}-{os.getppid()}",
-    ]
-    for other in others:
-        other.mkdir()
-    back_up(at, target, NOW)
-    assert names(target) == ["backup.json", "config.toml", "grus.db"]
-    assert all(other.exists() for other in others)
-    assert not (beside / f".monday.grus-{HOST}-{dead.pid}").exists()

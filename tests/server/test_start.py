@@ -3,8 +3,6 @@
 import hashlib
 import logging
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import uvicorn
 
 from grus.model.errors import BadInput, Conflict
 from grus.model.ports import AccessRole
+from grus.server import pools
 from grus.server.first_start import ensure_admin
 from grus.server.listen import Brake, bind
 from grus.server.lock import StateLock
@@ -59,19 +58,6 @@ def test_a_second_server_is_refused_with_the_pid_of_the_first(tmp_path: Path) ->
     StateLock(tmp_path / "lock").take()
 
 
-def test_the_lock_goes_with_the_process_however_it_ends(tmp_path: Path) -> None:
-    script = (
-        "import os, sys, pathlib\n"
-        "from grus.server.lock import StateLock\n"
-        "StateLock(pathlib.Path(sys.argv[1])).take()\n"
-        "os.kill(os.getpid(), 9)\n"
-    )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path / "lock")], check=False, timeout=30)
-    lock = StateLock(tmp_path / "lock")
-    lock.take()
-    lock.release()
-
-
 def test_a_taken_port_is_told_with_what_to_do() -> None:
     with bind("127.0.0.1", 0) as first:
         first.listen()
@@ -115,7 +101,7 @@ def test_requests_that_are_handed_on_are_not_logged(tmp_path: Path) -> None:
 def test_a_machine_without_gpus_gets_a_small_virtual_pool_and_a_notice(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("grus.server.pools._nvml", lambda: None)
+    monkeypatch.setattr(pools, "_nvml", lambda: None)
     pool = choose("auto", tmp_path / "pool")
     assert [len(node.devices) for node in pool.source.nodes(())] == [2]
     assert "virtual" in pool.notice
@@ -125,7 +111,7 @@ def test_a_machine_without_gpus_gets_a_small_virtual_pool_and_a_notice(
 def test_the_pretended_pool_of_last_time_comes_again_where_nothing_else_is_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kept: str, gpus: list[int]
 ) -> None:
-    monkeypatch.setattr("grus.server.pools._nvml", lambda: None)
+    monkeypatch.setattr(pools, "_nvml", lambda: None)
     choose("virtual 2x4x16GB", tmp_path / "pool")
     assert (tmp_path / "pool").read_text() == "2x4x16GB"
     (tmp_path / "pool").write_text(kept)

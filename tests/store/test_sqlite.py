@@ -245,7 +245,7 @@ def test_a_file_of_something_else_is_refused_with_its_name(tmp_path: Path) -> No
 
 
 def test_long_listings_are_read_in_several_goes(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grus.store.sqlite.PAGE", 7)
+    monkeypatch.setattr(sqlite, "PAGE", 7)
     jobs = stored(store, *(a_job(f"j{n:02}", submitted_at=n // 3) for n in range(50)))
     assert store.jobs() == jobs[::-1]
     assert store.jobs(limit=15) == jobs[::-1][:15]

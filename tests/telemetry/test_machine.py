@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from grus.model.identifiers import NodeId
+from grus.telemetry import machine
 from grus.telemetry.machine import MachineSource
 from grus.telemetry.samples import Measure, Subject
 
@@ -23,8 +24,8 @@ def say(proc: Path, *, cpu: str, free: int, sectors: int, received: int) -> None
 def test_rates_are_between_two_looks_and_waiting_is_no_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grus.telemetry.machine._is_disk", lambda name: name == "disk")
-    monkeypatch.setattr("grus.telemetry.machine._TICKS", 100)
+    monkeypatch.setattr(machine, "_is_disk", lambda name: name == "disk")
+    monkeypatch.setattr(machine, "_TICKS", 100)
     source = MachineSource(NodeId("n1"), proc=str(tmp_path))
     say(tmp_path, cpu="100 0 100 5000 900 0 0 50 0 0", free=600, sectors=10, received=0)
     (first,) = source.sample(10).samples

@@ -6,6 +6,7 @@ from dataclasses import replace
 from unittest.mock import patch
 
 from grus.api.jobfile import parse_job_file
+from grus.controlplane import fingerprints
 from grus.controlplane.skipping import Skipping
 from grus.model.identifiers import JobId, NodeId
 from grus.model.jobs import Job, JobType, Phase
@@ -64,7 +65,7 @@ def skipped(drive: Drive) -> dict[str, Phase]:
     _compare(drive)
     stages = parse_job_file(LEAVING, folder=str(drive.folder))
     old = drive.plane.now - 3600  # the plane lives in a time of its own, and so do its files
-    with patch("grus.controlplane.fingerprints._changed", lambda _: old):
+    with patch.object(fingerprints, "_changed", lambda _: old):
         drive.do(lambda: _name(drive, drive.plane.services.submit_graph(ANN, stages, key="1"), "first-"))
         drive.do(lambda: _leaves(drive, drive.ids["first-a"]))
         drive.finish("first-a")

@@ -13,9 +13,11 @@ from pathlib import Path
 
 from grus.api.pods import text
 from grus.engines.kubernetes.pods import CannotStart, require_allowed
+from grus.kubernetes import rights
 from grus.kubernetes.kinds import GPU_JOBS, PODS
 from grus.model.identifiers import JobId, NodeId, WorkerId
 from grus.model.ports import WorkerSpec
+from grus.operator.options import SYSTEM
 from tests.kubernetes.clusters import Cluster, shared, until
 from tests.kubernetes.intruders import ACCOUNTS, InstalledPool
 from tests.trust.pod_attacks import POD_ATTACKS, Pod
@@ -48,6 +50,9 @@ ESCALATIONS = (
     ("delete", "nodes"),
 )
 """Rights that lead from a stolen token to the cluster, in a system namespace."""
+
+NODE_ACCOUNTS = (rights.AGENT, rights.PROFILER)
+"""Accounts whose tokens are on every node."""
 
 Row = tuple[str, int, list[str]]
 """A way in, the number of attacks, and those that got through."""
@@ -111,11 +116,11 @@ def _stopped(pod: Pod) -> bool:
     return False
 
 
-def by_account(pool: InstalledPool, account: str) -> Row:
+def by_account(pool: InstalledPool, account: str, namespace: str = "kube-system") -> Row:
     through = [
-        f"{verb} {what}" for verb, what in ESCALATIONS if pool.can(account, verb, what, "-n", "kube-system")
+        f"{verb} {what}" for verb, what in ESCALATIONS if pool.can(account, verb, what, "-n", namespace)
     ]
-    return f"a stolen token of {account}, in kube-system", len(ESCALATIONS), through
+    return f"a stolen token of {account}, in {namespace}", len(ESCALATIONS), through
 
 
 def rows(pool: InstalledPool) -> Iterator[Row]:
@@ -126,6 +131,8 @@ def rows(pool: InstalledPool) -> Iterator[Row]:
     yield out_of_records()
     for account in ACCOUNTS:
         yield by_account(pool, account)
+    for account in NODE_ACCOUNTS:
+        yield by_account(pool, account, SYSTEM)
 
 
 def main() -> int:

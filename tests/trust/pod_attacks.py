@@ -92,10 +92,14 @@ POD_ATTACKS: dict[str, Pod] = {
     "no AppArmor by annotation": _noted(
         **{"container.apparmor.security.beta.kubernetes.io/main": "unconfined"}
     ),
-    "devices by annotation": _noted(**{"io.kubernetes.cri-o.Devices": "/dev/sda", "io.kata/x": "y"}),
+    "devices by annotation": _noted(**{"io.kubernetes.cri-o.Devices": "/dev/sda"}),
+    "another hypervisor by annotation": _noted(**{"io.katacontainers.config.hypervisor.path": "/bin/sh"}),
+    "rules of systemd by annotation": _noted(**{"org.systemd.property.DevicePolicy": "'auto'"}),
+    "a CDI device by annotation": _noted(**{"cdi.k8s.io/gpus": "nvidia.com/gpu=all"}),
     "another network by annotation": _noted(**{"k8s.v1.cni.cncf.io/networks": "kube-system/storage"}),
     "an identity by label": {"metadata": {"labels": {"azure.workload.identity/use": "true"}}},
     "the node's network": _spec(hostNetwork=True),
+    "the node's network in other letters": _spec(HostNetwork=True),
     "the node's processes": _spec(hostPID=True),
     "the node's memory": _spec(hostIPC=True),
     "a port of the node": _main(ports=[{"containerPort": 80, "hostPort": 80}]),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from grus.engines.local import processes
 from grus.model.errors import GrusError, NotFound
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job
@@ -227,7 +228,7 @@ def engine(folder: Path, words: Words) -> Findings:
     found = Findings(held=len(words))
     (folder / "state").mkdir(exist_ok=True)
     said = folder / "said again"
-    with mock.patch("grus.engines.local.processes.boot_id", return_value="another boot"):
+    with mock.patch.object(processes, "boot_id", return_value="another boot"):
         pool = LocalEngine(folder / "state" / "engine", VirtualSource("1x4x1GB"))
         pool.open(1_000_000)
         try:

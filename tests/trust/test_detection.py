@@ -10,7 +10,6 @@ from tests.trust.detection import GPU_AIM, HANG_AIM, Figures, lost_gpus
 KEPT = Figures(lost_gpu_noticed_s=5.0, moved_s=6.0, hang_noticed_s=65.0, hang_cut_off_s=31.0, went_on_s=32.0)
 
 
-@pytest.mark.serial
 def test_a_lost_gpu_is_noticed_and_its_job_runs_elsewhere(tmp_path: Path) -> None:
     ((noticed, moved),) = lost_gpus(tmp_path, rounds=1)
     assert 0 < noticed <= moved

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from grus.store import rules
 from tests.trust.bugs.planting import Bug, Swap
 from tests.trust.planted import BUGS, judged
 from tests.trust.proving import ROOT, SIMULATION, Attempt, Outcome, Verdict
@@ -32,7 +33,7 @@ def test_a_plant_changes_what_is_there_and_leaves_nothing_behind(bug: Bug) -> No
 
 
 def test_a_plant_of_what_is_not_there_any_more_fails() -> None:
-    gone = Bug("gone", "", "", (Swap("grus.store.rules:check_luck", lambda luck: luck),), ())
+    gone = Bug("gone", "", "", (Swap(rules, "check_luck", lambda luck: luck),), ())
     with pytest.raises(AttributeError, match="check_luck"), gone.planted():
         pass
 

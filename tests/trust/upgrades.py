@@ -42,7 +42,7 @@ from tests.trust.used_state import WAITS, a_used_pool, examined, use
 SUBMITTERS = 4
 AHEAD = 20
 """Jobs that must be acknowledged between two back-ups, so that there is load."""
-PATIENCE = 30.0
+PATIENCE = 180.0
 
 
 @dataclass(slots=True)

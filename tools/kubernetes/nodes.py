@@ -21,7 +21,7 @@ from tools.kubernetes.build import Unavailable
 from tools.kubernetes.control_plane import Access
 from tools.kubernetes.node import IMAGE
 from tools.kubernetes.processes import Mark, Processes, children, end, recorded
-from tools.kubernetes.settings import Settings, environment, need
+from tools.kubernetes.settings import Settings, device_exists, environment, need
 
 ROOT = Path(__file__).resolve().parents[2]
 HIDDEN = ("/var", "/run")
@@ -45,7 +45,7 @@ def check(settings: Settings) -> None:
 
 def make_network(settings: Settings) -> None:
     """Before the API server starts: it listens on the bridge."""
-    if Path("/sys/class/net", settings.bridge).exists():
+    if device_exists(settings.bridge):
         return
     ip("link", "add", settings.bridge, "type", "bridge")
     ip("address", "add", f"{settings.net}.0.1/16", "dev", settings.bridge)
@@ -56,7 +56,7 @@ def make_network(settings: Settings) -> None:
 
 
 def remove_network(settings: Settings) -> None:
-    if Path("/sys/class/net", settings.bridge).exists():
+    if device_exists(settings.bridge):
         ip("link", "delete", settings.bridge)
 
 

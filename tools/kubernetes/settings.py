@@ -153,7 +153,12 @@ def bindable(port: int) -> bool:
 def network_used(trial: Settings) -> bool:
     """Whether the machine already has such a bridge, or a way to such addresses."""
     shown = subprocess.run(["ip", "-o", "route", "show"], capture_output=True, text=True, check=True).stdout
-    return Path("/sys/class/net", trial.bridge).exists() or f"{trial.net}." in shown
+    return device_exists(trial.bridge) or f"{trial.net}." in shown
+
+
+def device_exists(name: str) -> bool:
+    """In the network of this process; /sys/class/net may show that of another one."""
+    return any(name == one for _, one in socket.if_nameindex())
 
 
 def environment(programs: str) -> Mapping[str, str]:

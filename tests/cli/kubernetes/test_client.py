@@ -200,6 +200,21 @@ def test_a_wish_that_no_controller_would_carry_out_is_refused_and_writes_nothing
     assert api.objects[GPU_JOBS, TEAM, "resnet"]["spec"] == before
 
 
+@pytest.mark.parametrize(
+    ("gpu", "size", "why"),
+    [(1, "2", "has a fixed size"), ("1..4", "9", "must lie within 1..4"), ("1..4", "2", "")],
+)
+def test_a_size_of_a_job_that_no_controller_has_seen_is_checked_too(
+    api: Memory, grus: Grus, gpu: int | str, size: str, why: str
+) -> None:
+    spec = {"run": "x", "after": ["other"], "resources": {"gpu": gpu}}
+    api.put(GPU_JOBS, {"metadata": {"name": "fresh", "namespace": TEAM}, "spec": spec})
+    asked = grus("scale", "fresh", size)
+    assert (asked.exit_code == 0) == (not why)
+    assert why in asked.stderr
+    assert ("size" in asked.stdout) == (not why)
+
+
 def test_a_size_outside_the_range_is_refused(api: Memory, grus: Grus) -> None:
     with_job(api, spec=elastic("resnet"))
     refused = grus("scale", "resnet", "9")

@@ -13,7 +13,7 @@ from grus.dashboard.views.job import Seen, buttons, parts, scale, worker_rows
 from grus.dashboard.views.strip import attempts, strip
 from grus.model.errors import GrusError
 from grus.model.identifiers import UserName
-from grus.model.jobs import Job, Phase, Resizing
+from grus.model.jobs import Checkpoint, Job, Phase, Resizing
 from grus.model.ports import AccessRole, User
 from grus.model.resources import Range, Replica, Role
 from grus.scheduling.explain import Explanation
@@ -210,3 +210,13 @@ def test_a_notebook_is_opened_by_its_owner_while_it_runs_and_by_nobody_else() ->
     assert not opens(replace(lab, phase=Phase.PENDING))
     assert not opens(shell)
     assert not opens(job)
+
+
+@pytest.mark.parametrize(("path", "words"), [("", "all its work is lost"), ("out", "")])
+def test_the_page_says_what_a_pause_would_lose(path: str, words: str) -> None:
+    plane = Plane()
+    job = plane.job(plane.submit("plain", ANN, checkpoint=Checkpoint(path=path)))
+    plane.after(5)
+    found = str(parts(seen(plane, job))["texts"]["loses"])
+    assert found.startswith(words)
+    assert bool(found) is bool(words)

@@ -8,7 +8,7 @@ import pytest
 from grus.engines.kubernetes.lanes import Lanes, Later
 from grus.model.errors import Unreachable
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 
 @pytest.fixture

@@ -248,3 +248,34 @@ def test_a_job_that_is_recorded_with_a_forbidden_field_does_not_start() -> None:
     with pytest.raises(CannotStart, match=r"pod\.spec\.hostPID may only be false"):
         pods.require_allowed(worker, ())
     pods.require_allowed(worker, ["spec.hostPID"])
+
+
+@pytest.mark.parametrize("workdir", ["", f"bundle:{'0' * 32}-2"])
+def test_a_pod_meets_restricted_pod_security(workdir: str) -> None:
+    """Rules of the level `restricted`, which namespaces of jobs over HTTP enforce since Kubernetes 1.23."""
+    secret = (("TOKEN", "wandb"),)
+    spec = made(a_worker(workdir=workdir, secrets=secret), user=pods.NOBODY)["spec"]
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
+    whole = spec["securityContext"]
+    assert (whole["runAsNonRoot"], whole["runAsUser"] > 0) == (True, True)
+    assert whole["seccompProfile"]["type"] == "RuntimeDefault"
+    allowed = {"configMap", "downwardAPI", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
+    assert all(set(volume) - {"name"} <= allowed for volume in spec["volumes"])
+    for container in (*spec["initContainers"], *spec["containers"]):
+        own = container["securityContext"]
+        assert own["allowPrivilegeEscalation"] is False
+        assert own["capabilities"]["drop"] == ["ALL"]
+        assert not own.get("privileged")
+        assert not any("hostPort" in port for port in container.get("ports", ()))
+
+
+def test_a_container_before_the_worker_sees_no_gpu() -> None:
+    """Also with an image whose own environment asks for all of them."""
+    wanted = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+    fetch = {"name": "fetch", "image": "nvidia/cuda", "env": [wanted]}
+    pod = made(a_worker(pod=json.dumps({"spec": {"initContainers": [fetch]}})))
+    assert [one["name"] for one in pod["spec"]["initContainers"]] == ["prepare", "fetch"]
+    for one in pod["spec"]["initContainers"]:
+        assert [variable for variable in one["env"] if variable["name"] == wanted["name"]] == [
+            {**wanted, "value": "void"}
+        ]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from grus.kubernetes.agent import measuring
 from grus.kubernetes.agent.loop import LONG, QUICK, REST, Loop, Places
 from grus.kubernetes.agent.measuring import PretendGpus
 from grus.kubernetes.agent.volume import place
@@ -239,7 +240,7 @@ def test_gpus_are_named_of_workers_and_of_reservations(node: Node) -> None:
 
 
 def test_use_is_told_on_the_agents_own_pod(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grus.kubernetes.agent.measuring.SOON", 0.0)
+    monkeypatch.setattr(measuring, "SOON", 0.0)
     node.prepared()
     node.process(memory=5000)
     node.change("ADDED", status=RUNNING)
@@ -252,8 +253,8 @@ def test_use_is_told_on_the_agents_own_pod(node: Node, monkeypatch: pytest.Monke
 def test_network_bytes_are_those_of_a_pods_own_network(
     node: Node, monkeypatch: pytest.MonkeyPatch, host: bool, count: list[int | None]
 ) -> None:
-    monkeypatch.setattr("grus.kubernetes.agent.measuring.SOON", 0.0)
-    monkeypatch.setattr("grus.kubernetes.agent.measuring.interfaces", lambda path: (10, 20))
+    monkeypatch.setattr(measuring, "SOON", 0.0)
+    monkeypatch.setattr(measuring, "interfaces", lambda path: (10, 20))
     node.prepared()
     node.process(memory=5000)
     node.change("ADDED", status=RUNNING, spec={"hostNetwork": host})
@@ -263,7 +264,7 @@ def test_network_bytes_are_those_of_a_pods_own_network(
 
 def test_who_uses_more_than_its_slice_is_told_once(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SOON", "WATCH", "EVERY"):
-        monkeypatch.setattr(f"grus.kubernetes.agent.measuring.{name}", 0.0)
+        monkeypatch.setattr(measuring, name, 0.0)
     node.prepared()
     node.process(memory=3 << 20)
     node.change("ADDED", status=RUNNING, notes={GPU_MEMORY: str(4 << 20)})

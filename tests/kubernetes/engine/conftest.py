@@ -13,6 +13,7 @@ from grus.kubernetes.homes import Home
 from grus.kubernetes.kinds import LEASES, PODS, Object
 from grus.kubernetes.refusals import Conflicts, Missing
 from grus.model.identifiers import JobId
+from tests.kubernetes.agents import SYSTEM
 from tests.kubernetes.clusters import Cluster, new_namespace
 from tests.kubernetes.objects import ROOT, host_folders
 from tools.kubernetes.node import IMAGE
@@ -45,6 +46,7 @@ def make_engine(api: Api, own_namespace: str, tmp_path: Path) -> Iterator[Make]:
             "logs": tmp_path / "logs",
             "template": template(tmp_path),
             "system": own_namespace,
+            "agents": SYSTEM,
             "within": own_namespace,
         }
         return KubernetesEngine(api, **(settings | changes))  # type: ignore[arg-type]  # a table of keywords

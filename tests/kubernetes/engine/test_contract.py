@@ -13,9 +13,6 @@ from tests.kubernetes.conftest import GPUS, NODES
 from tests.kubernetes.engine.conftest import Make
 from tests.kubernetes.engine.workers import a_worker
 
-# Graces and deadlines are the kubelet's: beside other tests it is too late now and then.
-pytestmark = pytest.mark.serial
-
 
 class TestKubernetesEngine(EngineContract):
     @pytest.fixture

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from grus.controlplane import logs
+from grus.controlplane import accounts, logs
 from grus.controlplane.services import Services
+from grus.kubernetes import leadership
 from grus.kubernetes.api import Object
 from grus.kubernetes.leadership import Sight, epoch_of
 from grus.model.errors import NotLoggedIn
@@ -69,7 +70,7 @@ BUGS = (
         "open-route",
         "the routes of jobs answer without a token",
         "CVE-2023-48022",
-        (Swap("grus.server.gate:Gate._caller", open_to_strangers),),
+        (Swap(Gate, "_caller", open_to_strangers),),
         ("tests/server/test_routes.py::test_without_a_token_nothing_answers_but_what_is_public",),
         everywhere=False,
     ),
@@ -77,7 +78,7 @@ BUGS = (
         "log-of-others",
         "the log of a job is readable to people who may not see the job",
         "CVE-2024-26280",
-        (Swap("grus.controlplane.services:Services.log", log_of_anybody),),
+        (Swap(Services, "log", log_of_anybody),),
         (
             "tests/controlplane/test_services.py::test_members_of_the_queue_look_and_to_others_the_job_does_not_exist",
         ),
@@ -87,7 +88,7 @@ BUGS = (
         "token-in-clear",
         "tokens are stored as they are",
         issue("StackStorm/st2", 5349),
-        (Swap("grus.controlplane.accounts:digest_of", as_it_is),),
+        (Swap(accounts, "digest_of", as_it_is),),
         ("tests/controlplane/test_accounts.py::test_a_secret_has_256_bits_and_is_nowhere_in_the_store",),
         everywhere=False,
     ),
@@ -95,7 +96,7 @@ BUGS = (
         "clock-jump",
         "whether the one who leads is alive is judged by clocks on walls, and a jump of one ends its turn",
         issue("hashicorp/nomad", 27675),
-        (Swap("grus.kubernetes.leadership:sighted", by_the_time_it_names),),
+        (Swap(leadership, "sighted", by_the_time_it_names),),
         ("tests/kubernetes/test_leadership.py::TestRules",),
         everywhere=False,
     ),

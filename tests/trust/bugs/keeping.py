@@ -7,12 +7,16 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from grus.controlplane.services import Services
 from grus.elastic import checkpoint_files as files
 from grus.model.errors import GrusError
 from grus.model.identifiers import JobId
 from grus.model.jobs import TERMINAL, Job
 from grus.model.ports import NewJob, Store
+from grus.store import works
+from grus.store.kubernetes.news import News
 from grus.store.memory import MemoryStore
+from grus.store.sqlite import SqliteStore
 from grus.store.writer import Writer, _Given
 from tests.trust.bugs.planting import SEEDS, Bug, Swap, always, change, instead, issue
 
@@ -119,7 +123,7 @@ BUGS = (
         "early-yes",
         "a write is confirmed before it is durable",
         issue("etcd-io/etcd", 14370),
-        (Swap("grus.store.writer:Writer._commit", confirmed_before_commit),),
+        (Swap(Writer, "_commit", confirmed_before_commit),),
         (f"{SQLITE}::test_a_listener_finds_what_it_hears_of_in_the_store",),
         everywhere=False,
     ),
@@ -127,7 +131,7 @@ BUGS = (
         "key-dropped",
         "the key of a submit is not stored, so that a repeated request makes a second job",
         issue("jupyter-server/jupyter-scheduler", 72),
-        (Swap("grus.controlplane.services:Services._store_new", without_the_key),),
+        (Swap(Services, "_store_new", without_the_key),),
         (
             SEEDS,
             "tests/controlplane/test_services.py::test_a_key_makes_one_job_however_often_it_is_sent",
@@ -138,8 +142,8 @@ BUGS = (
         "jobs that were submitted together are written one by one, so that a crash leaves some of them",
         change("conductor-oss/conductor", 145),
         (
-            Swap("grus.store.memory:MemoryStore.create_all", a_write_each),
-            Swap("grus.store.sqlite:SqliteStore.create_all", a_write_each),
+            Swap(MemoryStore, "create_all", a_write_each),
+            Swap(SqliteStore, "create_all", a_write_each),
         ),
         (
             SEEDS,
@@ -151,8 +155,8 @@ BUGS = (
         "a job that still runs is removed because it began long ago",
         issue("argoproj/argo-workflows", 12636),
         (
-            Swap("grus.store.memory:MemoryStore._prune", by_the_time_of_submit),
-            Swap("grus.store.works:_ENDED", instead(SUBMITTED)),
+            Swap(MemoryStore, "_prune", by_the_time_of_submit),
+            Swap(works, "_ENDED", instead(SUBMITTED)),
         ),
         (f"{SQLITE}::test_prune_drops_old_events_and_jobs_that_ended_before",),
         everywhere=False,
@@ -161,7 +165,7 @@ BUGS = (
         "deleted-comes-back",
         "late news of a deleted object bring it back, and what it held is never free again",
         issue("kubernetes/kubernetes", 85726),
-        (Swap("grus.store.kubernetes.news:News._is_over", always(False)),),
+        (Swap(News, "_is_over", always(False)),),
         (f"{NEWS}::test_the_answer_to_a_write_that_comes_after_the_deletion_brings_nothing_back",),
         everywhere=False,
     ),
@@ -170,8 +174,8 @@ BUGS = (
         "a checkpoint is written under its own name, and taken for whole if it has one",
         issue("Lightning-AI/pytorch-lightning", 688),
         (
-            Swap("grus.elastic.checkpoint_files:place", straight_into_place),
-            Swap("grus.elastic.checkpoint_files:_verify", by_its_name),
+            Swap(files, "place", straight_into_place),
+            Swap(files, "_verify", by_its_name),
         ),
         (f"{CHECKPOINTS}::test_a_damaged_checkpoint_is_skipped_by_name_and_the_one_before_is_loaded",),
         everywhere=False,
@@ -180,7 +184,7 @@ BUGS = (
         "folder-not-synced",
         "a checkpoint is renamed into place and its folder never brought to the disk",
         issue("etcd-io/etcd", 6368),
-        (Swap("grus.elastic.checkpoint_files:sync", always(None)),),
+        (Swap(files, "sync", always(None)),),
         (f"{CHECKPOINTS}::test_a_checkpoint_is_told_when_its_name_is_on_the_disk",),
         everywhere=False,
     ),
@@ -188,7 +192,7 @@ BUGS = (
         "shared-checkpoint",
         "two attempts write the same checkpoint into the same files",
         issue("kubernetes/kubernetes", 61832),
-        (Swap("grus.elastic.checkpoint_files:_temporary", one_folder_for_all),),
+        (Swap(files, "_temporary", one_folder_for_all),),
         (f"{CHECKPOINTS}::test_two_workers_that_save_at_the_same_time_both_succeed",),
         everywhere=False,
     ),

@@ -4,19 +4,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from grus.controlplane import lifecycle
+from grus.controlplane import lifecycle, rulings, sweeping, wishes
 from grus.controlplane.lifecycle import Change
 from grus.controlplane.loop import ControlLoop
 from grus.controlplane.picture import Picture
+from grus.controlplane.trials import Trials
 from grus.model.identifiers import JobId, WorkerId
 from grus.model.jobs import Desired, Exit, ExitCause, Job, PauseCause, Phase
 from grus.model.ports import Event, WorkerStatus
+from grus.scheduling import snapshot
 from grus.scheduling.decisions import Decision
+from grus.store import rules
 from tests.trust.bugs.planting import SEEDS, Bug, Swap, always, instead, issue
 from tests.trust.bugs.planting import change as pull
 
 STORM = "tests/controlplane/test_chaos.py"
-CRASHES = "tests/controlplane/test_crash.py"
+CRASHES = "tests/controlplane/processes/test_crash.py"
 AT_ANY_POINT = "test_a_crash_at_any_point_changes_nothing_in_the_end"
 
 
@@ -119,7 +122,7 @@ BUGS = (
         "hold-and-wait",
         "a gang that cannot come up whole keeps the GPUs that another waits for",
         issue("koordinator-sh/koordinator", 872),
-        (Swap("grus.controlplane.lifecycle:_never_up", always(None)),),
+        (Swap(lifecycle, "_never_up", always(None)),),
         (
             SEEDS,
             "tests/controlplane/test_loop.py::test_a_gang_that_is_partly_up_is_undone_within_a_minute",
@@ -130,8 +133,8 @@ BUGS = (
         "the end of an earlier attempt is taken for that of the present one",
         issue("apache/airflow", 10790),
         (
-            Swap("grus.controlplane.picture:Picture.hear", of_whatever_attempt),
-            Swap("grus.controlplane.loop:ControlLoop._believable", without_a_look_at_the_engine),
+            Swap(Picture, "hear", of_whatever_attempt),
+            Swap(ControlLoop, "_believable", without_a_look_at_the_engine),
         ),
         (
             SEEDS,
@@ -142,14 +145,14 @@ BUGS = (
         "reordered-events",
         "an older state of a worker that comes late is believed",
         pull("kubernetes/kubernetes", 73845),
-        (Swap("grus.controlplane.picture:Picture.hear", whatever_came_last),),
+        (Swap(Picture, "hear", whatever_came_last),),
         ("tests/controlplane/test_loop.py::test_a_late_word_that_a_worker_runs_does_not_bring_it_back",),
     ),
     Bug(
         "no-fence",
         "a control plane that has lost its turn goes on writing",
         issue("kubernetes/kubernetes", 23731),
-        (Swap("grus.store.rules:check_epoch", always(None)),),
+        (Swap(rules, "check_epoch", always(None)),),
         (
             SEEDS,
             "tests/store/test_memory.py::TestMemoryStore::test_an_earlier_epoch_is_fenced_and_writes_nothing",
@@ -159,7 +162,7 @@ BUGS = (
         "released-alive",
         "GPUs are given away when their worker was told to end, not when it is dead",
         issue("kubernetes/kubernetes", 115844),
-        (Swap("grus.controlplane.lifecycle:_alive", always(False)),),
+        (Swap(lifecycle, "_alive", always(False)),),
         (
             SEEDS,
             "tests/controlplane/test_loop.py::test_gpus_are_given_away_only_when_their_worker_is_proven_dead",
@@ -169,7 +172,7 @@ BUGS = (
         "started-twice",
         "what was being started when a control plane died is started once more beside it",
         issue("apache/airflow", 58570),
-        (Swap("grus.controlplane.loop:ControlLoop.open", orphans_are_reset),),
+        (Swap(ControlLoop, "open", orphans_are_reset),),
         (
             SEEDS,
             f"{CRASHES}::{AT_ANY_POINT}[ordinary]",
@@ -180,8 +183,8 @@ BUGS = (
         "a job that has ended is taken up again",
         issue("openshift/origin", 17011),
         (
-            Swap("grus.store.rules:check_phase", always(None)),
-            Swap("grus.controlplane.wishes:_refuse_ended", always(None)),
+            Swap(rules, "check_phase", always(None)),
+            Swap(wishes, "_refuse_ended", always(None)),
         ),
         (SEEDS, "tests/controlplane/test_wishes.py::test_a_wish_is_legal_repeatable_and_frees_nothing"),
     ),
@@ -189,14 +192,14 @@ BUGS = (
         "preemption-charged",
         "a job that made room for another has one retry less",
         issue("volcano-sh/volcano", 2560),
-        (Swap("grus.controlplane.lifecycle:_paused", charged_for_making_room),),
+        (Swap(lifecycle, "_paused", charged_for_making_room),),
         (SEEDS, f"{CRASHES}::{AT_ANY_POINT}[reclaimed]"),
     ),
     Bug(
         "loss-charged",
         "the loss of a node counts as a failure of the job",
         pull("skypilot-org/skypilot", 1610),
-        (Swap("grus.controlplane.lifecycle:NEVER_CHARGED", instead(frozenset())),),
+        (Swap(lifecycle, "NEVER_CHARGED", instead(frozenset())),),
         (SEEDS, "tests/controlplane/test_lifecycle.py::test_states_of_two_workers"),
     ),
     Bug(
@@ -204,8 +207,8 @@ BUGS = (
         "what a person has paused is started by the scheduler",
         issue("kubernetes-sigs/kueue", 6711),
         (
-            Swap("grus.scheduling.snapshot:waits", whoever_is_paused_waits),
-            Swap("grus.controlplane.rulings:rule", whatever_people_want),
+            Swap(snapshot, "waits", whoever_is_paused_waits),
+            Swap(rulings, "rule", whatever_people_want),
         ),
         (
             SEEDS,
@@ -217,8 +220,8 @@ BUGS = (
         "what failed is tried again at once, before anybody else",
         issue("kubernetes-sigs/kueue", 8),
         (
-            Swap("grus.controlplane.lifecycle:back_off", always(0.0)),
-            Swap("grus.controlplane.lifecycle:FIRST_BACK_OFF", instead(0.0)),
+            Swap(lifecycle, "back_off", always(0.0)),
+            Swap(lifecycle, "FIRST_BACK_OFF", instead(0.0)),
         ),
         (
             SEEDS,
@@ -230,8 +233,8 @@ BUGS = (
         "a search that is resumed runs trials again that had ended",
         issue("ray-project/ray", 14032),
         (
-            Swap("grus.controlplane.sweeping:key", by_a_key_of_chance),
-            Swap("grus.controlplane.trials:Trials._read", without_the_ended),
+            Swap(sweeping, "key", by_a_key_of_chance),
+            Swap(Trials, "_read", without_the_ended),
         ),
         (
             SEEDS,

@@ -1,10 +1,9 @@
 """What a planted bug is: real functions swapped for ones that have the bug, for as long as somebody looks.
 
-A swap names what it replaces as `module:attribute` and is given the original, so that a plant says only what
-is wrong with it. A name that is not there any more raises: a plant that changes nothing proves nothing.
+A swap is given the original, so that a plant says only what is wrong with it. A name that is not there any
+more raises: a plant that changes nothing proves nothing.
 """
 
-import importlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,23 +18,13 @@ SEEDS = "simulation:0-5"
 class Swap:
     """One attribute, and how its replacement is made of it."""
 
-    where: str
-    """As `package.module:name` or `package.module:Class.method`."""
+    owner: Any
+    """A module or a class."""
+    name: str
     make: Callable[[Any], Any]
 
-    def place(self) -> tuple[Any, str]:
-        """Who has the attribute, and its name. Raises what is missing."""
-        module, _, path = self.where.partition(":")
-        owner: Any = importlib.import_module(module)
-        *above, name = path.split(".")
-        for part in above:
-            owner = getattr(owner, part)
-        getattr(owner, name)
-        return owner, name
-
     def original(self) -> Any:
-        owner, name = self.place()
-        return getattr(owner, name)
+        return getattr(self.owner, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +45,8 @@ class Bug:
     def planted(self) -> Iterator[None]:
         with ExitStack() as stack:
             for swap in self.swaps:
-                owner, name = swap.place()
-                stack.enter_context(patch.object(owner, name, swap.make(getattr(owner, name))))
+                made = swap.make(swap.original())
+                stack.enter_context(patch.object(swap.owner, swap.name, made))
             yield
 
 

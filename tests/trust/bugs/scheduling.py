@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from grus.model import queues
 from grus.model.cluster import Device
 from grus.model.errors import Mistake
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job
 from grus.model.queues import Queue
 from grus.model.resources import GPU
+from grus.scheduling import gang, sharing, victims
 from grus.scheduling.cycle import Cycle
 from grus.scheduling.entry import Entry
 from grus.scheduling.fragmentation import slice_share
@@ -168,7 +170,7 @@ BUGS = (
         "stale-usage",
         "a queue's usage keeps what a job gave back subtracted after the job has it again",
         issue("kubernetes-sigs/kueue", 14609),
-        (Swap("grus.scheduling.snapshot:Snapshot._occupy", usage_never_counted_again),),
+        (Swap(Snapshot, "_occupy", usage_never_counted_again),),
         (
             SEEDS,
             "tests/scheduling/test_quota.py::test_what_was_given_back_counts_again_when_it_is_held_again",
@@ -179,8 +181,8 @@ BUGS = (
         "one victim makes room for two preemptors of the same cycle",
         issue("kubernetes-sigs/kueue", 2596),
         (
-            Swap("grus.scheduling.cycle:Cycle.note_victims", victims_counted_twice),
-            Swap("grus.scheduling.cycle:Cycle.close", victims_counted_back),
+            Swap(Cycle, "note_victims", victims_counted_twice),
+            Swap(Cycle, "close", victims_counted_back),
         ),
         ("tests/scheduling/test_reclaim.py::test_each_of_two_requests_is_given_a_victim_of_its_own",),
     ),
@@ -188,7 +190,7 @@ BUGS = (
         "lent-for-ever",
         "what was lent is not taken back for who is inside their quota",
         issue("kubernetes-sigs/kueue", 3948),
-        (Swap("grus.scheduling.victims:may_reclaim", always(False)),),
+        (Swap(victims, "may_reclaim", always(False)),),
         (
             SEEDS,
             "tests/scheduling/test_gangs.py::test_a_gang_inside_quota_is_served_by_reclaim_whole",
@@ -198,7 +200,7 @@ BUGS = (
         "partial-gang",
         "a gang starts with fewer replicas than it needs",
         issue("volcano-sh/volcano", 1755),
-        (Swap("grus.scheduling.gang:_Search._part", part_of_a_gang),),
+        (Swap(gang._Search, "_part", part_of_a_gang),),
         (
             SEEDS,
             "tests/scheduling/test_gangs.py::test_a_blocked_gang_is_passed_only_by_what_ends_before_its_reservation",
@@ -208,7 +210,7 @@ BUGS = (
         "child-quota",
         "a queue may be given more quota than the one above it has",
         issue("kai-scheduler/KAI-Scheduler", 81),
-        (Swap("grus.model.queues:_check_sums", sums_of_the_top_only),),
+        (Swap(queues, "_check_sums", sums_of_the_top_only),),
         ("tests/operator/test_queue_rules.py",),
         everywhere=False,
     ),
@@ -216,7 +218,7 @@ BUGS = (
         "reserved-lent",
         "what is reserved for a queue is lent like the rest",
         issue("kubernetes-sigs/kueue", 1224),
-        (Swap("grus.scheduling.quota:QueueNode._claims_more", always(False)),),
+        (Swap(QueueNode, "_claims_more", always(False)),),
         (
             SEEDS,
             "tests/scheduling/test_tree.py::test_reserved_holds_at_every_level",
@@ -226,7 +228,7 @@ BUGS = (
         "limit-by-growth",
         "a queue that is below its limit may be given more than is left up to it",
         issue("volcano-sh/volcano", 1860),
-        (Swap("grus.scheduling.quota:QueueNode.breaks", only_full_queues_are_over_limit),),
+        (Swap(QueueNode, "breaks", only_full_queues_are_over_limit),),
         (
             SEEDS,
             "tests/scheduling/test_quota.py::test_a_gang_that_would_cross_the_limit_waits_although_its_queue_is_below_it",
@@ -236,7 +238,7 @@ BUGS = (
         "fraction-rounding",
         "fractions are fitted into the sum of what the devices have left, not into one device",
         issue("ray-project/ray", 5902),
-        (Swap("grus.scheduling.sharing:_Search._levels", fractions_of_the_pool),),
+        (Swap(sharing._Search, "_levels", fractions_of_the_pool),),
         (
             SEEDS,
             "tests/scheduling/test_slices.py::test_what_two_gpus_have_left_together_is_no_place_for_a_slice",
@@ -246,14 +248,14 @@ BUGS = (
         "memory-overcommit",
         "slices by memory are counted as if all devices were as large as the largest",
         issue("AliyunContainerService/gpushare-scheduler-extender", 219),
-        (Swap("grus.scheduling.sharing:slice_share", memory_of_the_largest),),
+        (Swap(sharing, "slice_share", memory_of_the_largest),),
         ("tests/scheduling/test_slices.py::test_on_a_smaller_gpu_a_memory_slice_takes_more_of_it",),
     ),
     Bug(
         "unhealthy-device",
         "a device that is known to be ill takes new work",
         pull("Project-HAMi/HAMi", 1336),
-        (Swap("grus.scheduling.topology:DeviceState.__init__", open_although_ill),),
+        (Swap(DeviceState, "__init__", open_although_ill),),
         (
             SEEDS,
             "tests/scheduling/test_health.py::test_unhealthy_devices_take_no_work",
@@ -263,7 +265,7 @@ BUGS = (
         "lost-wake-up",
         "the end of a job is seen before those who wait for it are in line, and nobody looks again",
         issue("kubernetes/kubernetes", 72122),
-        (Swap("grus.scheduling.snapshot:Snapshot.put", end_without_a_look),),
+        (Swap(Snapshot, "put", end_without_a_look),),
         (
             "tests/scheduling/test_gangs.py::test_where_ends_are_unknown_the_reservation_starts_after_ten_minutes",
         ),
@@ -272,7 +274,7 @@ BUGS = (
         "zombie-reservation",
         "what a job was leaving when it ended stays promised to it",
         issue("ray-project/ray", 64696),
-        (Swap("grus.scheduling.snapshot:Snapshot.put", held_for_ever),),
+        (Swap(Snapshot, "put", held_for_ever),),
         (
             SEEDS,
             "tests/controlplane/test_loop.py::test_once_is_one_worker_with_all_gpus_and_per_node_one_a_node",

@@ -1,0 +1,13 @@
+"""An empty artifact store."""
+
+from pathlib import Path
+
+import pytest
+
+from grus.artefacts.vault import Vault
+from tests.artefacts.builders import a_vault
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Vault:
+    return a_vault(tmp_path / "vault")
