@@ -25,6 +25,8 @@ from tests.tiers import BROWSER, CLUSTER, CORE, PROCESS, TORCH
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = Path(sys.executable).parent
 COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped)")
+FAILURE = ("FAILED ", "ERROR ")
+"""First words of the lines in which pytest lists what failed."""
 PR_SET_PDEATHSIG = 1
 
 WORKERS = {PROCESS: 2, TORCH: 1, CLUSTER: 1, BROWSER: 1, CORE: 1}
@@ -44,13 +46,16 @@ class Check:
     code: int | None = None
     seconds: float = 0.0
     counts: dict[str, int] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
 
     @property
     def result(self) -> str:
         return "ok" if self.code == 0 else "FAILED"
 
     def read(self, line: str) -> None:
-        """Keep the counts of pytest's closing line."""
+        """Keep the counts of pytest's closing line, and the failures that it lists before."""
+        if line.startswith(FAILURE):
+            self.failures.append(line.rstrip())
         if " in " in line and (found := COUNT.findall(line)):
             self.counts = {
                 name.rstrip("s") if name.startswith("error") else name: int(n) for n, name in found
@@ -91,7 +96,8 @@ def timing(tier: str, times: Path | None) -> list[str]:
     if times is None:
         return []
     times.mkdir(parents=True, exist_ok=True)
-    return ["-p", "tests.times", "--times", str(times.resolve() / f"{tier}.jsonl")]
+    # One word: pytest takes a path that stands alone for tests, and then reads no settings of the project.
+    return ["-p", "tests.times", f"--times={times.resolve() / tier}.jsonl"]
 
 
 def end_with_parent() -> None:
@@ -183,6 +189,8 @@ class Run:
         bad = [check.name for check in self.checks if check.code != 0]
         if bad:
             print(f"failed: {', '.join(bad)}; the lines above that start with these names say why")
+            for check in self.checks:
+                print("".join(f"  {failure}\n" for failure in check.failures), end="")
         print(", ".join(f"{count} {name}" for name, count in total.items()), flush=True)
         return 1 if bad else 0
 
