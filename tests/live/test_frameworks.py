@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from grus.sdk.client import Handle
+from tests.live import without_finalization
 from tests.live.pool import LivePool
 from tests.server.process import eventually
 
@@ -63,7 +64,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LivePool]:
 def test_an_unchanged_script_finishes(pool: LivePool, tmp_path: Path, case: Case) -> None:
     job = {
         "name": case.name,
-        "run": [sys.executable, str(SCRIPTS / case.script), *case.arguments],
+        "run": [sys.executable, without_finalization.__file__, str(SCRIPTS / case.script), *case.arguments],
         "resources": {"gpu": case.gpus},
         "env": OFFLINE,
         "workdir": str(tmp_path),
