@@ -30,7 +30,7 @@ def test_a_model_too_big_for_any_gpu_trains_split_over_two(tmp_path: Path) -> No
     torch = pytest.importorskip("torch", reason="needs torch: a real training is split")
     shutil.copy(large_training.__file__, tmp_path)
     (tmp_path / "large.yaml").write_text(JOB)
-    with LivePool(tmp_path, "1x2x1500MB") as pool:
+    with LivePool(tmp_path, "1x2x1700MB") as pool:
         command = [sys.executable, "-m", "grus.cli.main", "submit", "large.yaml"]
         done = subprocess.run(
             command, env=pool.env, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
