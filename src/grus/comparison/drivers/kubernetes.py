@@ -46,7 +46,8 @@ LOOK = 0.2
 """Seconds between two looks at a pod."""
 STUCK_LOOKS = 25
 """Looks at a pod that cannot pull its image before it is given up: a registry may have a bad moment."""
-GONE_PATIENCE = 90.0
+GONE_PATIENCE = 300.0
+"""Seconds. A busy kubelet may take minutes for a pod that is deleted while its container starts."""
 SLACK = 5.0
 """Seconds past its grace after which a pod counts as silent."""
 MOST_LOG = 12 << 20
