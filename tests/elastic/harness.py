@@ -41,7 +41,7 @@ T = TypeVar("T")
 ROOT = User(name=UserName("root"), role=AccessRole.ADMIN)
 PATIENCE = 180.0
 """Seconds; the deadline is for broken code only."""
-INHERITED = ("PATH", "HOME", "LANG", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+INHERITED = ("PATH", "HOME", "LANG", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "TMPDIR")
 
 
 class Pool:

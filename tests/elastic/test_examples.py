@@ -32,7 +32,7 @@ SAYS = {
 
 
 def outcome(command: list[str], folder: Path) -> str:
-    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "HOME") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "HOME", "TMPDIR") if name in os.environ}
     done = subprocess.run(
         command,
         cwd=folder,

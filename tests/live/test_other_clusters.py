@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def submitted(grus: RealGrus, example: str, requirement: str, **env: str) -> Non
     for file in (EXAMPLES / example).iterdir():
         if not (grus.work / file.name).exists():
             shutil.copy(file, grus.work)
-    variables = {"PATH": f"{python.parent}:/usr/bin:/bin", **env}
+    variables = {"PATH": f"{python.parent}:/usr/bin:/bin", "TMPDIR": tempfile.gettempdir(), **env}
     with (grus.work / "job.yaml").open("a") as file_:
         file_.write(f"env: {json.dumps(variables)}\n")
     grus("submit", "job.yaml")

@@ -17,8 +17,9 @@ from tools.kubernetes.locking import locked
 
 LEFT_BEHIND = 7
 """Exit code of a run whose tests passed but left something."""
-ENDING = 5.0
-"""Seconds for processes that are about to end; only those that do not end take them."""
+ENDING = 60.0
+"""Seconds for what is about to end, like devices of a network that the kernel removes in the background; only
+leftovers take them."""
 TEMPORARY = "TMPDIR"
 
 
