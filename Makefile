@@ -13,7 +13,7 @@ help: ## list these commands
 setup: ## make .venv and install everything into it (at once when nothing changed)
 	@tools/bootstrap
 
-run: setup ## set up, then show Grus at work: the demo on pretend GPUs, with real processes
+run: setup ## set up, then show Grus at work: the demo on virtual GPUs, with real processes
 	@.venv/bin/grus demo
 
 check: setup ## style, import rules, types and the core tests, in minutes: for every change

@@ -24,7 +24,7 @@ from grus.model.resources import Range, Replica, Request, Role
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decisions, Pause, Start
 from grus.scheduling.explain import explain
-from grus.scheduling.snapshot import Snapshot
+from grus.scheduling.state.snapshot import Snapshot
 
 PER_NODE = 8
 QUEUES = 50

@@ -18,8 +18,8 @@ from grus.model.queues import Queue, Quota
 from grus.model.resources import Range, Replica, Request, Role
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decisions, Pause, Resize, Start
-from grus.scheduling.outlook import Outlook
-from grus.scheduling.snapshot import Snapshot
+from grus.scheduling.elasticity.speed_outlook import Outlook
+from grus.scheduling.state.snapshot import Snapshot
 
 SIZES = (64, 512, 2048, 10_240)
 TEAMS = 8

@@ -24,15 +24,15 @@ from benchmarks.machine import facts
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import HOLDING
 from grus.model.queues import Queue, Quota
-from grus.model.tags import Kind, Tag
+from grus.model.tags import Tag, WorkloadKind
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decisions
-from grus.scheduling.snapshot import Snapshot
-from grus.simulation.effects import Costs
+from grus.scheduling.state.snapshot import Snapshot
+from grus.simulation.events.decision_effects import Costs
+from grus.simulation.events.run_records import Result
 from grus.simulation.pools import parse_nodes
-from grus.simulation.records import Result
 from grus.simulation.simulator import Simulation
-from grus.simulation.work import Work
+from grus.simulation.workload.job_work import TraceJob
 
 POOL = "4x8xA100"
 LENDER, BORROWER = QueueName("lender"), QueueName("borrower")
@@ -56,15 +56,15 @@ class Side:
     """Of the lender's jobs, until they first started."""
 
 
-def works(seed: int, hours: float, epochs: tuple[float, float]) -> list[Work]:
+def works(seed: int, hours: float, epochs: tuple[float, float]) -> list[TraceJob]:
     """Trainings that would fill the pool for that long, and the lender's short jobs."""
     chance = random.Random(seed)
-    found: list[Work] = []
+    found: list[TraceJob] = []
     asked = 0.0
     while asked < 32 * hours * HOUR:
         gpus = chance.choice([1, 1, 1, 2, 2, 4])
         epoch = epochs[0] * (epochs[1] / epochs[0]) ** chance.random()
-        work = Work(
+        work = TraceJob(
             id=JobId(f"t{len(found):04}"),
             submit=chance.random() * HOUR / 2,
             duration=chance.uniform(0.5, 3.0) * HOUR,
@@ -79,7 +79,7 @@ def works(seed: int, hours: float, epochs: tuple[float, float]) -> list[Work]:
     while at < hours * HOUR:
         at += chance.expovariate(1 / 120.0)
         found.append(
-            Work(
+            TraceJob(
                 id=JobId(f"s{len(found):04}"),
                 submit=at,
                 duration=chance.uniform(300.0, 1800.0),
@@ -114,7 +114,7 @@ class Profiler:
     def _tag(self, job: JobId, attempt: int, began: float, period: float) -> Tag:
         chance = random.Random(f"{self._seed} {job} {attempt}")
         off = chance.uniform(-0.5, 0.5) + 0.01 * period * chance.uniform(-1.0, 1.0)
-        return Tag(kind=Kind.TRAINING, at=began, expires=1e12, period=period, boundary=began + off)
+        return Tag(kind=WorkloadKind.TRAINING, at=began, expires=1e12, period=period, boundary=began + off)
 
 
 def silent(snapshot: Snapshot, now: float) -> Decisions:

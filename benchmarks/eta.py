@@ -32,15 +32,15 @@ from benchmarks.philly import POOL, say, trace_file
 from grus.model.identifiers import JobId, QueueName
 from grus.model.queues import Queue
 from grus.scheduling.decisions import Decisions, Start
-from grus.simulation.calibration import Outcome, calibrate, outcome
-from grus.simulation.durations import Durations
-from grus.simulation.eta import Forecast, Present, at_once, forecast
-from grus.simulation.expected import Standing, traits_of
+from grus.simulation.events.job_progress import SimulatedRun
+from grus.simulation.forecasting.calibration import ForecastOutcome, calibrate, outcome
+from grus.simulation.forecasting.durations import Durations
+from grus.simulation.forecasting.eta import Forecast, Present, at_once, forecast
+from grus.simulation.forecasting.expected_duration import ForecastJob, traits_of
 from grus.simulation.pools import parse_nodes, quotas_by_use
-from grus.simulation.run import Run
 from grus.simulation.simulator import Simulation
-from grus.simulation.traces import read_trace
-from grus.simulation.work import Work
+from grus.simulation.workload.job_work import TraceJob
+from grus.simulation.workload.traces import read_trace
 
 DAY = 86400.0
 JUDGED = 14 * DAY
@@ -55,7 +55,7 @@ FEWEST = 20
 class Told:
     """One forecast, as it was told, and the baseline's."""
 
-    work: Work
+    work: TraceJob
     judged: bool
     waited: bool
     raw: Forecast
@@ -135,16 +135,16 @@ class Observer:
                 self._open.pop(job).ended = ran.ended
         self._ended = len(ended)
 
-    def _foresee(self, simulation: Simulation, new: list[Work], starting: set[JobId]) -> None:
+    def _foresee(self, simulation: Simulation, new: list[TraceJob], starting: set[JobId]) -> None:
         now, runs = simulation.now, simulation.effects.runs
         began = time.process_time()
         found = {
-            work.id: at_once(Standing(runs[work.id].job), self._durations, now)
+            work.id: at_once(ForecastJob(runs[work.id].job), self._durations, now)
             for work in new
             if work.id in starting
         }
         if waiting := [work.id for work in new if work.id not in starting]:
-            jobs = tuple(Standing(run.job, _ran(run, now)) for run in runs.values())
+            jobs = tuple(ForecastJob(run.job, _ran(run, now)) for run in runs.values())
             present = Present(now, simulation.snapshot.nodes, self._queues, jobs)
             past = self._lately(simulation, now)
             found |= forecast(
@@ -180,13 +180,13 @@ class Observer:
         if len(self.told) % 50 == 0:
             say(f"  {len(self.told)} forecasts, {len(self.cpu)} played forward")
 
-    def _outcomes(self, kind: str, now: float) -> list[Outcome]:
+    def _outcomes(self, kind: str, now: float) -> list[ForecastOutcome]:
         if kind == "end":
             return [outcome(one.raw.end, one.ended, now) for one in self.told if one.raw.end]
         waited = [one for one in self.told if one.waited and one.raw.start]
         return [outcome(one.raw.start, one.started, now) for one in waited if one.raw.start]
 
-    def _lately(self, simulation: Simulation, now: float) -> list[Work]:
+    def _lately(self, simulation: Simulation, now: float) -> list[TraceJob]:
         """What came of late, with its length; what still runs or waits with twice its age."""
         works = []
         for work in simulation.arrivals[: self._arrived]:
@@ -197,14 +197,14 @@ class Observer:
                 works.append(replace(work, duration=length))
         return works
 
-    def _baseline(self, work: Work, now: float, since: float) -> tuple[float, float]:
+    def _baseline(self, work: TraceJob, now: float, since: float) -> tuple[float, float]:
         own = self._past.get(work.queue)
         past = own if own is not None and own.count(since) >= FEWEST else self._past[None]
         low, high = past.quantiles(since)
         return now + low, now + high
 
 
-def _ran(run: Run, now: float) -> float:
+def _ran(run: SimulatedRun, now: float) -> float:
     """Seconds of work that it has done by now: its age as everybody can see it."""
     return run.done + max(0.0, now - run.since) * run.rate
 
@@ -256,7 +256,7 @@ def judge(told: list[Told]) -> dict[str, object]:
     }
 
 
-def sampled(works: list[Work], count: int | None, seed: int) -> tuple[set[JobId], float]:
+def sampled(works: list[TraceJob], count: int | None, seed: int) -> tuple[set[JobId], float]:
     """Which jobs are foreseen, and from when on they are judged."""
     last = works[-1].submit
     judged = [work.id for work in works if work.submit >= last - JUDGED]

@@ -36,8 +36,8 @@ from benchmarks.machine import facts
 from benchmarks.philly import say, trace_file
 from grus.patterns.forecast import DAY, WEEK, Nothing, forecast
 from grus.patterns.periods import rhythm
-from grus.simulation.traces import read_trace
-from grus.simulation.work import Work
+from grus.simulation.workload.job_work import TraceJob
+from grus.simulation.workload.traces import read_trace
 
 Array = NDArray[np.float64]
 
@@ -108,7 +108,7 @@ def _seasonal_naive(past: Array, season: float, ahead: int) -> Array:
 # ------------------------------------------------------------------------------------------------- series
 
 
-def demand(works: Iterable[Work], first: float, hours: int) -> Array:
+def demand(works: Iterable[TraceJob], first: float, hours: int) -> Array:
     """GPUs wanted in each hour on average: every job from its submission on, for as long as it ran."""
     jobs = list(works)
     gpus = np.array([float(job.gpus) for job in jobs])

@@ -37,10 +37,10 @@ from benchmarks.kubernetes_cluster import (
     process,
 )
 from benchmarks.machine import busy_share, facts, wait_for
-from grus.kubernetes.api import Object
-from grus.kubernetes.kinds import DEFINITIONS, GPU_JOBS, GPU_QUEUES, LEASES, NAMESPACES
-from grus.kubernetes.reflector import Reflector
-from grus.kubernetes.resources import definitions
+from grus.kubernetes.client.api import Object
+from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.resource_kinds import DEFINITIONS, GPU_JOBS, GPU_QUEUES, LEASES, NAMESPACES
+from grus.kubernetes.install.custom_resources import definitions
 
 SYSTEM = "grus-system"
 QUEUE = "bench"

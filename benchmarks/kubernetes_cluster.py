@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.machine import wait_for
-from grus.kubernetes.api import Api, Forbidden, Object, Unreachable
-from grus.kubernetes.kinds import NAMESPACES, NODES, PODS
-from grus.kubernetes.reflector import Reflector
+from grus.kubernetes.client.api import Api, Forbidden, Object, Unreachable
+from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.resource_kinds import NAMESPACES, NODES, PODS
 from tools.kubernetes.build import built
 
 ROOT = Path(__file__).resolve().parent.parent

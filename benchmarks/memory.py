@@ -33,7 +33,7 @@ from benchmarks.machine import facts
 from benchmarks.memory_models import CLASSES, CNNS, Decoder
 from benchmarks.memory_truth import real_peak
 from grus.estimation.allocator import MIB, replay
-from grus.estimation.margins import Observation, learn
+from grus.estimation.calibration import Observation, learn
 from grus.estimation.tracing import trace
 from grus.estimation.training import Training
 

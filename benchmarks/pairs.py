@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.grus_server import GrusServer
 from benchmarks.machine import facts, wait_for
-from grus.api.times import parse_time
+from grus.api.wire_types.timestamps import parse_time
 
 PATIENCE = 180.0
 SEEN = 300

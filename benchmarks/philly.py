@@ -21,7 +21,7 @@ from benchmarks.machine import facts
 from grus.simulation.outcomes import measure
 from grus.simulation.pools import parse_nodes, quotas_by_use
 from grus.simulation.simulator import Simulation
-from grus.simulation.traces import read_trace
+from grus.simulation.workload.traces import read_trace
 
 POOL = "80x8xP100"
 

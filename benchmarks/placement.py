@@ -32,14 +32,14 @@ from benchmarks.placement_graphs import Profiled, folder, read_all
 from benchmarks.placement_models import TRAININGS
 from grus.estimation.gpus import GpuKind, find
 from grus.partition.capture import capture
-from grus.partition.check import faults, pipeline_faults
-from grus.partition.described import Gpu, topology
+from grus.partition.device_list import Gpu, topology
+from grus.partition.execution.placement_plan import Infeasible, Pipeline, Plan, Rhythm, Schedule
 from grus.partition.graph import OpGraph
-from grus.partition.pipeline import describe, place_pipeline
-from grus.partition.plan import Infeasible, Pipeline, Plan, Rhythm, Schedule
+from grus.partition.pipelining.micro_batch_stages import place_stages
+from grus.partition.pipelining.stage_division import describe, place_pipeline
 from grus.partition.portfolio import answers, place
-from grus.partition.staging import place_stages
 from grus.partition.topology import Topology, alike
+from grus.partition.verification.placement_check import faults, pipeline_faults
 
 GPUS = ("RTX3060", "A100")
 """Joined by PCIe, and by NVLink."""

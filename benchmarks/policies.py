@@ -17,18 +17,18 @@ from pathlib import Path
 from benchmarks.machine import facts
 from benchmarks.pollux_traces import WORKLOADS, data_folder, published, read_applications
 from grus.model.queues import DEFAULT_QUEUE, Queue, Quota
-from grus.scheduling.policies import POLICIES, policy_named
-from grus.simulation.effects import Costs
-from grus.simulation.outcomes import Outcome, measure
-from grus.simulation.pollux import Curves
+from grus.scheduling.queues.policies import POLICIES, policy_named
+from grus.simulation.events.decision_effects import Costs
+from grus.simulation.outcomes import SimulationOutcome, measure
 from grus.simulation.pools import parse_nodes
 from grus.simulation.simulator import Simulation
-from grus.simulation.traces import read_trace
+from grus.simulation.workload.pollux_jobs import PolluxCurves
+from grus.simulation.workload.traces import read_trace
 
 COSTS = Costs(start=30.0, resize=1.0)
 
 
-def outcome(data: Path, curves: Curves, workload: int, policy: str) -> Outcome:
+def outcome(data: Path, curves: PolluxCurves, workload: int, policy: str) -> SimulationOutcome:
     """One workload under one policy."""
     with (data / "workloads" / f"workload-{workload}.csv").open() as file:
         works = read_trace(file, node_gpus=4, curves=lambda: curves)
@@ -38,7 +38,7 @@ def outcome(data: Path, curves: Curves, workload: int, policy: str) -> Outcome:
 
 
 def figures(data: Path, workloads: list[int], policies: list[str]) -> dict[str, float]:
-    curves = Curves(read_applications(data).get)
+    curves = PolluxCurves(read_applications(data).get)
     found: dict[str, float] = {}
     for policy in policies:
         done = [outcome(data, curves, workload, policy) for workload in workloads]

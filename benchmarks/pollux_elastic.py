@@ -13,20 +13,20 @@ import numpy as np
 
 from benchmarks.pollux_placing import arrange
 from benchmarks.pollux_replay import NODES, PER_NODE, RESTART, Allocation, Running
-from grus.scheduling.allocation import Candidate, Rule, allocate, within_reach
-from grus.scheduling.speedup import (
+from grus.scheduling.elasticity.allocation import Candidate, Rule, allocate, within_reach
+from grus.scheduling.elasticity.speedup import (
     Batches,
     Choice,
-    Noise,
+    GradientNoise,
     Profile,
-    Sample,
     SpeedTable,
     StepModel,
+    StepSample,
     dense_shapes,
     fit,
     pooled,
 )
-from grus.simulation.applications import Application, rigid_batch
+from grus.simulation.workload.pollux_applications import Application, rigid_batch
 
 SIZES = (1, 2, 4, *range(8, NODES * PER_NODE + 1, 4))
 SHAPES = dense_shapes(SIZES, PER_NODE)
@@ -52,10 +52,10 @@ class Known:
     """What one job knows of itself."""
 
     profile: Profile = field(default_factory=Profile)
-    noise: Noise | None = None
+    noise: GradientNoise | None = None
     waiting_since: float = 0.0
     started_at: float = 0.0
-    trail: list[tuple[float, Noise]] = field(default_factory=list)  # noise by progress
+    trail: list[tuple[float, GradientNoise]] = field(default_factory=list)  # noise by progress
     speeds_key: object = None
     speeds: tuple[float, ...] = ()
     choice_key: object = None
@@ -70,16 +70,16 @@ class Models:
     """Fits and tables by the samples they are made of: jobs of one application often saw the same."""
 
     def __init__(self) -> None:
-        self._models: dict[tuple[Sample, ...], StepModel] = {}
+        self._models: dict[tuple[StepSample, ...], StepModel] = {}
         self._tables: dict[tuple[object, ...], SpeedTable] = {}
 
-    def model(self, samples: tuple[Sample, ...]) -> StepModel:
+    def model(self, samples: tuple[StepSample, ...]) -> StepModel:
         if samples not in self._models:
             self._models[samples] = fit(samples)
         return self._models[samples]
 
     def table(
-        self, samples: tuple[Sample, ...], batches: Batches, shapes: Sequence[tuple[int, int]]
+        self, samples: tuple[StepSample, ...], batches: Batches, shapes: Sequence[tuple[int, int]]
     ) -> SpeedTable:
         key = (samples, batches, tuple(shapes))
         if key not in self._tables:
@@ -95,7 +95,7 @@ class Elastic:
         self._models = models or Models()
         self._known: dict[str, Known] = {}
         self._history: dict[str, Profile] = {}
-        self._trails: dict[str, list[tuple[float, Noise]]] = {}
+        self._trails: dict[str, list[tuple[float, GradientNoise]]] = {}
         self._history_version = 0
 
     # What jobs see of themselves.
@@ -107,8 +107,8 @@ class Elastic:
 
     def observe(self, job: Running, step: float, sync: float, grad_sqr: float, grad_var: float) -> None:
         known = self.known(job)
-        known.noise = Noise(grad_sqr, grad_var)
-        known.profile.add(Sample(len(job.placement), sum(job.placement), job.local, step, sync))
+        known.noise = GradientNoise(grad_sqr, grad_var)
+        known.profile.add(StepSample(len(job.placement), sum(job.placement), job.local, step, sync))
         if not known.trail or known.trail[-1][0] < job.progress:
             known.trail.append((job.progress, known.noise))
 
@@ -150,7 +150,7 @@ class Elastic:
             known.merged, known.merged_key = pooled(known.profile, self._history, job.app.name), key
         return known.merged
 
-    def noise(self, job: Running) -> Noise | None:
+    def noise(self, job: Running) -> GradientNoise | None:
         """Its own, else what the last finished job of its application had at this progress."""
         own = self.known(job).noise
         if own is not None or job.app.name not in self._trails:

@@ -11,22 +11,22 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from benchmarks.pollux_replay import PER_NODE
-from grus.scheduling.speedup import Sample, fit
-from grus.simulation.applications import Application, dense
+from grus.scheduling.elasticity.speedup import StepSample, fit
+from grus.simulation.workload.pollux_applications import Application, dense
 
 SIZES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 BATCHES = 4  # About so many local batches a size.
 ONE_GPU_ONLY = ("ncf",)
 
 
-def samples(app: Application, gpus: int) -> list[Sample]:
+def samples(app: Application, gpus: int) -> list[StepSample]:
     """True steps at a size, over the local batches that it allows."""
     doublings = (round(app.smallest_local * 2 ** (k / 2)) for k in range(24))
     allowed = sorted({local for local in doublings if local <= app.largest_local})
     spread = allowed[:: max(1, len(allowed) // BATCHES)]
     tried = [local for local in spread if local * gpus <= app.largest_batch]
     nodes = -(-gpus // PER_NODE)
-    return [Sample(nodes, gpus, local, *app.step_time(dense(gpus, PER_NODE), local)) for local in tried]
+    return [StepSample(nodes, gpus, local, *app.step_time(dense(gpus, PER_NODE), local)) for local in tried]
 
 
 def errors(app: Application, asked: int, seen: Iterable[int]) -> list[float]:

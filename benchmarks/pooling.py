@@ -27,12 +27,12 @@ from benchmarks.pooling_lab import POOL, WEEK, Habits, Lab, owners, queues
 from grus.model.identifiers import JobId
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU, Range
+from grus.simulation.events.run_records import JobOutcome, Result
 from grus.simulation.pools import count_gpus, parse_nodes
-from grus.simulation.records import Ran, Result
 from grus.simulation.simulator import Simulation
-from grus.simulation.work import Work
+from grus.simulation.workload.job_work import TraceJob
 
-Fit = Callable[[Work], Work]
+Fit = Callable[[TraceJob], TraceJob]
 FIRST_SEED = 100
 """Those below were used to choose the habits."""
 OTHERS = {
@@ -79,7 +79,7 @@ def lab(seed: int, weeks: float, habits: Habits, *, static: bool) -> Side:
     return measure(result, weeks * WEEK, count_gpus(nodes))
 
 
-def as_asked(work: Work) -> Work:
+def as_asked(work: TraceJob) -> TraceJob:
     return work
 
 
@@ -91,7 +91,7 @@ def split_queues() -> tuple[Queue, ...]:
     )
 
 
-def cut(work: Work) -> Work:
+def cut(work: TraceJob) -> TraceJob:
     """The job on what its owner has: no more GPUs, and longer in proportion where it asked for more."""
     own = owners()[work.queue]
     size = Range(1, min(work.size.high, own)) if work.size is not None and own > 1 else None
@@ -114,17 +114,17 @@ def measure(result: Result, end: float, gpus: int) -> Side:
     )
 
 
-def is_training(ran: Ran) -> bool:
+def is_training(ran: JobOutcome) -> bool:
     return not ran.work.id.startswith("build.")
 
 
-def part_until(ran: Ran, end: float) -> float:
+def part_until(ran: JobOutcome, end: float) -> float:
     """The part of the GPU-time that it held before the end."""
     held = sum((min(span.end, end) - span.begin) * span.gpus for span in ran.spans if span.begin < end)
     return held / ran.held if ran.held else 0.0
 
 
-def seconds_until(ran: Ran, end: float) -> float:
+def seconds_until(ran: JobOutcome, end: float) -> float:
     """Seconds in which it held GPUs, before the end."""
     return sum(min(span.end, end) - span.begin for span in ran.spans if span.begin < end)
 

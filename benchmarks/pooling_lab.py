@@ -21,8 +21,8 @@ from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import PRIORITIES, JobType
 from grus.model.queues import Queue, Quota
 from grus.model.resources import Range
-from grus.simulation.records import Ran
-from grus.simulation.work import Linear, Work
+from grus.simulation.events.run_records import JobOutcome
+from grus.simulation.workload.job_work import Linear, TraceJob
 
 HOUR, DAY, WEEK = 3600.0, 86400.0, 7 * 86400.0
 POOL = "2x8xA100+4x2xRTX3090+8x1xRTX3060"
@@ -122,12 +122,12 @@ class Lab:
         """Number of each person's next session."""
         self._building: set[UserName] = set()
 
-    def begin(self) -> list[Work]:
+    def begin(self) -> list[TraceJob]:
         """Everybody's first session, and all nights' retraining."""
         first = [work for person in self._people.values() for work in self._go_on(person, 0.0)]
         return first + list(self._retraining())
 
-    def follow(self, ran: Ran) -> Iterable[Work]:
+    def follow(self, ran: JobOutcome) -> Iterable[TraceJob]:
         """What somebody does when this has ended."""
         kind, name, number = _parse(ran.work.id)
         assert ran.ended is not None
@@ -144,7 +144,7 @@ class Lab:
         self._following[name] -= 1
         return self._go_on(person, ran.ended)
 
-    def _go_on(self, person: Person, now: float) -> list[Work]:
+    def _go_on(self, person: Person, now: float) -> list[TraceJob]:
         """The next session, unless one is under way or there is enough to follow."""
         name = person.name
         if name in self._building or self._following[name] >= self._habits.at_once:
@@ -163,7 +163,7 @@ class Lab:
                 yield max(0.0, at), until
             at = until + chance.uniform(*habits.quiet) * WEEK
 
-    def _session(self, person: Person, number: int, since: float) -> list[Work]:
+    def _session(self, person: Person, number: int, since: float) -> list[TraceJob]:
         """The next session: after some thinking, in this phase or at the beginning of the next."""
         chance = random.Random(f"{self._seed}/{person.name}/{number}/build")
         thinking = chance.lognormvariate(0.0, 0.6)
@@ -174,7 +174,7 @@ class Lab:
         if at >= self._end:
             return []
         return [
-            Work(
+            TraceJob(
                 id=JobId(f"build.{person.name}.{number}"),
                 submit=at,
                 duration=_hours(chance, 1.2, 0.5, 4.0),
@@ -186,7 +186,7 @@ class Lab:
             )
         ]
 
-    def _experiment(self, person: Person, number: int, at: float) -> list[Work]:
+    def _experiment(self, person: Person, number: int, at: float) -> list[TraceJob]:
         chance = random.Random(f"{self._seed}/{person.name}/{number}/train")
         variants = chance.choice(self._habits.variants)
         hours = _hours(chance, self._habits.hours, 0.9, 60.0) / HOUR
@@ -194,7 +194,7 @@ class Lab:
         (gpus,) = (1,) if elastic else chance.choices((1, 2, 4), (6, 3, 1))
         efficiency = chance.uniform(0.7, 0.95)
         self._open[person.name, number] = variants
-        one = Work(
+        one = TraceJob(
             id=JobId(""),
             submit=at,
             duration=hours * HOUR / Linear(efficiency)(gpus),
@@ -207,14 +207,14 @@ class Lab:
         )
         return [replace(one, id=JobId(f"train.{person.name}.{number}.{i}")) for i in range(variants)]
 
-    def _retraining(self) -> Iterator[Work]:
+    def _retraining(self) -> Iterator[TraceJob]:
         """Each night at two, each group's models one after the other on one GPU."""
         for number, queue in enumerate(owners()):
             for day in range(math.ceil(self._end / DAY)):
                 chance = random.Random(f"{self._seed}/{queue}/{day}")
                 at = day * DAY + (2.0 + chance.random()) * HOUR
                 if at < self._end and chance.random() < 0.5:
-                    yield Work(
+                    yield TraceJob(
                         id=JobId(f"retrain.{queue}.{day}"),
                         submit=at,
                         duration=_hours(chance, 2.0, 0.5, 8.0),

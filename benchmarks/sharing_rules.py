@@ -15,7 +15,7 @@ from grus.model.queues import DEFAULT_QUEUE, Queue, Quota
 from grus.model.resources import GPU, Range, Replica, Request, Role
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Start
-from grus.scheduling.snapshot import Snapshot
+from grus.scheduling.state.snapshot import Snapshot
 
 Placed = tuple[int, tuple[int, ...]]
 Rule = Callable[[Sequence[Machine], Sort], Placed | None]

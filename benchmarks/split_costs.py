@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.placement_models import TRAININGS
 from grus.estimation.gpus import find
-from grus.partition.described import Gpu
+from grus.partition.device_list import Gpu
 from grus.partition.options import Option, options
 
 SMALL, LARGE = find("RTX3060"), find("RTX3090")

@@ -19,8 +19,8 @@ from grus.model.sweeps import Params, Sweep
 from grus.tuning.optuna_samplers import distribution
 from grus.tuning.orders import Finish, Order, Pause, Resume, Start, Stop
 from grus.tuning.rungs import rungs
-from grus.tuning.study import Room, decide
-from grus.tuning.trials import TrialView
+from grus.tuning.search_step import Room, decide
+from grus.tuning.trial_state import TrialView
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import tiers
+from tests import fork_server, tiers
 from tests.core_rules import CoreRules
 from tests.last_output import DIED, LastOutput
 from tests.properties import profiles
@@ -43,6 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Jobs find `python` by the PATH of who submits them: the tests submit as from an activated environment.
     os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    # Some virtual machines name AMX among their instructions, and end the process that uses them (SIGILL).
+    os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
     runs.install(config)
 
 
@@ -89,6 +91,7 @@ class Failures:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    fork_server.close_shared()
     if session.config.stash.get(DIED, False) or (required() and not_run(session.config)):
         session.exitstatus = SOME_NOT_RUN
 

@@ -20,6 +20,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.runs import machine
 from tests.tiers import BROWSER, CLUSTER, CORE, PROCESS, TORCH
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -115,6 +116,7 @@ class Run:
         self._processes: list[subprocess.Popen[str]] = []
         self._slots_changed = threading.Condition()
         self._free = SLOTS
+        self._temporary = machine.entries()
 
     def go(self) -> int:
         threads: list[threading.Thread] = []
@@ -191,8 +193,11 @@ class Run:
             print(f"failed: {', '.join(bad)}; the lines above that start with these names say why")
             for check in self.checks:
                 print("".join(f"  {failure}\n" for failure in check.failures), end="")
+        left = machine.left(self._temporary)
+        for path in left:
+            print(f"LEFT BEHIND {path}")
         print(", ".join(f"{count} {name}" for name, count in total.items()), flush=True)
-        return 1 if bad else 0
+        return 1 if bad or left else 0
 
 
 def main() -> int:

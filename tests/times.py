@@ -1,5 +1,9 @@
 """pytest plugin: record per test the wall time, the CPU time and the programs that it starts.
 
+CPU time is that of the whole control group of the test's worker, where the system has one to give (root on
+Linux): it includes programs that outlive their parents, such as the workers of a job. Elsewhere it is that of
+the worker and of the children whose end it has seen.
+
     python -m tests.suite --times FOLDER
     python -m tests.times FOLDER/*.jsonl
 
@@ -12,10 +16,13 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tools.kubernetes import cgroups
 
 STARTS = frozenset({"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec"})
 """Audit events of CPython that start a process."""
@@ -24,10 +31,40 @@ RECORD = "times"
 """Name of the user property that carries a test's record from its process to the one that writes the file."""
 
 
+class CpuGroup:
+    """Control group of this process and of all that it starts."""
+
+    def __init__(self) -> None:
+        hierarchies = cgroups.hierarchies() if cgroups.TOP.exists() and os.geteuid() == 0 else []
+        version_1 = [folder for folder in hierarchies if (folder / "cpuacct.usage").exists()]
+        self.folder = next(iter([*version_1, *hierarchies]), None)
+        if self.folder is not None:
+            self.folder /= f"grus-times-{os.getpid()}"
+            self.folder.mkdir()
+            (self.folder / "cgroup.procs").write_text("0")
+
+    def seconds(self) -> float | None:
+        if self.folder is None:
+            return None
+        if (usage := self.folder / "cpuacct.usage").exists():
+            return int(usage.read_text()) / 1e9
+        stat = (self.folder / "cpu.stat").read_text().split()
+        return int(stat[stat.index("usage_usec") + 1]) / 1e6
+
+    def remove(self) -> None:
+        """Leave the group and remove it; one in which programs still run stays."""
+        if self.folder is None:
+            return
+        (self.folder.parent / "cgroup.procs").write_text("0")
+        with suppress(OSError):
+            self.folder.rmdir()
+
+
 class Recorder:
     """Record of the test that runs in this process."""
 
     def __init__(self) -> None:
+        self.group = CpuGroup()
         self.programs: set[str] = set()
         self.imports: set[str] = set()
         self.start = self.now()
@@ -35,7 +72,9 @@ class Recorder:
 
     def now(self) -> tuple[float, float, float]:
         used = os.times()
-        return time.monotonic(), used.user + used.system, used.children_user + used.children_system
+        own, children = used.user + used.system, used.children_user + used.children_system
+        group = self.group.seconds()
+        return time.monotonic(), own, children if group is None else group - own
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
         if event in STARTS:
@@ -58,6 +97,9 @@ class Recorder:
             "imports": sorted(self.imports),
             "worker": os.environ.get("PYTEST_XDIST_WORKER", ""),
         }
+
+    def pytest_unconfigure(self) -> None:
+        self.group.remove()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self) -> Generator[None, object, object]:

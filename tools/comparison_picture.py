@@ -11,8 +11,8 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from grus.comparison import recorded, traces
-from grus.comparison.sheets import page
+from grus.comparison import recorded_traces, traces
+from grus.comparison.comparison_page import page
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "comparison.png"
 WIDTH, HEIGHT = 800, 1130
@@ -26,7 +26,7 @@ def main() -> int:
     script = files("plotly").joinpath("package_data", "plotly.min.js").read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         file = Path(folder) / "page.html"
-        file.write_text(page(recorded.sheet(traces.read(data)), script), encoding="utf-8")
+        file.write_text(page(recorded_traces.sheet(traces.read(data)), script), encoding="utf-8")
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         tab = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         tab.goto(file.as_uri())

@@ -1,4 +1,4 @@
-"""Writes deploy/: the plain YAML and the Helm chart, both out of `grus.kubernetes.manifests`.
+"""Writes deploy/: the plain YAML and the Helm chart, both out of `grus.kubernetes.install.manifests`.
 
     python -m tools.deploy
 
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import grus
-from grus.cli.kubernetes.verbs import as_yaml
-from grus.kubernetes.installation import IMAGE, KUBELET, NO_FIELDS, Settings
-from grus.kubernetes.job_namespaces import LEVELS, RESTRICTED
-from grus.kubernetes.manifests import objects
+from grus.cli.kubernetes.commands import as_yaml
+from grus.kubernetes.api_objects.job_namespaces import LEVELS, RESTRICTED
+from grus.kubernetes.install.install_settings import IMAGE, KUBELET, NO_FIELDS, Settings
+from grus.kubernetes.install.manifests import objects
 
 Object = dict[str, Any]
 
@@ -43,7 +43,7 @@ _ABOUT = {
 }
 _NEW = '{{ if semverCompare ">=1.21-0" .Capabilities.KubeVersion.Version }}'
 _POLICY = f"{_NEW}policy/v1{{{{ else }}}}policy/v1beta1{{{{ end }}}}"
-"""As `grus.kubernetes.versions.budgets_of` decides."""
+"""As `grus.kubernetes.client.versions.budgets_of` decides."""
 
 _IF_POLICIES = (
     '{{- if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" }}'

@@ -18,14 +18,14 @@ from urllib.parse import unquote
 
 from playwright.sync_api import Browser, sync_playwright
 
-from grus.api.report_wire import ReportOut
-from grus.cli.demo import own_server
-from grus.cli.demo_story import JOBS
-from grus.cli.reported_scaling import with_static
-from grus.reports import figures
+from grus.api.wire_types.report import ReportOut
+from grus.cli.demo_run.demo import own_server
+from grus.cli.demo_run.story import JOBS
+from grus.cli.render.scaling_report import with_static
+from grus.reports import charts
 from grus.reports.page import page
 from grus.sdk.client import Client
-from grus.simulation.sheet import Figure
+from grus.simulation.html_pages.page_skeleton import Figure
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 TRAINING = Path(__file__).resolve().parent / "lab_training.py"
@@ -150,9 +150,9 @@ def pictures(bursts: ReportOut, report: ReportOut) -> dict[str, tuple[Figure, in
     assert bursts.static is not None
     training = next(one for one in report.scalability.speedups if len(one.sizes) > 1)
     return {
-        "report-speedup": (figures.speedup(training), 420),
-        "report-supply": (figures.supply(bursts.elasticity.supply), 320),
-        "report-before-after": (figures.before_after(bursts.static), 260),
+        "report-speedup": (charts.speedup(training), 420),
+        "report-supply": (charts.supply(bursts.elasticity.supply), 320),
+        "report-before-after": (charts.before_after(bursts.static), 260),
     }
 
 

@@ -13,7 +13,7 @@ from grus.model.identifiers import NodeId, WorkerId
 from grus.model.jobs import Job, Phase
 from grus.model.ports import Event
 from grus.model.resources import GPU
-from grus.simulation.history import gpus_asked
+from grus.simulation.workload.job_history import gpus_asked
 from grus.telemetry.recorder import POOL
 from grus.telemetry.samples import Measure, Sample, Subject
 from tests.dashboard import large

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import grus
-from grus.sdk.asked import Asked
+from grus.sdk.sigterm import SignalFlag
 
 PERIOD, WORK = 2.0, 0.55
 """Seconds of one step, and the part of it in which it computes."""
@@ -26,7 +26,7 @@ def compute(until: float) -> None:
 
 
 def main() -> None:
-    asked_to_end = Asked()
+    asked_to_end = SignalFlag()
     signal.signal(signal.SIGTERM, lambda *_: asked_to_end.set())
     os.nice(10)
     NOTE.parent.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from grus.dashboard.mounting import PAGES
-from grus.dashboard.pages import MENU
+from grus.dashboard.page_rendering import MENU
 from tests.browser.visiting import FLAGS, Site, Watch, chromium, served
 from tests.dashboard import large
 from tools.lived_world import LivedWorld

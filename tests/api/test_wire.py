@@ -3,7 +3,6 @@ from typing import Any
 
 import pytest
 
-from grus.api.runs_wire import result_out
 from grus.api.wire import (
     JobIn,
     JobOut,
@@ -35,7 +34,8 @@ from grus.api.wire import (
     why_out,
     worker_out,
 )
-from grus.cli.dev import SESSION
+from grus.api.wire_types.runs import result_out
+from grus.cli.commands.dev_session import SESSION
 from grus.model.cluster import Device, Health, Node
 from grus.model.errors import BadInput
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, WorkerId
@@ -43,7 +43,7 @@ from grus.model.jobs import Desired, Exit, ExitCause, Idle, Job, PauseCause, Pha
 from grus.model.ports import AccessRole, Event, Token, Usage, User, WorkerState, WorkerStatus
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU, Range
-from grus.scheduling.quota import QueueState
+from grus.scheduling.queues.queue_tree import QueueState
 from tests.store.builders import a_result
 
 NOON = 1_763_208_000.25

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from grus.artefacts.vault import Vault
+from grus.artefacts.vault import ArtifactStore
 
 NODE = "node"
 PLENTY = 1 << 30
 
 
-def a_vault(folder: Path) -> Vault:
+def a_vault(folder: Path) -> ArtifactStore:
     folder.mkdir(parents=True, exist_ok=True)
-    vault = Vault(folder)
+    vault = ArtifactStore(folder)
     vault.make()
     return vault
 
@@ -83,5 +83,5 @@ def said(folder: Path) -> dict[str, object]:
 
 
 def end_of(process: "subprocess.Popen[str]") -> Ended:
-    text = process.communicate(timeout=30)[0]
+    text = process.communicate(timeout=300)[0]
     return Ended(process.returncode, text)

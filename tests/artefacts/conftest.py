@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from grus.artefacts.vault import Vault
+from grus.artefacts.vault import ArtifactStore
 from tests.artefacts.builders import a_vault
 
 
 @pytest.fixture
-def vault(tmp_path: Path) -> Vault:
+def vault(tmp_path: Path) -> ArtifactStore:
     return a_vault(tmp_path / "vault")

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from grus.artefacts.archive import stream, unpack
-from grus.artefacts.manifest import CHUNK, Damaged
+from grus.artefacts.manifest import CHUNK, DamagedArtifact
 from grus.artefacts.storing import keep
-from grus.artefacts.vault import Vault
+from grus.artefacts.vault import ArtifactStore
 from grus.model.errors import Conflict
 from tests.artefacts.builders import a_folder, contents
 
 
-def test_a_download_that_broke_off_goes_on_from_any_byte(vault: Vault, tmp_path: Path) -> None:
+def test_a_download_that_broke_off_goes_on_from_any_byte(vault: ArtifactStore, tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "data", {"big": b"b" * (CHUNK + 700), "a/one": b"1", "z": b""})
     (folder / "link").symlink_to("a/one")
     manifest = keep(vault, folder)
@@ -26,7 +26,7 @@ def test_a_download_that_broke_off_goes_on_from_any_byte(vault: Vault, tmp_path:
     assert contents(tmp_path / "out") == contents(folder)
 
 
-def test_a_single_file_comes_back_under_its_name(vault: Vault, tmp_path: Path) -> None:
+def test_a_single_file_comes_back_under_its_name(vault: ArtifactStore, tmp_path: Path) -> None:
     a_folder(tmp_path, {"model.pt": b"weights"})
     manifest = keep(vault, tmp_path / "model.pt")
     assert unpack(io.BytesIO(b"".join(stream(vault, manifest))), tmp_path / "out", manifest.digest) == [
@@ -35,20 +35,20 @@ def test_a_single_file_comes_back_under_its_name(vault: Vault, tmp_path: Path) -
     assert (tmp_path / "out" / "model.pt").read_bytes() == b"weights"
 
 
-def test_what_lies_before_the_offset_is_not_read(vault: Vault, tmp_path: Path) -> None:
+def test_what_lies_before_the_offset_is_not_read(vault: ArtifactStore, tmp_path: Path) -> None:
     manifest = keep(vault, a_folder(tmp_path / "data", {"a": b"a" * (CHUNK + 1), "b": b"b" * (CHUNK + 1)}))
     vault.remove("chunks", manifest.chunks[0])
     assert b"".join(stream(vault, manifest, 512 + CHUNK)).count(b"b") > CHUNK
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedArtifact):
         list(stream(vault, manifest))
 
 
-def test_a_tar_that_is_not_the_artefact_is_refused(vault: Vault, tmp_path: Path) -> None:
+def test_a_tar_that_is_not_the_artefact_is_refused(vault: ArtifactStore, tmp_path: Path) -> None:
     manifest = keep(vault, a_folder(tmp_path / "data", {"a": b"right"}))
     content = b"".join(stream(vault, manifest)).replace(b"right", b"wrong")
-    with pytest.raises(Damaged, match="is not artefact"):
+    with pytest.raises(DamagedArtifact, match="is not artefact"):
         unpack(io.BytesIO(content), tmp_path / "out", manifest.digest)
-    with pytest.raises(Damaged, match="what came is not an artefact"):
+    with pytest.raises(DamagedArtifact, match="what came is not an artefact"):
         unpack(io.BytesIO(b"x" * 2048), tmp_path / "other", manifest.digest)
 
 

@@ -7,14 +7,14 @@ import pytest
 
 from grus.artefacts.manifest import CHUNK
 from grus.artefacts.storing import keep
-from grus.artefacts.vault import Vault
+from grus.artefacts.vault import ArtifactStore
 from tests.artefacts.builders import (
     a_folder,
 )
 
 
 def test_nothing_gets_its_name_before_it_is_on_disk(
-    vault: Vault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    vault: ArtifactStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A loss of power takes what is not synced: files before their names, folders before the manifest."""
     synced: list[tuple[int, int]] = []
@@ -43,13 +43,13 @@ def test_nothing_gets_its_name_before_it_is_on_disk(
 
 
 def test_chunks_that_another_wrote_are_synced_too_before_they_count(
-    vault: Vault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    vault: ArtifactStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = a_folder(tmp_path / "data", {"a": b"a"})
     vault.put_chunk(b"a")  # by one who died before it came to the folder
     synced: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "fsync", lambda file: synced.append(_of(os.fstat(file))))
-    keep(Vault(vault.root), folder)
+    keep(ArtifactStore(vault.root), folder)
     (chunk,) = (vault.root / "chunks").glob("*/*")
     assert _inode(chunk.parent) in synced
 

@@ -11,7 +11,7 @@ from grus.artefacts.cache import fetch
 from grus.artefacts.manifest import CHUNK
 from grus.artefacts.storing import keep
 from grus.artefacts.sweeping import Order, Swept, goes, read_order, sweep
-from grus.artefacts.vault import Vault
+from grus.artefacts.vault import ArtifactStore
 from grus.model.errors import Conflict, NotFound
 from tests.artefacts.builders import NODE, PLENTY, a_folder, contents
 
@@ -22,7 +22,7 @@ def an_order(**changes: object) -> Order:
     return Order(**({"keep": KEEP, "grace": GRACE, "budget": PLENTY} | changes))  # type: ignore[arg-type]  # keywords of many types
 
 
-def an_artefact(vault: Vault, folder: Path, name: str, age: float, content: bytes = b"x") -> str:
+def an_artefact(vault: ArtifactStore, folder: Path, name: str, age: float, content: bytes = b"x") -> str:
     """Kept, and last used `age` seconds before NOW; its chunks were written then."""
     manifest = keep(vault, a_folder(folder / name, {name: content + name.encode()}))
     for kind, digests in (("manifests", (manifest.digest,)), ("chunks", manifest.chunks)):
@@ -54,7 +54,7 @@ def test_an_order_survives_the_way_to_another_process() -> None:
     assert read_order(order.text()) == order
 
 
-def test_what_goes_takes_only_the_chunks_that_nobody_else_has(vault: Vault, tmp_path: Path) -> None:
+def test_what_goes_takes_only_the_chunks_that_nobody_else_has(vault: ArtifactStore, tmp_path: Path) -> None:
     shared = b"s" * (CHUNK + 1)
     folder = a_folder(tmp_path / "one", {"big": shared, "note": b"1"})
     first = keep(vault, folder).digest
@@ -71,7 +71,7 @@ def test_what_goes_takes_only_the_chunks_that_nobody_else_has(vault: Vault, tmp_
 
 
 def test_a_sweep_that_died_between_a_list_and_its_chunks_is_finished_by_the_next(
-    vault: Vault, tmp_path: Path
+    vault: ArtifactStore, tmp_path: Path
 ) -> None:
     digest = an_artefact(vault, tmp_path, "a", 20)
     vault.remove("manifests", digest)
@@ -79,7 +79,7 @@ def test_a_sweep_that_died_between_a_list_and_its_chunks_is_finished_by_the_next
     assert list(vault.kept("chunks")) == []
 
 
-def test_what_is_being_brought_in_is_not_swept_away(vault: Vault, tmp_path: Path) -> None:
+def test_what_is_being_brought_in_is_not_swept_away(vault: ArtifactStore, tmp_path: Path) -> None:
     """A sweep between any two chunks, whatever their age: the artefact is whole in the end."""
     folder = a_folder(tmp_path / "data", {"big": b"a" * CHUNK + b"b" * CHUNK + b"c"})
     ruthless = an_order(grace=-1.0)
@@ -87,7 +87,7 @@ def test_what_is_being_brought_in_is_not_swept_away(vault: Vault, tmp_path: Path
 
     def tell(done: int, total: int) -> None:
         if len(sweeps) < 4:
-            sweeps.append(sweep(Vault(vault.root), ruthless, NOW * 1e6))
+            sweeps.append(sweep(ArtifactStore(vault.root), ruthless, NOW * 1e6))
 
     digest = keep(vault, folder, tell).digest
     assert sum(one.chunks for one in sweeps) > 0
@@ -96,13 +96,15 @@ def test_what_is_being_brought_in_is_not_swept_away(vault: Vault, tmp_path: Path
     lent.give_back()
 
 
-def test_keeping_and_sweeping_at_once_never_leaves_half_an_artefact(vault: Vault, tmp_path: Path) -> None:
+def test_keeping_and_sweeping_at_once_never_leaves_half_an_artefact(
+    vault: ArtifactStore, tmp_path: Path
+) -> None:
     folder = a_folder(tmp_path / "data", {"a": b"a" * 1000, "b": b"b" * 1000})
     done = threading.Event()
     halves: list[str] = []
 
     def look() -> None:
-        own = Vault(vault.root)
+        own = ArtifactStore(vault.root)
         while not done.is_set():
             sweep(own, an_order(grace=-1.0), NOW * 1e6)
             with own.locked(alone=True):
@@ -121,7 +123,7 @@ def test_keeping_and_sweeping_at_once_never_leaves_half_an_artefact(vault: Vault
     assert halves == []
 
 
-def test_what_was_used_a_moment_ago_is_young_again(vault: Vault, tmp_path: Path) -> None:
+def test_what_was_used_a_moment_ago_is_young_again(vault: ArtifactStore, tmp_path: Path) -> None:
     digest = an_artefact(vault, tmp_path, "a", 2000)
     fetch(vault, NODE, digest, PLENTY).give_back()
     sweep(vault, an_order(known=frozenset({digest})), NOW)
@@ -129,7 +131,7 @@ def test_what_was_used_a_moment_ago_is_young_again(vault: Vault, tmp_path: Path)
 
 
 def test_the_cache_forgets_what_is_no_longer_kept_and_folders_of_ended_jobs_go(
-    vault: Vault, tmp_path: Path
+    vault: ArtifactStore, tmp_path: Path
 ) -> None:
     digest = an_artefact(vault, tmp_path, "a", 20)
     fetch(vault, NODE, digest, PLENTY).give_back()
@@ -145,7 +147,7 @@ def test_the_cache_forgets_what_is_no_longer_kept_and_folders_of_ended_jobs_go(
         vault.manifest(digest)
 
 
-def test_what_never_got_its_name_is_removed(vault: Vault) -> None:
+def test_what_never_got_its_name_is_removed(vault: ArtifactStore) -> None:
     for name, age in (("old", 20), ("young", 1)):
         path = vault.root / "partial" / name
         path.write_bytes(b"half")

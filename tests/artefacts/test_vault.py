@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from grus.artefacts import manifest as manifests
 from grus.artefacts.cache import fetch, shelved, throw_out, trim
-from grus.artefacts.manifest import CHUNK, Damaged, Entry, Manifest, pieces
+from grus.artefacts.manifest import CHUNK, DamagedArtifact, Manifest, ManifestEntry, pieces
 from grus.artefacts.storing import keep, measured
-from grus.artefacts.vault import Lost, Vault
+from grus.artefacts.vault import ArtifactStore, LostChunk
 from grus.model.errors import BadInput, Conflict, NotFound
 from tests.artefacts.builders import NODE, PLENTY, a_folder, contents
 
@@ -25,7 +25,7 @@ def some(size: int, seed: int = 1) -> bytes:
     return block[:size]
 
 
-def test_a_folder_comes_back_as_it_was(vault: Vault, tmp_path: Path) -> None:
+def test_a_folder_comes_back_as_it_was(vault: ArtifactStore, tmp_path: Path) -> None:
     files = {"a/one": b"1", "a/b/two": some(3 * CHUNK + 17), "empty": b"", "zebra": some(CHUNK)}
     folder = a_folder(tmp_path / "data", files)
     (folder / "nothing").mkdir()
@@ -42,14 +42,14 @@ def test_a_folder_comes_back_as_it_was(vault: Vault, tmp_path: Path) -> None:
     lent.give_back()
 
 
-def test_a_single_file_keeps_its_name(vault: Vault, tmp_path: Path) -> None:
+def test_a_single_file_keeps_its_name(vault: ArtifactStore, tmp_path: Path) -> None:
     a_folder(tmp_path, {"model.pt": b"weights"})
     lent = fetch(vault, NODE, keep(vault, tmp_path / "model.pt").digest, PLENTY)
     assert (lent.path.name, lent.path.read_bytes()) == ("model.pt", b"weights")
     lent.give_back()
 
 
-def test_a_digest_depends_on_content_alone(vault: Vault, tmp_path: Path) -> None:
+def test_a_digest_depends_on_content_alone(vault: ArtifactStore, tmp_path: Path) -> None:
     first = a_folder(tmp_path / "one", {"b": b"2", "a/x": b"1"})
     again = a_folder(tmp_path / "two", {"a/x": b"1", "b": b"2"})
     os.utime(again / "b", (1, 1))
@@ -62,7 +62,7 @@ def test_a_digest_depends_on_content_alone(vault: Vault, tmp_path: Path) -> None
     assert measured(again).digest != digest
 
 
-def test_what_two_artefacts_share_is_kept_once(vault: Vault, tmp_path: Path) -> None:
+def test_what_two_artefacts_share_is_kept_once(vault: ArtifactStore, tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "data", {"big": some(2 * CHUNK + 1), "note": b"first"})
     keep(vault, folder)
     before = {digest for digest, _ in vault.kept("chunks")}
@@ -72,7 +72,7 @@ def test_what_two_artefacts_share_is_kept_once(vault: Vault, tmp_path: Path) -> 
 
 
 def test_links_that_lead_outside_and_special_files_are_refused_all_at_once(
-    vault: Vault, tmp_path: Path
+    vault: ArtifactStore, tmp_path: Path
 ) -> None:
     folder = a_folder(tmp_path / "data", {"fine": b"1"})
     (folder / "absolute").symlink_to("/etc/passwd")
@@ -83,7 +83,9 @@ def test_links_that_lead_outside_and_special_files_are_refused_all_at_once(
     assert sorted(mistake.field for mistake in error.value.mistakes) == ["absolute", "pipe", "up"]
 
 
-def test_of_many_that_cannot_be_kept_some_are_named_and_all_are_counted(vault: Vault, tmp_path: Path) -> None:
+def test_of_many_that_cannot_be_kept_some_are_named_and_all_are_counted(
+    vault: ArtifactStore, tmp_path: Path
+) -> None:
     folder = a_folder(tmp_path / "data", {"fine": b"1"})
     for number in range(500):
         (folder / f"link-{number}").symlink_to("/etc/passwd")
@@ -92,7 +94,7 @@ def test_of_many_that_cannot_be_kept_some_are_named_and_all_are_counted(vault: V
     assert len(str(error.value)) < 2000
 
 
-def test_a_file_that_changes_while_it_is_kept_is_told(vault: Vault, tmp_path: Path) -> None:
+def test_a_file_that_changes_while_it_is_kept_is_told(vault: ArtifactStore, tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "data", {"a": some(CHUNK + 1), "b": some(CHUNK + 1, 2)})
 
     def grow(done: int, total: int) -> None:
@@ -103,14 +105,14 @@ def test_a_file_that_changes_while_it_is_kept_is_told(vault: Vault, tmp_path: Pa
 
 
 def test_a_chunk_that_rotted_is_noticed_when_it_is_read_and_mended_when_it_is_kept_again(
-    vault: Vault, tmp_path: Path
+    vault: ArtifactStore, tmp_path: Path
 ) -> None:
     folder = a_folder(tmp_path / "data", {"a": b"right"})
     digest = keep(vault, folder).digest
     (chunk,) = (vault.root / "chunks").glob("*/*")
     chunk.chmod(0o600)
     chunk.write_bytes(b"wrong")
-    with pytest.raises(Damaged, match="a chunk of a is changed"):
+    with pytest.raises(DamagedArtifact, match="a chunk of a is changed"):
         fetch(vault, NODE, digest, PLENTY)
     keep(vault, folder)
     lent = fetch(vault, NODE, digest, PLENTY)
@@ -118,34 +120,34 @@ def test_a_chunk_that_rotted_is_noticed_when_it_is_read_and_mended_when_it_is_ke
     lent.give_back()
 
 
-def test_a_list_of_files_that_was_changed_opens_nothing(vault: Vault, tmp_path: Path) -> None:
-    outside = Manifest(False, (Entry("f", "../../evil", 1),), ("00" * 32,))
-    with pytest.raises(Damaged):
+def test_a_list_of_files_that_was_changed_opens_nothing(vault: ArtifactStore, tmp_path: Path) -> None:
+    outside = Manifest(False, (ManifestEntry("f", "../../evil", 1),), ("00" * 32,))
+    with pytest.raises(DamagedArtifact):
         manifests.read(outside.text())
     digest = keep(vault, a_folder(tmp_path / "data", {"a": b"1"})).digest
     (listed,) = (vault.root / "manifests").glob("*/*")
     listed.chmod(0o600)
     listed.write_bytes(outside.text())
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedArtifact):
         vault.manifest(digest)
     assert not vault.whole(digest)
 
 
 @pytest.mark.parametrize("digest", ["", "../../../etc/passwd", "AB" * 32, "0" * 63])
-def test_only_a_digest_opens_the_vault(vault: Vault, digest: str) -> None:
+def test_only_a_digest_opens_the_vault(vault: ArtifactStore, digest: str) -> None:
     with pytest.raises(NotFound):
         vault.manifest(digest)
 
 
-def test_a_manifest_without_all_its_chunks_is_never_committed(vault: Vault) -> None:
-    with pytest.raises(Lost):
-        vault.commit(Manifest(False, (Entry("f", "a", 3),), ("00" * 32,)))
+def test_a_manifest_without_all_its_chunks_is_never_committed(vault: ArtifactStore) -> None:
+    with pytest.raises(LostChunk):
+        vault.commit(Manifest(False, (ManifestEntry("f", "a", 3),), ("00" * 32,)))
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(0, 3 * CHUNK), max_size=12))
 def test_every_byte_of_every_file_stands_in_exactly_one_chunk(sizes: list[int]) -> None:
-    entries = [Entry("f", str(number), size) for number, size in enumerate(sizes)]
+    entries = [ManifestEntry("f", str(number), size) for number, size in enumerate(sizes)]
     seen = dict.fromkeys(map(str, range(len(sizes))), 0)
     for parts in pieces(entries):
         assert 0 < manifests.length(parts) <= CHUNK
@@ -158,7 +160,7 @@ def test_every_byte_of_every_file_stands_in_exactly_one_chunk(sizes: list[int]) 
 # ------------------------------------------------------------------------------------------- the cache
 
 
-def test_a_copy_into_the_cache_that_broke_off_goes_on(vault: Vault, tmp_path: Path) -> None:
+def test_a_copy_into_the_cache_that_broke_off_goes_on(vault: ArtifactStore, tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "data", {"big": some(3 * CHUNK), "small": b"s"})
     digest = keep(vault, folder).digest
 
@@ -180,7 +182,9 @@ def test_a_copy_into_the_cache_that_broke_off_goes_on(vault: Vault, tmp_path: Pa
     lent.give_back()
 
 
-def test_inputs_that_a_job_has_written_to_are_mended_for_the_next(vault: Vault, tmp_path: Path) -> None:
+def test_inputs_that_a_job_has_written_to_are_mended_for_the_next(
+    vault: ArtifactStore, tmp_path: Path
+) -> None:
     folder = a_folder(tmp_path / "data", {"a": b"right", "b/c": b"too"})
     digest = keep(vault, folder).digest
     lent = fetch(vault, NODE, digest, PLENTY)
@@ -196,7 +200,7 @@ def test_inputs_that_a_job_has_written_to_are_mended_for_the_next(vault: Vault, 
 
 
 def test_the_cache_keeps_to_its_budget_and_what_was_used_longest_ago_goes_first(
-    vault: Vault, tmp_path: Path
+    vault: ArtifactStore, tmp_path: Path
 ) -> None:
     digests = []
     for number in range(4):
@@ -211,7 +215,7 @@ def test_the_cache_keeps_to_its_budget_and_what_was_used_longest_ago_goes_first(
 
 
 def test_what_is_in_use_is_never_thrown_out_and_what_is_larger_than_the_budget_still_comes(
-    vault: Vault, tmp_path: Path
+    vault: ArtifactStore, tmp_path: Path
 ) -> None:
     first = keep(vault, a_folder(tmp_path / "a", {"a": some(1000, 1)})).digest
     second = keep(vault, a_folder(tmp_path / "b", {"b": some(1000, 2)})).digest
@@ -227,7 +231,7 @@ def test_what_is_in_use_is_never_thrown_out_and_what_is_larger_than_the_budget_s
 
 
 def test_an_entry_that_is_thrown_out_while_it_is_made_is_made_again(
-    vault: Vault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    vault: ArtifactStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = a_folder(tmp_path / "data", {"a": some(1000)})
     digest = keep(vault, folder).digest
@@ -247,7 +251,9 @@ def test_an_entry_that_is_thrown_out_while_it_is_made_is_made_again(
     lent.give_back()
 
 
-def test_many_at_once_fetch_and_throw_out_and_nobody_sees_half_of_it(vault: Vault, tmp_path: Path) -> None:
+def test_many_at_once_fetch_and_throw_out_and_nobody_sees_half_of_it(
+    vault: ArtifactStore, tmp_path: Path
+) -> None:
     folder = a_folder(tmp_path / "data", {f"{number}": some(500, number) for number in range(20)})
     digest = keep(vault, folder).digest
     wanted = contents(folder)
@@ -256,7 +262,7 @@ def test_many_at_once_fetch_and_throw_out_and_nobody_sees_half_of_it(vault: Vaul
 
     def use() -> None:
         for _ in range(60):
-            lent = fetch(Vault(vault.root), NODE, digest, 0)
+            lent = fetch(ArtifactStore(vault.root), NODE, digest, 0)
             if contents(lent.path) != wanted:
                 wrong.append(contents(lent.path))
             lent.give_back()

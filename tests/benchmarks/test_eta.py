@@ -8,11 +8,11 @@ from benchmarks.eta import DAY, Observer, Told, judge, pinball, sampled
 from grus.scheduling.decisions import Decisions
 from grus.simulation.pools import parse_nodes, quotas_by_use
 from grus.simulation.simulator import Simulation
-from grus.simulation.work import Work
+from grus.simulation.workload.job_work import TraceJob
 from tests.simulation.scenes import a_work
 
 
-def a_trace(jobs: int = 400) -> list[Work]:
+def a_trace(jobs: int = 400) -> list[TraceJob]:
     """Forty days of two teams on eight GPUs: one runs ten minutes, give or take, the other four hours."""
     rng = random.Random(7)
     works = []

@@ -7,13 +7,13 @@ from benchmarks.forecast import HOUR, Score, demand, score
 from benchmarks.gpu_days import KINDS, gpu_days
 from grus.model.identifiers import JobId
 from grus.patterns.forecast import DAY
-from grus.simulation.work import Work
+from grus.simulation.workload.job_work import TraceJob
 
 
 def test_demand_is_the_mean_number_of_gpus_wanted_in_each_hour() -> None:
     works = [
-        Work(id=JobId("a"), submit=1800.0, duration=HOUR, gpus=2),
-        Work(id=JobId("b"), submit=0.0, duration=900.0, gpus=4),
+        TraceJob(id=JobId("a"), submit=1800.0, duration=HOUR, gpus=2),
+        TraceJob(id=JobId("b"), submit=0.0, duration=900.0, gpus=4),
     ]
     assert demand(works, 0.0, 3) == pytest.approx([2.0, 1.0, 0.0])
 

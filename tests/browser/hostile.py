@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from grus.model.artefacts import Artefact, Input, Output
+from grus.model.artefacts import Artifact, Input, Output
 from grus.model.curves import Reported
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import LONGEST_BACK_OFF, Exit, ExitCause, Job, JobType, PauseCause, Phase
@@ -16,7 +16,7 @@ from grus.model.ports import AccessRole, Event, Token, User
 from grus.model.queues import Queue, Quota
 from grus.model.results import Metric, Result
 from grus.model.sweeps import Axis, Stopping, Sweep
-from grus.server.first_start import ensure_admin
+from grus.server.runtime.first_start import ensure_admin
 from grus.store.sqlite import SqliteStore
 from tests.dashboard.sweeps import put_sweep, put_trial
 from tests.store.builders import a_job
@@ -78,9 +78,9 @@ def put_run(store: SqliteStore, user: UserName, queue: QueueName) -> None:
         command=("/bin/sh", "-c", evil("command")),
         params=((evil("axis"), evil("choice")),),
         env=((evil("variable"), evil("digest")),),
-        inputs=(Artefact(evil("input"), evil("digest"), 1),),
+        inputs=(Artifact(evil("input"), evil("digest"), 1),),
         metrics=(Metric(evil("metric"), 1.0, 1.0, 2.0),),
-        outputs=(Artefact(evil("output"), evil("digest"), 1),),
+        outputs=(Artifact(evil("output"), evil("digest"), 1),),
     )
     store.put_result(run).result()
 

@@ -80,6 +80,8 @@ def test_a_queue_is_made_with_every_mistake_named_then_changed_and_deleted(
     expect(form.get_by_label("Quota", exact=True)).to_have_attribute("aria-invalid", "true")
     form.get_by_label("Quota", exact=True).fill("virtual-16GB: 3, any: 1")
     form.get_by_label("Weight").fill("2")
+    for name in ("ada", "ben"):
+        site.ask("PUT", f"/v1/users/{name}", {"role": "member"})
     form.get_by_label("Members").fill("ada, ben")
     form.get_by_role("button", name="Save").click()
     row = page.locator("#queues tr", has_text="vision")

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from grus.dashboard.mounting import PAGES
-from grus.dashboard.pages import MENU
+from grus.dashboard.page_rendering import MENU
 from tests.browser import hostile
 from tests.browser.visiting import SignIn, Site, Watch, served
 
@@ -82,6 +82,33 @@ def test_no_page_is_wider_than_a_phone(page: Page, sign_in: SignIn, path: str) -
             if (getComputedStyle(p).overflowX !== "visible") return false;
         return true; }).map(e => e.outerHTML.slice(0, 120))"""
     assert page.evaluate(wide) == []
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+@pytest.mark.parametrize("path", PATHS)
+def test_no_page_is_wider_than_its_window(page: Page, sign_in: SignIn, path: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    sign_in(at=path)
+    settle(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_the_list_of_jobs_shows_all_columns_and_breaks_no_short_word(
+    page: Page, sign_in: SignIn, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    sign_in(at="/jobs")
+    settle(page)
+    expect(page.locator("#rows tr").first).to_be_visible()
+    table = page.locator("#jobs").locator("..")
+    assert table.evaluate("e => e.scrollWidth <= e.clientWidth")  # nothing has to be scrolled to
+    tall = """() => [...document.querySelectorAll("#rows td:not(.name)")]
+        .filter(e => e.checkVisibility() && e.getClientRects()[0].height > 0)
+        .filter(e => { const r = document.createRange(); r.selectNodeContents(e);
+            return new Set([...r.getClientRects()].map(b => Math.round(b.top / 12))).size > 2; })
+        .map(e => e.textContent.trim())"""
+    assert page.evaluate(tall) == []
 
 
 @pytest.mark.parametrize("path", PATHS)

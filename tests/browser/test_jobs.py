@@ -104,7 +104,7 @@ def test_many_are_paused_resumed_and_stopped_at_once_after_a_question_with_an_an
     chosen = [job.id for job in world.running()[5:8]]
     name = world.services.job(_admin(world), chosen[0]).spec.name
     sign_in(at="/jobs")
-    page.goto("/jobs?state=running&state=paused&state=waiting&rows=2000")
+    page.goto("/jobs?state=running&state=paused&state=pending&rows=2000")
     for job in chosen:
         page.locator(f'#rows tr[data-id="{job}"] input').check()
     expect(page.locator("#picked")).to_have_text("3 selected")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from grus.comparison import recorded, report, telling, traces
-from grus.comparison.sheets import Sheet, page
+from grus.comparison import recorded_traces, report, report_tables, traces
+from grus.comparison.comparison_page import Sheet, page
 from tests.browser.visiting import Watch
 from tests.comparison.made import a_comparison, a_record, a_run, a_side
 
@@ -20,7 +20,7 @@ def compared(_: Path) -> Sheet:
         a_side(label, *[a_run(label, n, a_record(step_seconds=0.5 + n / 100)) for n in (1, 2, 3)])
         for label in ("local", HOSTILE)
     ]
-    return telling.sheet(report.report(a_comparison(*sides, repeats=3)))
+    return report_tables.sheet(report.report(a_comparison(*sides, repeats=3)))
 
 
 def traced(folder: Path) -> Sheet:
@@ -30,7 +30,7 @@ def traced(folder: Path) -> Sheet:
         header = "time,id,%user,%system,%idle"
         (folder / f"cpu-{place}.csv").write_text("\n".join([header, *cpu]) + "\n")
         (folder / f"gpu-{place}.csv").write_text("\n".join(["id,gpu0,mem0", *gpu]) + "\n")
-    return recorded.sheet(traces.read(folder))
+    return recorded_traces.sheet(traces.read(folder))
 
 
 @pytest.mark.parametrize("made", [compared, traced])

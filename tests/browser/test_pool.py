@@ -164,6 +164,23 @@ def test_the_pool_fits_a_phone_in_every_size(page: Page, sign_in: SignIn, tiles:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+@pytest.mark.parametrize("tiles", ["roomy", "dense"])
+def test_a_tile_shows_the_memory_in_use_uncut(
+    page: Page, sign_in: SignIn, world: World, tiles: str, width: int
+) -> None:
+    world.measure()  # what is measured grows old
+    page.set_viewport_size({"width": width, "height": 900})
+    sign_in(at=f"/?tiles={tiles}")
+    memory = page.locator(".gpu .memory").filter(has_text="/")
+    expect(memory.first).to_have_text(re.compile(r"^\d+/\d+ GB$"))
+    cut = """all => all.filter(e => e.checkVisibility({contentVisibilityAuto: true}))
+        .filter(e => e.scrollWidth > e.clientWidth + 1
+            || e.getBoundingClientRect().right > e.parentElement.getBoundingClientRect().right)
+        .map(e => e.textContent)"""
+    assert memory.evaluate_all(cut) == []
+
+
 def test_queues_show_their_tree_and_change_with_the_jobs(page: Page, sign_in: SignIn, world: World) -> None:
     sign_in(at="/queues")
     names = page.locator("[data-queue]").evaluate_all("all => all.map(one => one.dataset.queue)")

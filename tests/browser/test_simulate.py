@@ -63,7 +63,7 @@ def test_the_history_of_this_pool_can_be_asked_about(page: Page, sign_in: SignIn
     expect(page.locator("#rows tr")).to_have_count(3)
     page.goto("/simulate")
     page.get_by_label("This pool's history").check()
-    expect(page.get_by_label("Days")).to_be_hidden()
+    expect(page.get_by_label("Jobs a day")).to_be_hidden()
     page.get_by_label("Times the load").fill("2")
     page.get_by_label("Possible worlds").fill("1")
     page.get_by_role("button", name="Simulate", exact=True).click()

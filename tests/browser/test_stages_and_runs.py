@@ -25,7 +25,7 @@ def test_stages_are_watched_tried_again_and_their_runs_compared(
     sign_in(at=f"/jobs/{second}")
     page.get_by_role("link", name="stages").click()
     expect(page.locator(f"[data-stage={first}] .words")).to_contain_text("running")
-    expect(page.locator(f"[data-stage={third}] .words")).to_contain_text("waiting")
+    expect(page.locator(f"[data-stage={third}] .words")).to_contain_text("pending")
     go.touch()
     expect(page.locator("#summary")).to_have_text("3 stages: 1 succeeded, 2 failed")
     expect(page.locator(f"path[data-before={first}].done")).to_have_count(1)

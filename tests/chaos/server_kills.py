@@ -22,7 +22,7 @@ from pathlib import Path
 from grus.api.wire import JobOut
 from grus.model.jobs import TERMINAL, ExitCause, Phase
 from grus.sdk.client import Client
-from grus.sdk.places import running
+from grus.sdk.state_paths import running
 from grus.sdk.transport import Transport
 from tests.live import witness
 from tests.live.gates import Gate
@@ -109,7 +109,7 @@ def _short_job(token: str, workers: int, ran: Path) -> dict[str, object]:
 def quick_client(pool: LivePool) -> Client:
     """A client that asks often while there is no server, for one does not live long here."""
     transport = Transport(
-        None, None, timeout=20.0, patience=PATIENCE, env=pool.env, pause=lambda s: time.sleep(min(s, 0.05))
+        None, None, timeout=60.0, patience=PATIENCE, env=pool.env, pause=lambda s: time.sleep(min(s, 0.05))
     )
     client = Client(transport=transport)
     client.status()  # who never met the server is told at once that there is none
@@ -286,7 +286,7 @@ def _until_up(pool: LivePool) -> None:
         found = running(pool.places)
         return found is not None and found.pid == process.pid
 
-    eventually(up, "the server is up", 60)
+    eventually(up, "the server is up")
 
 
 def _all_ended(client: Client) -> list[JobOut]:

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from typer.testing import CliRunner, Result
 
-from grus.cli import access
+from grus.cli import connection
 from grus.cli.main import app
 from tests.cli.fake import FakeClient
 
@@ -19,7 +19,8 @@ Grus = Callable[..., Result]
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     fake = FakeClient()
-    monkeypatch.setattr(access, "connect", lambda **_: fake)
+    monkeypatch.setattr(connection, "connect", lambda **_: fake)
+    monkeypatch.setattr(connection, "connect_here", lambda: fake)
     return fake
 
 

@@ -5,11 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from grus.api.forecast_wire import ForecastOut
-from grus.api.graph_wire import GraphOut
-from grus.api.report_wire import ReportOut
-from grus.api.telemetry_wire import TelemetryOut
 from grus.api.wire import (
+    AuditOut,
+    DrainOut,
     EventOut,
     ExitOut,
     ExpectedOut,
@@ -34,9 +32,14 @@ from grus.api.wire import (
     WhyOut,
     WorkerOut,
 )
+from grus.api.wire_types.forecast import ForecastOut
+from grus.api.wire_types.report import ReportOut
+from grus.api.wire_types.telemetry import TelemetryOut
+from grus.api.wire_types.workflow import GraphOut
 from grus.model.errors import GrusError, NotFound
 from grus.model.jobs import TERMINAL
 from grus.sdk.client import LogPiece
+from grus.simulation.workload.ended_jobs import History, encode
 
 SUBMITTED = "2026-11-15T12:00:00.000Z"
 
@@ -92,6 +95,8 @@ class FakeClient:
     measured: TelemetryOut | None = None
     """The newest telemetry; None for a server that records none."""
     reported: ReportOut | None = None
+    past: History = field(default_factory=lambda: History(since=0.0, until=0.0))
+    """Ended jobs that simulations start from."""
     happened: list[EventOut] | None = None
     """None for one event of any job."""
     foretold: ForecastOut = field(
@@ -104,6 +109,12 @@ class FakeClient:
     fresh: bool = False
     """Whether the last stages were to be run whatever has been run before."""
     address: str = "http://127.0.0.1:7600"
+    user_list: list[UserOut] = field(default_factory=lambda: [UserOut(name="ada", role="member")])
+    token_list: list[TokenOut] = field(
+        default_factory=lambda: [
+            TokenOut(digest="3f9a2c" + "0" * 58, user="ada", label="laptop", created_at=SUBMITTED)
+        ]
+    )
 
     def close(self) -> None: ...
 
@@ -281,10 +292,22 @@ class FakeClient:
     def put_queue(self, name: str, queue: QueueIn) -> QueueOut:
         self._ask("put_queue", name)
         wanted = queue.model_dump(exclude={"quota", "max_runtime"}, by_alias=True)
+        wanted["configured"] = name in self.configured
         quota = queue.quota if isinstance(queue.quota, int | float) else sum(queue.quota.values())
         made = QueueOut(name=name, quota=quota, **wanted)
         self.queue_list.append(made)
         return made
+
+    configured: frozenset[str] = frozenset()
+    """Queues that config.toml defines."""
+
+    def add_member(self, queue: str, user: str) -> QueueOut:
+        self._ask("add_member", queue, user)
+        return QueueOut(name=queue, members=("ada", user), configured=queue in self.configured)
+
+    def remove_member(self, queue: str, user: str) -> QueueOut:
+        self._ask("remove_member", queue, user)
+        return QueueOut(name=queue, members=("ada",))
 
     def delete_queue(self, name: str) -> None:
         self._ask("delete_queue", name)
@@ -293,7 +316,11 @@ class FakeClient:
         gpus = tuple(
             GpuOut(id=f"GPU-{n}", type="virtual", memory=16_000_000_000, tag=self.gpu_tag) for n in range(4)
         )
-        return [NodeOut(id="node-0", gpus=gpus)]
+        return [NodeOut(id="node-0", gpus=gpus, cordoned=self.drained is not None, drain=self.drained)]
+
+    def history(self, *, last: str | None = None, until: str | None = None) -> bytes:
+        self._ask("history", last or "", until or "")
+        return encode(self.past)
 
     def report(
         self,
@@ -316,14 +343,30 @@ class FakeClient:
     def cordon(self, node: str) -> None:
         self._ask("cordon", node)
 
+    drained: DrainOut | None = None
+
+    def drain(self, node: str, message: str = "") -> None:
+        self._ask("drain", node, message)
+
     def uncordon(self, node: str) -> None:
         self._ask("uncordon", node)
 
     def status(self) -> StatusOut:
         self._ask("status")
         return StatusOut(
-            version="0.1.0", now=SUBMITTED, pool=PoolOut(nodes=1, gpus=4, usable=4), jobs={"running": 2}
+            version="0.1.0",
+            now=SUBMITTED,
+            pool=PoolOut(nodes=1, gpus=4, usable=4),
+            jobs={"running": 2},
+            mechanisms=self.mechanisms,
+            role=self.role,
         )
+
+    role: str = ""
+    """Role of the user who asks."""
+
+    mechanisms: dict[str, str] = field(default_factory=dict)
+    """Mechanisms of the server, as `status` shows them."""
 
     containers: bool = False
     """Whether it stands for a server on Kubernetes."""
@@ -332,17 +375,25 @@ class FakeClient:
         return self.containers
 
     def users(self) -> list[UserOut]:
-        return [UserOut(name="ada", role="member")]
+        return self.user_list
 
     def put_user(self, name: str, user: UserIn) -> UserOut:
         self._ask("put_user", name)
-        return UserOut(name=name, role=user.role, unix_user=user.unix_user)
+        return UserOut(name=name, role=user.role, unix_user=user.unix_user, max_gpus=user.max_gpus)
 
-    def delete_user(self, name: str) -> None:
-        self._ask("delete_user", name)
+    def delete_user(self, name: str, *, stop_jobs: bool = False) -> None:
+        self._ask("delete_user", name, "stop" if stop_jobs else "")
+
+    audited: list[AuditOut] = field(default_factory=list)
+
+    def audit(
+        self, *, actor: str = "", target: str = "", before: int | None = None, limit: int = 100
+    ) -> list[AuditOut]:
+        self._ask("audit", actor, target, str(before), str(limit))
+        return self.audited
 
     def tokens(self) -> list[TokenOut]:
-        return [TokenOut(digest="3f9a2c" + "0" * 58, user="ada", label="laptop", created_at=SUBMITTED)]
+        return self.token_list
 
     def new_token(self, token: TokenIn) -> TokenOut:
         return TokenOut(

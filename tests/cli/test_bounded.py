@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.document import LARGEST
-from grus.cli.jobs import read_file
-from grus.cli.predicting import _read
+from grus.api.parsing.document import LARGEST
+from grus.cli.commands.jobs import read_file
+from grus.cli.commands.predict import _read
 from grus.comparison import workload
 from grus.model.errors import BadInput
-from grus.sdk.bounded import LARGEST_SETTINGS, read_at_most
-from grus.sdk.places import Places, find_token
+from grus.sdk.bounded_read import LARGEST_SETTINGS, read_at_most
+from grus.sdk.state_paths import GrusPaths, find_token
 from grus.server import config
 
 ENDLESS = Path("/dev/zero")
@@ -32,7 +32,7 @@ def test_samples_without_end_are_refused_by_their_size() -> None:
 
 def test_settings_without_end_are_refused_by_their_size(tmp_path: Path) -> None:
     (tmp_path / "config.toml").symlink_to(ENDLESS)
-    at = Places(config=tmp_path, state=tmp_path / "state")
+    at = GrusPaths(config=tmp_path, state=tmp_path / "state")
     with pytest.raises(BadInput, match="must be at most 1024 KiB"):
         config.load(at)
     with pytest.raises(BadInput, match="must be at most 1024 KiB"):

@@ -31,7 +31,7 @@ def test_every_verb_has_help_with_examples_and_json_output(grus: Grus, verb: tup
 def test_completion_offers_ids_and_names_and_stays_silent_without_a_server(
     grus: Grus, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from grus.cli.access import complete_job
+    from grus.cli.connection import complete_job
     from grus.model.errors import Unreachable
     from tests.cli.fake import a_job
 

@@ -6,17 +6,17 @@ from pathlib import Path
 
 from grus.comparison.environments import (
     Check,
-    Collected,
+    CollectedFiles,
     DriverFailed,
-    End,
+    DriverStep,
     Ending,
+    EndingKind,
     Environment,
     ManualStep,
     Order,
+    PreflightStatus,
     Started,
-    Step,
     Tell,
-    Verdict,
 )
 from grus.comparison.workload import Workload
 
@@ -53,7 +53,7 @@ class FakeDriver:
         environment: Environment,
         log: list[str],
         *,
-        fails_at: Step | None = None,
+        fails_at: DriverStep | None = None,
         interrupted: str = "",
         code: Callable[[Order], str] = lambda order: "c0de",
         exit_code: Callable[[Order], int] = lambda order: 0,
@@ -64,36 +64,36 @@ class FakeDriver:
         self._code, self._exit_code, self._checks = code, exit_code, checks
 
     def prepare(self, workload: Workload, bundle: Path) -> tuple[ManualStep, ...]:
-        self._may_fail(Step.PREPARE)
+        self._may_fail(DriverStep.PREPARE)
         assert (bundle / "sampler.py").is_file()
         assert (bundle / "code").is_dir()
         return (ManualStep(what="log in"),)
 
     def preflight(self, workload: Workload) -> tuple[Check, ...]:
-        self._may_fail(Step.PREFLIGHT)
-        return (Check(name="free disk", verdict=Verdict.OK, found="9 GB"), *self._checks)
+        self._may_fail(DriverStep.PREFLIGHT)
+        return (Check(name="free disk", verdict=PreflightStatus.OK, found="9 GB"), *self._checks)
 
     def start(self, order: Order) -> Started:
-        self._may_fail(Step.START)
+        self._may_fail(DriverStep.START)
         self.log.append(order.name)
         return Started(order=order, handle="1", submitted_at=990.0)
 
     def wait(self, started: Started, seconds: float, tell: Tell) -> Ending:
-        self._may_fail(Step.WAIT)
+        self._may_fail(DriverStep.WAIT)
         if self.interrupted == started.order.name:
             raise KeyboardInterrupt
         tell("running")
-        return Ending(end=End.ENDED, queued=3.0, startup=1.0)
+        return Ending(end=EndingKind.ENDED, queued=3.0, startup=1.0)
 
-    def collect(self, started: Started) -> Collected:
-        self._may_fail(Step.COLLECT)
+    def collect(self, started: Started) -> CollectedFiles:
+        self._may_fail(DriverStep.COLLECT)
         order = started.order
         text = a_record_text(order, code=self._code(order), exit_code=self._exit_code(order))
-        return Collected(record=text, output="all\nlast words\n")
+        return CollectedFiles(record=text, output="all\nlast words\n")
 
     def clean_up(self) -> None:
         self.cleaned += 1
 
-    def _may_fail(self, step: Step) -> None:
+    def _may_fail(self, step: DriverStep) -> None:
         if self.fails_at is step:
             raise DriverFailed(f"{self.environment.label} has no {step}")

@@ -1,8 +1,16 @@
 """Small builders: records, runs and comparisons as they would be read from a folder."""
 
-from grus.comparison.environments import End, Ending, Environment, Kind
-from grus.comparison.records import Contents, Finish, Node, Record, Sample, Stage, Told
-from grus.comparison.result import Comparison, Description, Run, Side, Visit, run_name
+from grus.comparison.environments import Ending, EndingKind, Environment, EnvironmentKind
+from grus.comparison.records import (
+    Contents,
+    Finish,
+    Node,
+    ResourceSample,
+    RunRecord,
+    StageStart,
+    WorkloadReport,
+)
+from grus.comparison.result import Comparison, ComparisonRun, Description, Side, Visit, run_name
 
 
 def a_record(
@@ -19,18 +27,22 @@ def a_record(
     precision: str = "fp32",
     gpus: tuple[int, ...] = (),
     node: Node | None = None,
-) -> Record:
+) -> RunRecord:
     """A run that begins at 1 s, reports step 0 at 2 s, and ends 1 s after its last step."""
     last = 2 + steps * step_seconds
     told = [
-        Told(t=2 + n * step_seconds, figures={"step": n, "batch": batch}, words={"precision": precision})
+        WorkloadReport(
+            t=2 + n * step_seconds, figures={"step": n, "batch": batch}, words={"precision": precision}
+        )
         for n in range(steps + 1)
     ]
     samples = [
-        Sample(t=t, cpu=cpu, memory=1e9, load_cpu=load_cpu, own_cpu=0.0, node_cpu=cpu + load_cpu + others)
+        ResourceSample(
+            t=t, cpu=cpu, memory=1e9, load_cpu=load_cpu, own_cpu=0.0, node_cpu=cpu + load_cpu + others
+        )
         for t in (2.0, last, last + 1)
     ]
-    return Record(
+    return RunRecord(
         at=1000.0,
         name="x",
         period=1.0,
@@ -42,24 +54,30 @@ def a_record(
         given=gpus,
         samples=tuple(samples),
         told=tuple(told),
-        stages=(Stage(t=0.0, name="setup"), Stage(t=1.0, name="run"), Stage(t=2.0, name="train")),
+        stages=(
+            StageStart(t=0.0, name="setup"),
+            StageStart(t=1.0, name="run"),
+            StageStart(t=2.0, name="train"),
+        ),
         finish=Finish(t=last + 1, code=0, cpu_seconds=cpu * last),
     )
 
 
-def a_run(label: str, repeat: int, record: Record | None, *, loaded: bool = False, **ending: float) -> Run:
-    return Run(
+def a_run(
+    label: str, repeat: int, record: RunRecord | None, *, loaded: bool = False, **ending: float
+) -> ComparisonRun:
+    return ComparisonRun(
         name=run_name(label, repeat, loaded=loaded),
         repeat=repeat,
         loaded=loaded,
         submitted_at=990.0,
-        ending=Ending(end=End.ENDED, **ending),  # type: ignore[arg-type]  # queued and startup, both numbers
+        ending=Ending(end=EndingKind.ENDED, **ending),  # type: ignore[arg-type]  # queued and startup, both numbers
         record=record,
     )
 
 
-def a_side(label: str, *runs: Run, visit: Visit | None = None) -> Side:
-    return Side(environment=Environment(Kind.LOCAL, "", label), visit=visit or Visit(), runs=runs)
+def a_side(label: str, *runs: ComparisonRun, visit: Visit | None = None) -> Side:
+    return Side(environment=Environment(EnvironmentKind.LOCAL, "", label), visit=visit or Visit(), runs=runs)
 
 
 def a_comparison(*sides: Side, repeats: int = 1, with_load: bool = False) -> Comparison:

@@ -3,12 +3,12 @@
 import pytest
 
 from grus.comparison import confounds
-from grus.comparison.records import Node, Record
-from grus.comparison.telling import UNTOLD
+from grus.comparison.records import Node, RunRecord
+from grus.comparison.report_tables import UNTOLD
 from tests.comparison.made import a_comparison, a_record, a_run, a_side
 
 
-def differing(one: Record, other: Record) -> list[tuple[bool, str]]:
+def differing(one: RunRecord, other: RunRecord) -> list[tuple[bool, str]]:
     found = confounds.find(a_comparison(a_side("a", a_run("a", 1, one)), a_side("b", a_run("b", 1, other))))
     return [(confound.grave, confound.what) for confound in found]
 
@@ -27,7 +27,7 @@ def test_the_same_work_on_the_same_machine_has_no_confound() -> None:
         (a_record(gpus=(0, 1)), "GPU count"),
     ],
 )
-def test_other_work_is_grave(other: Record, what: str) -> None:
+def test_other_work_is_grave(other: RunRecord, what: str) -> None:
     assert (True, what) in differing(a_record(), other)
 
 
@@ -51,7 +51,7 @@ def test_a_change_between_the_runs_of_one_environment_is_found_too() -> None:
 
 
 def test_what_no_side_tells_is_said() -> None:
-    plain = Record(
+    plain = RunRecord(
         **{name: getattr(a_record(), name) for name in a_record().__slots__ if name not in ("told", "data")}
     )
     both = a_comparison(a_side("a", a_run("a", 1, plain)), a_side("b", a_run("b", 1, plain)))

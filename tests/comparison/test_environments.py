@@ -2,18 +2,18 @@
 
 import pytest
 
-from grus.comparison.environments import Environment, Kind, parse
+from grus.comparison.environments import Environment, EnvironmentKind, parse
 from grus.model.errors import BadInput
 
 
 def test_every_kind_is_read_with_what_stands_behind_it() -> None:
     found = parse(["local", "grus=https://pool.example:8443", "kubernetes=lab/vision", "slurm=gpu", "slurm"])
     assert found == (
-        Environment(Kind.LOCAL, "", "local"),
-        Environment(Kind.GRUS, "https://pool.example:8443", "grus-pool-example-8443"),
-        Environment(Kind.KUBERNETES, "lab/vision", "kubernetes-lab-vision"),
-        Environment(Kind.SLURM, "gpu", "slurm-gpu"),
-        Environment(Kind.SLURM, "", "slurm"),
+        Environment(EnvironmentKind.LOCAL, "", "local"),
+        Environment(EnvironmentKind.GRUS, "https://pool.example:8443", "grus-pool-example-8443"),
+        Environment(EnvironmentKind.KUBERNETES, "lab/vision", "kubernetes-lab-vision"),
+        Environment(EnvironmentKind.SLURM, "gpu", "slurm-gpu"),
+        Environment(EnvironmentKind.SLURM, "", "slurm"),
     )
 
 

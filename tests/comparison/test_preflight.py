@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from grus.comparison import preflight, probe
-from grus.comparison.environments import Check, Verdict
+from grus.comparison.environments import Check, PreflightStatus
 from grus.comparison.workload import Workload
 from tests.contracts.driver_contract import a_workload
 
@@ -81,26 +81,26 @@ def the(name: str, finding: dict[str, Any], workload: Workload, **more: Any) -> 
 
 def test_a_quiet_node_passes_every_check(workload: Workload) -> None:
     verdicts = {check.verdict for check in preflight.judged(a_finding(), workload, (99.0, 101.0))}
-    assert verdicts == {Verdict.OK, Verdict.NOT_APPLICABLE}
+    assert verdicts == {PreflightStatus.OK, PreflightStatus.NOT_APPLICABLE}
 
 
 @pytest.mark.parametrize(
     ("gpus", "visible", "computes"),
     [
-        (some_gpus(2), Verdict.OK, Verdict.OK),
-        (some_gpus(1), Verdict.FAILED, Verdict.FAILED),
-        (some_gpus(8), Verdict.WARNING, Verdict.OK),
-        (some_gpus(0), Verdict.FAILED, Verdict.FAILED),
+        (some_gpus(2), PreflightStatus.OK, PreflightStatus.OK),
+        (some_gpus(1), PreflightStatus.FAILED, PreflightStatus.FAILED),
+        (some_gpus(8), PreflightStatus.WARNING, PreflightStatus.OK),
+        (some_gpus(0), PreflightStatus.FAILED, PreflightStatus.FAILED),
         (
             some_gpus(2, computes={"gpus": 2, "right": 1, "wrong": ["GPU 1: it computes wrong results"]}),
-            Verdict.OK,
-            Verdict.FAILED,
+            PreflightStatus.OK,
+            PreflightStatus.FAILED,
         ),
-        (some_gpus(0, pretend=True), Verdict.WARNING, Verdict.NOT_APPLICABLE),
+        (some_gpus(0, pretend=True), PreflightStatus.WARNING, PreflightStatus.NOT_APPLICABLE),
     ],
 )
 def test_gpus_are_judged_by_what_they_compute_and_not_by_a_list(
-    gpus: dict[str, Any], visible: Verdict, computes: Verdict, on_gpus: Workload
+    gpus: dict[str, Any], visible: PreflightStatus, computes: PreflightStatus, on_gpus: Workload
 ) -> None:
     finding = a_finding(gpus=gpus)
     assert the("GPU visible", finding, on_gpus).verdict is visible

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from grus.comparison import registry
-from grus.comparison.environments import Check, Verdict
+from grus.comparison.environments import Check, PreflightStatus
 from grus.comparison.registry import image_of
 
 MANIFEST = json.dumps({"schemaVersion": 2}).encode()
@@ -100,7 +100,7 @@ def test_an_image_by_its_digest_is_pulled_and_pushed_and_nothing_is_left(small: 
 
 def test_a_tag_may_change_so_the_digest_to_write_is_told(small: Registry) -> None:
     pull = checks(f"{small.host}/team/train:3", f"containerd://{DIGEST}")["registry pull"]
-    assert pull.verdict is Verdict.WARNING
+    assert pull.verdict is PreflightStatus.WARNING
     assert f"{small.host}/team/train@{DIGEST}" in pull.fix
 
 

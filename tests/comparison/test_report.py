@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from grus.comparison import report, telling
-from grus.comparison.environments import Check, ManualStep, Step, Verdict
+from grus.comparison import report, report_tables
+from grus.comparison.comparison_page import page
+from grus.comparison.environments import Check, DriverStep, ManualStep, PreflightStatus
 from grus.comparison.result import Blocked, Comparison, Side, Visit
-from grus.comparison.sheets import page
 from tests.comparison.made import a_comparison, a_record, a_run, a_side
 
 FIRST = [0.50, 0.52, 0.49, 0.51, 0.50]
@@ -25,7 +25,7 @@ def two_sides(first: list[float], second: list[float]) -> Comparison:
 
 
 def the_json(found: Comparison) -> dict[str, Any]:
-    return telling.as_json(report.report(found))
+    return report_tables.as_json(report.report(found))
 
 
 def test_figures_are_those_of_a_straightforward_recomputation() -> None:
@@ -59,8 +59,8 @@ def test_other_work_is_said_before_every_figure() -> None:
 def test_a_blocked_environment_makes_a_partial_report_that_names_the_step() -> None:
     visit = Visit(
         manual=(ManualStep(what="push the image"),),
-        checks=(Check(name="GPU visible", verdict=Verdict.FAILED, found="none", fix="ask for one"),),
-        blocked=Blocked(step=Step.PREFLIGHT, why="GPU visible: none. ask for one"),
+        checks=(Check(name="GPU visible", verdict=PreflightStatus.FAILED, found="none", fix="ask for one"),),
+        blocked=Blocked(step=DriverStep.PREFLIGHT, why="GPU visible: none. ask for one"),
     )
     found = a_comparison(a_side("a", a_run("a", 1, a_record())), a_side("b", visit=visit))
     made = the_json(found)
@@ -120,7 +120,7 @@ def test_how_well_two_environments_shield_a_workload_is_set_side_by_side() -> No
 
 def test_the_page_shows_what_the_table_shows_and_strange_names_stay_text() -> None:
     sides = [a_side(label, a_run(label, 1, a_record())) for label in ("<b>a", "b")]
-    made = telling.sheet(report.report(a_comparison(*sides)))
+    made = report_tables.sheet(report.report(a_comparison(*sides)))
     text = page(made, "/* Plotly */")
     assert "<b>a" not in text
     for section in made.sections:
@@ -130,6 +130,6 @@ def test_the_page_shows_what_the_table_shows_and_strange_names_stay_text() -> No
 
 def test_runs_that_are_missing_are_counted_where_they_are_missing() -> None:
     whole = a_side("grus", a_run("grus", 1, a_record()))
-    made = telling.sheet(report.report(a_comparison(whole, a_side("grus-other"))))
+    made = report_tables.sheet(report.report(a_comparison(whole, a_side("grus-other"))))
     standing = [row[-1] for row in made.sections[0].rows]
-    assert standing == ["whole", "1 runs missing"]
+    assert standing == ["whole", "1 run missing"]

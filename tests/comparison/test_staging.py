@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.comparison.drivers.staging import Stage
+from grus.comparison.drivers.staging import StagingFolder
 from grus.comparison.environments import DriverFailed
 
 
@@ -17,7 +17,7 @@ def bundle(tmp_path: Path) -> Path:
 
 
 def test_nobody_else_reads_the_orders_for_they_hold_the_jobs_variables(tmp_path: Path, bundle: Path) -> None:
-    stage = Stage(tmp_path / "shared" / "key")
+    stage = StagingFolder(tmp_path / "shared" / "key")
     stage.set_up(bundle)
     assert stage.folder.stat().st_mode & 0o777 == 0o700
     assert (stage.bundle / "sampler.py").is_file()
@@ -26,9 +26,9 @@ def test_nobody_else_reads_the_orders_for_they_hold_the_jobs_variables(tmp_path:
 def test_a_folder_that_somebody_else_made_first_is_not_used(
     tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage = Stage(tmp_path / "shared" / "key")
+    stage = StagingFolder(tmp_path / "shared" / "key")
     stage.folder.mkdir(parents=True)
-    monkeypatch.setattr(Stage, "remove", lambda _: None)  # as where it is somebody else's
+    monkeypatch.setattr(StagingFolder, "remove", lambda _: None)  # as where it is somebody else's
     with pytest.raises(DriverFailed, match="GRUS_SHARED"):
         stage.set_up(bundle)
     assert list(stage.folder.iterdir()) == []

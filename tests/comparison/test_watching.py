@@ -2,7 +2,7 @@
 
 import pytest
 
-from grus.comparison.drivers.watching import SILENCE, Watch
+from grus.comparison.drivers.run_wait import SILENCE, PollSchedule
 from grus.comparison.environments import DriverFailed
 
 
@@ -10,8 +10,8 @@ class Clock:
     def __init__(self) -> None:
         self.now = 0.0
 
-    def watch(self) -> Watch:
-        return Watch(clock=lambda: self.now, pause=self.pass_by, every=1.0)
+    def watch(self) -> PollSchedule:
+        return PollSchedule(clock=lambda: self.now, pause=self.pass_by, every=1.0)
 
     def pass_by(self, seconds: float) -> None:
         self.now += seconds

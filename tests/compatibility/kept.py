@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from grus.kubernetes.kinds import Kind, Object
+from grus.kubernetes.client.resource_kinds import Object, ResourceKind
 from grus.model.jobs import TERMINAL, Job, Phase
 from tests.compatibility import archive
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
-PATIENCE = 180.0
+PATIENCE = 300.0
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Kept:
     def objects(self) -> Path:
         return self.folder / "objects.json"
 
-    def of_kind(self, kind: Kind) -> list[Object]:
+    def of_kind(self, kind: ResourceKind) -> list[Object]:
         """The cluster objects of that kind."""
         return [one for one in json.loads(self.objects.read_text()) if one["kind"] == kind.name]
 

@@ -11,10 +11,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from grus.api.job_spec import to_spec
+from grus.api.inputs.job_spec import to_spec
 from grus.api.wire import JobIn
 from grus.cli.kubernetes.client import KubernetesClient
-from grus.kubernetes.kinds import GPU_JOBS, Object
+from grus.kubernetes.client.resource_kinds import GPU_JOBS, Object
 from grus.model.identifiers import JobId, UserName
 from grus.model.phases import Phase
 from grus.model.ports import AccessRole, User
@@ -155,7 +155,7 @@ def make(cluster: Cluster, folder: Path) -> tuple[list[Object], dict[str, object
         maker.between()
         found, told = exported(cluster), jobs_of(pool)
         with Kubelets(pool.api):  # so that everything can end
-            pool.kubectl("delete", "gpujobs,pods", "--all", "--all-namespaces", "--timeout=100s")
+            pool.kubectl("delete", "gpujobs,pods", "--all", "--all-namespaces", "--timeout=300s")
     return found, told
 
 

@@ -46,7 +46,7 @@ REPORT = """printf '{"at": %s, "figures": {"loss": 0.%s, "step": %s, "total": 4}
 TRIAL = REPORT + '"$((9 - GRUS_TRIAL))" 4 >> "$GRUS_REPORT"'
 FIELDS = ("name", "phase", "paused_by", "user", "type", "queue")
 """Of each job, in `made.json`."""
-PATIENCE = 180.0
+PATIENCE = 300.0
 
 
 class Maker:
@@ -76,7 +76,7 @@ class Maker:
             self.grus.put_queue(queue, {"parent": "lab", "quota": quota, "members": [name], "weight": 2})
 
     def of(self, user: str) -> Client:
-        transport = Transport(None, self.tokens[user], timeout=10.0, patience=30.0, env=self.pool.env)
+        transport = Transport(None, self.tokens[user], timeout=60.0, patience=30.0, env=self.pool.env)
         return Client(transport=transport)
 
     # ----------------------------------------------------------------------------------------- jobs

@@ -12,17 +12,26 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.jobfile import parse_job_file
+from grus.api.inputs.job_file import parse_job_file
 from grus.comparison import sampler
-from grus.comparison.environments import CODE, SAMPLER, Check, Driver, End, Ending, Order, Verdict
-from grus.comparison.records import Record
+from grus.comparison.environments import (
+    CODE,
+    SAMPLER,
+    Check,
+    Driver,
+    Ending,
+    EndingKind,
+    Order,
+    PreflightStatus,
+)
+from grus.comparison.records import RunRecord
 from grus.comparison.records import read as read_record
 from grus.comparison.workload import Workload
 from grus.comparison.workload import of as workload_of
 
 ODD = "a b'\"$(touch /tmp/grus-never)`;\\\n%j ünï"
 """What a shell, a batch system or a template might read as something else."""
-PATIENCE = 120.0
+PATIENCE = 300.0
 
 PROGRAM = """
 import json, os, sys, time
@@ -88,14 +97,14 @@ class DriverContract(ABC):
     ) -> None:
         checks = {check.name: check for check in ready.preflight(workload)}
         assert expected_names() <= set(checks)
-        assert [check for check in checks.values() if check.verdict is Verdict.FAILED] == []
+        assert [check for check in checks.values() if check.verdict is PreflightStatus.FAILED] == []
         assert [check for check in checks.values() if needs_a_fix(check) and not check.fix] == []
-        assert checks["GPU visible"].verdict is Verdict.NOT_APPLICABLE
-        assert checks["volume writable"].verdict is Verdict.OK
+        assert checks["GPU visible"].verdict is PreflightStatus.NOT_APPLICABLE
+        assert checks["volume writable"].verdict is PreflightStatus.OK
 
     def test_a_run_brings_home_its_record_and_what_it_printed(self, ready: Driver) -> None:
         ending, record, output = run(ready, Order(name="one", argv=("python3", "program.py", "show")))
-        assert (ending.end, ending.why) == (End.ENDED, "")
+        assert (ending.end, ending.why) == (EndingKind.ENDED, "")
         assert record.finish is not None
         assert (record.name, record.finish.code) == ("one", 0)
         assert [told.figures["step"] for told in record.told] == [0.0, 1.0, 2.0]
@@ -112,7 +121,7 @@ class DriverContract(ABC):
 
     def test_a_failed_run_has_ended_and_a_second_of_its_name_shows_nothing_of_it(self, ready: Driver) -> None:
         ending, failed, _ = run(ready, Order(name="one", argv=("python3", "program.py", "fail")))
-        assert ending.end is End.ENDED
+        assert ending.end is EndingKind.ENDED
         _, record, output = run(ready, Order(name="one", argv=("python3", "program.py", "show", "again")))
         assert failed.finish is not None
         assert record.finish is not None
@@ -123,7 +132,7 @@ class DriverContract(ABC):
         started = ready.start(Order(name="one", argv=("python3", "program.py", "hang")))
         told: list[str] = []
         ending = ready.wait(started, 1.0, told.append)
-        assert ending.end is End.TIMED_OUT
+        assert ending.end is EndingKind.TIMED_OUT
         ready.clean_up()
         assert self.left() == []
 
@@ -149,19 +158,19 @@ class DriverContract(ABC):
         ending, record, _ = run(again, Order(name="one", argv=("python3", "program.py", "show")))
         again.clean_up()
         driver.clean_up()
-        assert (ending.end, record.finish is not None) == (End.ENDED, True)
+        assert (ending.end, record.finish is not None) == (EndingKind.ENDED, True)
         assert self.left() == []
 
     def test_a_program_that_is_not_there_fails_the_check_and_not_the_driver(
         self, ready: Driver, workload: Workload
     ) -> None:
         checks = ready.preflight(replace(workload, argv=("no-such-program", "x")))
-        failed = {check.name: check for check in checks if check.verdict is Verdict.FAILED}
+        failed = {check.name: check for check in checks if check.verdict is PreflightStatus.FAILED}
         assert set(failed) == {"interpreter"}
         assert "no-such-program" in failed["interpreter"].found
 
 
-def run(driver: Driver, order: Order) -> tuple[Ending, Record, str]:
+def run(driver: Driver, order: Order) -> tuple[Ending, RunRecord, str]:
     started = driver.start(order)
     ending = driver.wait(started, PATIENCE, lambda _: None)
     found = driver.collect(started)
@@ -169,7 +178,7 @@ def run(driver: Driver, order: Order) -> tuple[Ending, Record, str]:
 
 
 def needs_a_fix(check: Check) -> bool:
-    return check.verdict in (Verdict.WARNING, Verdict.FAILED)
+    return check.verdict in (PreflightStatus.WARNING, PreflightStatus.FAILED)
 
 
 def expected_names() -> set[str]:

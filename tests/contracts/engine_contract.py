@@ -16,6 +16,7 @@ from grus.model.errors import Conflict, Fenced, NotFound
 from grus.model.identifiers import JobId, WorkerId
 from grus.model.jobs import Exit, ExitCause
 from grus.model.ports import Engine, WorkerSpec, WorkerState, WorkerStatus
+from tests.waiting import poll
 
 T = TypeVar("T")
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -30,13 +31,9 @@ SPEAKS = 'say() { echo "$1" >>"$GRUS_REPORT"; echo >"$GRUS_BELL"; }; '
 
 def until(condition: Callable[[], T | None], seconds: float = 180.0) -> T:
     """Wait for a condition to hold and return what it gave; the deadline is for broken code only."""
-    deadline = time.monotonic() + seconds
-    while True:
-        found = condition()
-        if found:
-            return found
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.005)
+    found = poll(condition, seconds)
+    assert found, "waited in vain"
+    return found
 
 
 def status_of(engine: Engine, worker: WorkerId) -> WorkerStatus | None:

@@ -1,4 +1,4 @@
-"""What every `grus.telemetry.samples.Source` promises."""
+"""What every `grus.telemetry.samples.SampleSource` promises."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import pytest
 
-from grus.telemetry.samples import Source, Subject
+from grus.telemetry.samples import SampleSource, Subject
 
 
 class Measured(NamedTuple):
     """A source, and ways to break and to mend what it measures."""
 
-    source: Source
+    source: SampleSource
     breaks: Callable[[], None]
     mends: Callable[[], None]
 

@@ -17,7 +17,8 @@ from grus.model.ports import MOST_PROFILES, AccessRole, Prediction, Store, Token
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU, Range, Replica, Request, Role
-from grus.model.tags import Kind, Tag, of_gpu, of_job
+from grus.model.tags import Tag, WorkloadKind, of_gpu, of_job
+from tests.contracts.store_audit_contract import AuditContract
 from tests.contracts.store_log_contract import LogContract
 from tests.contracts.store_results_contract import ResultsContract
 from tests.store.builders import (
@@ -34,7 +35,7 @@ from tests.store.builders import (
 )
 
 
-class StoreContract(LogContract, ResultsContract):
+class StoreContract(AuditContract, LogContract, ResultsContract):
     """The promises. `store` is empty and open; whoever provides it closes it."""
 
     # ------------------------------------------------------------------------------------------- create
@@ -199,7 +200,7 @@ class StoreContract(LogContract, ResultsContract):
             store.replace(replace(job, version=99 if n % 3 == 0 else 1, reason="new"), an_event(job, "new"))
             for n, job in enumerate(jobs)
         ]
-        refused = {n for n, future in enumerate(futures) if future.exception(timeout=30) is not None}
+        refused = {n for n, future in enumerate(futures) if future.exception(timeout=300) is not None}
         assert refused == set(range(0, 300, 3))
         assert {int(job.id[1:]) for job in store.jobs() if job.reason != "new"} == refused
         assert len(store.events()) == 300 + 200
@@ -210,7 +211,7 @@ class StoreContract(LogContract, ResultsContract):
         barrier = threading.Barrier(8)
 
         def race(name: str) -> None:
-            barrier.wait(timeout=30)
+            barrier.wait(timeout=300)
             try:
                 won.append(done(store.replace(replace(job, reason=name), an_event(job, name))).reason)
             except StaleVersion:
@@ -220,7 +221,7 @@ class StoreContract(LogContract, ResultsContract):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(timeout=30)
+            thread.join(timeout=300)
         assert won == [store.job(job.id).reason]
         assert len(store.events()) == 2
 
@@ -488,7 +489,9 @@ class StoreContract(LogContract, ResultsContract):
         assert [store.reports(JobId(job)) for job in ("j1", "j2")] == [[], [a_report("j2", 0)]]
 
     def test_tags_are_put_and_taken_away_and_others_stay(self, store: Store) -> None:
-        first, second = (Tag(kind=kind, at=1.0, expires=2.5) for kind in (Kind.IDLE, Kind.TRAINING))
+        first, second = (
+            Tag(kind=kind, at=1.0, expires=2.5) for kind in (WorkloadKind.IDLE, WorkloadKind.TRAINING)
+        )
         full = replace(second, period=0.1 + 0.2, boundary=1 / 3, peak_memory=1 << 40, note="größe \x00 \"'")
         assert store.tags() == {}
         done(store.put_tags({of_job(JobId("j1")): first, of_gpu(DeviceId("n/gpu0")): full}))
@@ -498,7 +501,7 @@ class StoreContract(LogContract, ResultsContract):
         assert store.tags() == {"job/j1": second}
 
     def test_a_tag_that_could_not_be_read_back_takes_its_neighbours_along(self, store: Store) -> None:
-        good = Tag(kind=Kind.IDLE, at=1.0, expires=2.0)
+        good = Tag(kind=WorkloadKind.IDLE, at=1.0, expires=2.0)
         with pytest.raises(BadInput):
             done(store.put_tags({"job/a": good, "job/b": replace(good, expires=float("inf"))}))
         assert store.tags() == {}

@@ -24,7 +24,7 @@ class LogContract:
         futures = [
             store.replace(replace(job, version=n), an_event(job, "tick")) for n, job in enumerate(jobs)
         ]
-        assert sum(future.exception(timeout=30) is None for future in futures) == 1
+        assert sum(future.exception(timeout=300) is None for future in futures) == 1
         stored(store, a_job())
         seqs = [event.seq for event in store.events()]
         assert seqs == list(range(seqs[0], seqs[0] + 7))
@@ -140,6 +140,6 @@ class LogContract:
         heard: Heard = []
         leave = store.subscribe(heard.extend)
         known = {job.id for job in store.jobs()}
-        writing.join(timeout=30)
+        writing.join(timeout=300)
         leave()
         assert known | {job.id for job, _ in heard} == set(ids)

@@ -93,7 +93,7 @@ class TogetherContract:
             store.create_all(some(f"a{n}", "there" if n % 3 == 0 else f"b{n}", key=f"k{n}"))
             for n in range(150)
         ]
-        refused = {n for n, future in enumerate(futures) if future.exception(timeout=30) is not None}
+        refused = {n for n, future in enumerate(futures) if future.exception(timeout=300) is not None}
         assert refused == set(range(0, 150, 3))
         assert len(store.jobs()) == len(store.events()) == 1 + 200
         assert {int(job.id[1:]) for job in store.jobs() if job.id != "there"}.isdisjoint(refused)
@@ -151,5 +151,5 @@ class TogetherContract:
         for n in range(40):
             done(store.create_all(some(*(f"j{n}-{m}" for m in range(5)), key=f"k{n}")))
         over.set()
-        reader.join(timeout=30)
+        reader.join(timeout=300)
         assert seen == {0}

@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from grus.controlplane.loop import ControlLoop, Decide, Tags
-from grus.controlplane.pool import usage
-from grus.controlplane.profiles import Profiles
-from grus.controlplane.services import Services
+from grus.controlplane.effective_pool import usage
+from grus.controlplane.facade.services import Services
+from grus.controlplane.fingerprint.profile_cache import Profiles
+from grus.controlplane.reconciler.loop import ControlLoop, Decide, Tags
 from grus.controlplane.settings import Settings
-from grus.controlplane.sweeping import Decide as SearchDecides
-from grus.controlplane.sweeping import Sweeper
-from grus.controlplane.trials import Trials
+from grus.controlplane.sweeps.driver import Decide as SearchDecides
+from grus.controlplane.sweeps.driver import Sweeper
+from grus.controlplane.sweeps.trial_index import Trials
 from grus.model.cluster import Node
 from grus.model.identifiers import JobId, UserName
 from grus.model.jobs import HOLDING, NEXT, Job, Phase, Spec
@@ -21,10 +21,10 @@ from grus.model.queues import Queue
 from grus.model.resources import GPU
 from grus.model.tags import Tag
 from grus.scheduling.cycle import decide as real_decide
-from grus.scheduling.snapshot import Snapshot
-from grus.simulation.recording import Recording
+from grus.scheduling.state.snapshot import Snapshot
+from grus.simulation.recorded.recording import Recording
 from grus.store.memory import MemoryStore
-from grus.tuning import study
+from grus.tuning import search_step
 from tests.fakes.engine import SimulatedEngine
 from tests.scheduling.builders import a_job, a_pool
 
@@ -60,7 +60,7 @@ class Server:
         entropy: Callable[[], int],
         steady: Callable[[], float] | None = None,
         decide: Decide = real_decide,
-        search: SearchDecides = study.decide,
+        search: SearchDecides = search_step.decide,
         snapshot: Snapshot | None = None,
         tags: Tags = lambda _: {},
         profiles: Profiles | None = None,
@@ -103,7 +103,7 @@ class Plane:
         decide: Decide = real_decide,
         store: Store | None = None,
         record: list[bytes] | None = None,
-        search: SearchDecides = study.decide,
+        search: SearchDecides = search_step.decide,
     ) -> None:
         self.settings = Settings(state=state, environment=(("PATH", "/bin"),), boxed=True)
         self.store: Store = store or MemoryStore()

@@ -13,7 +13,7 @@ import pytest
 from grus.model.errors import Conflict
 from grus.model.jobs import TERMINAL, Idle, Phase
 from grus.model.resources import Range
-from grus.model.tags import Kind, Tag
+from grus.model.tags import Tag, WorkloadKind
 from tests.controlplane.plane import ANN, Plane
 from tests.scheduling.builders import a_queue, a_role
 
@@ -110,7 +110,7 @@ class Storm:
             return
         now, period = self.plane.now, self.chance.choice([None, 8.0, 50.0, 200.0])
         tag = Tag(
-            kind=self.chance.choice([Kind.TRAINING, Kind.TRAINING, Kind.IDLE]),
+            kind=self.chance.choice([WorkloadKind.TRAINING, WorkloadKind.TRAINING, WorkloadKind.IDLE]),
             at=now,
             expires=now + self.chance.choice([30.0, 600.0]),
             period=period,

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from grus.controlplane.profiling import Profiling
-from grus.controlplane.watching import holding
+from grus.controlplane.monitoring.profile_collector import Profiling
+from grus.controlplane.monitoring.sampler import holding
 from grus.model.errors import DoesNotFit
+from grus.model.execution_plans import Shortage, Way
 from grus.model.identifiers import JobId
 from grus.model.jobs import Exit, ExitCause, Job, Launch, Phase, Spec
-from grus.model.ways import Shortage, Way
-from grus.simulation.replay import replay
+from grus.simulation.recorded.replay import replay
 from tests.controlplane.plane import ANN, Plane, a_spec
 from tests.scheduling.builders import GB, a_queue, a_role
 

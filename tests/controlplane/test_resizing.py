@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from grus.controlplane.rulings import SETTLING
+from grus.controlplane.jobs.apply_decision import SETTLING
 from grus.model.identifiers import JobId
 from grus.model.jobs import Phase, Resizing
 from grus.model.resources import GPU, Range

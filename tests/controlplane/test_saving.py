@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from grus.api.warnings import NO_CHECKPOINT, SAME_WORK, warnings_of
-from grus.controlplane import wishes
+from grus.api.inputs.job_warnings import NO_CHECKPOINT, SAME_WORK, warnings_of
+from grus.controlplane.jobs import user_actions
 from grus.model.jobs import Checkpoint, Job, JobType, Phase, Resizing
 from grus.model.saving import lost_by_pause, saves
 from tests.controlplane.plane import ANN, Plane, a_spec
@@ -22,7 +22,7 @@ def running(**changes: object) -> Job:
 
 
 def text_of_pause(job: Job) -> str:
-    change = wishes.pause(job, "ada", 400.0)
+    change = user_actions.pause(job, "ada", 400.0)
     assert change is not None
     assert change.event is not None
     return change.event.text
@@ -94,23 +94,23 @@ def test_a_plain_job_of_a_developer_and_a_session_are_said_to_lose_what_is_in_me
         job = running(spec=replace(running().spec, type=JobType.DEV, run=command))
         assert not saves(job)
         assert "what is only in their memory is lost" in text_of_pause(job)
-        assert wishes.loss_words(job) == wishes.LOST
+        assert user_actions.loss_words(job) == user_actions.LOST
         assert warnings_of(job) == warned
 
 
 def test_trials_without_a_checkpoint_are_said_to_lose_their_work() -> None:
     job = running(spec=replace(running().spec, type=JobType.SWEEP))
     assert warnings_of(job) == (NO_CHECKPOINT,)
-    assert text_of_pause(job) == f"paused by ada; {wishes.SWEEP_LOSES}"
+    assert text_of_pause(job) == f"paused by ada; {user_actions.SWEEP_LOSES}"
     saver = replace(job, spec=replace(job.spec, checkpoint=Checkpoint(path="out")))
-    assert text_of_pause(saver) == f"paused by ada; {wishes.SWEEP_SAVES}"
+    assert text_of_pause(saver) == f"paused by ada; {user_actions.SWEEP_SAVES}"
     assert warnings_of(saver) == ()
 
 
 def test_a_served_model_has_nothing_to_save() -> None:
     job = running(spec=replace(running().spec, type=JobType.SERVE))
     assert text_of_pause(job) == "paused by ada; its replicas end"
-    assert (warnings_of(job), wishes.loss_words(job)) == ((), "")
+    assert (warnings_of(job), user_actions.loss_words(job)) == ((), "")
 
 
 def test_a_job_that_saves_when_it_is_paused_gives_way_before_one_that_cannot() -> None:

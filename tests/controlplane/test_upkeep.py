@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from grus.controlplane.loop import ControlLoop
-from grus.controlplane.observe import Mailbox
-from grus.controlplane.retention import prune
-from grus.controlplane.services import Services
+from grus.controlplane.facade.services import Services
+from grus.controlplane.history.retention import prune
+from grus.controlplane.reconciler.loop import ControlLoop
+from grus.controlplane.reconciler.mailbox import Mailbox
+from grus.controlplane.reconciler.timers import Timers
 from grus.controlplane.settings import Settings
-from grus.controlplane.timers import Timers
 from grus.model.artefacts import Input, Output
+from grus.model.audit import AuditRecord
 from grus.model.errors import StoreFailed
 from grus.model.identifiers import QueueName
 from grus.model.jobs import Job, JobType, Phase
@@ -25,7 +26,7 @@ from grus.model.queues import Queue
 from grus.model.sweeps import Axis, Budget, Rule, Stopping, Sweep, Trial
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decisions
-from grus.scheduling.snapshot import Snapshot
+from grus.scheduling.state.snapshot import Snapshot
 from grus.store.memory import MemoryStore
 from tests.controlplane.plane import ADMIN, ANN, Plane, a_spec
 from tests.fakes.engine import SimulatedEngine
@@ -60,17 +61,24 @@ class UnreliableStore(MemoryStore):
     lost = 0
     """Writes that are done although they are reported as failed."""
 
-    def replace(self, job: Job, event: Event | None, epoch: int | None = None) -> "Future[Job]":
+    def replace(
+        self,
+        job: Job,
+        event: Event | None,
+        epoch: int | None = None,
+        *,
+        record: AuditRecord | None = None,
+    ) -> "Future[Job]":
         if self.failures or self.lost:
             if self.lost:
                 self.lost -= 1
-                super().replace(job, event, epoch).result()
+                super().replace(job, event, epoch, record=record).result()
             else:
                 self.failures -= 1
             failed: Future[Job] = Future()
             failed.set_exception(StoreFailed("the disk is full"))
             return failed
-        return super().replace(job, event, epoch)
+        return super().replace(job, event, epoch, record=record)
 
 
 @pytest.mark.parametrize("kind", ["failures", "lost"])
@@ -263,7 +271,7 @@ def test_the_thread_serves_jobs_and_goes_on_after_a_failed_pass(tmp_path: Path) 
     services = Services(store, engine, loop, settings=settings)
     loop.start()
     services.submit(ANN, a_spec()).result()
-    assert running.wait(20)
+    assert running.wait(300)
     assert loop.pulse.trouble == "RuntimeError: a bug in a decision"
     loop.close()
     services.close()
@@ -279,7 +287,7 @@ def test_a_fenced_thread_stops_and_says_so(tmp_path: Path) -> None:
     loop.start()
     store.take_over()
     services.submit(ANN, a_spec()).result()
-    assert told.wait(20)
+    assert told.wait(300)
     assert loop.pulse.stopped
     assert engine.workers() == ()
     loop.close()

@@ -16,27 +16,27 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
-from grus.controlplane.insight import Insight
-from grus.controlplane.loop import ControlLoop
-from grus.controlplane.profiles import Profiles
-from grus.controlplane.services import Services
+from grus.controlplane.facade.services import Services
+from grus.controlplane.fingerprint.profile_cache import Profiles
+from grus.controlplane.monitoring.profile_query import Insight
+from grus.controlplane.monitoring.sampler import Watching, holding
+from grus.controlplane.monitoring.tag_store import TagKeeper
+from grus.controlplane.reconciler.loop import ControlLoop
 from grus.controlplane.settings import Settings
-from grus.controlplane.tag_keeping import TagKeeper
-from grus.controlplane.watching import Watching, holding
 from grus.dashboard.mounting import mount as dashboard
 from grus.model.cluster import Health, Node
 from grus.model.identifiers import JobId, UserName, WorkerId
 from grus.model.jobs import Exit, ExitCause, Job, JobType, Phase
 from grus.model.ports import AccessRole, Event, Token, User
 from grus.model.queues import Queue
-from grus.model.tags import Kind, Tag
-from grus.server import listen
+from grus.model.tags import Tag, WorkloadKind
 from grus.server.app import create_app
+from grus.server.http import listener
 from grus.store.sqlite import SqliteStore
-from grus.telemetry.profiler import Known
+from grus.telemetry.profiler import JobFacts
 from grus.telemetry.recorder import Recorder
 from grus.telemetry.samples import Batch, Measure, Sample, Subject
-from grus.telemetry.virtual import parse_pool
+from grus.telemetry.virtual_gpus import parse_pool
 from tests.fakes.engine import SimulatedEngine
 from tests.scheduling.builders import a_job, a_queue
 
@@ -128,7 +128,7 @@ def _ended(job: Job, rng: random.Random) -> Job:
 
 
 class MadeUp:
-    """A `Source` and a recogniser in one: what GPUs measure and what runs there, made up."""
+    """A `SampleSource` and a recogniser in one: what GPUs measure and what runs there, made up."""
 
     shortest = 1.0
 
@@ -166,7 +166,7 @@ class MadeUp:
     ) -> None:
         """As above."""
 
-    def known(self, job: JobId, facts: Known) -> None:
+    def known(self, job: JobId, facts: JobFacts) -> None:
         """As above."""
 
     def forget(self, job: JobId) -> None:
@@ -190,8 +190,15 @@ def _part(text: str) -> float:
 
 
 def _tag(job: Job, now: float) -> Tag:
-    kinds = (Kind.TRAINING, Kind.TRAINING, Kind.INFERENCE, Kind.RETRAINING, Kind.IDLE, Kind.UNKNOWN)
-    kind = Kind.DEV if job.spec.type is JobType.DEV else kinds[int(_part(job.id) * 5.99)]
+    kinds = (
+        WorkloadKind.TRAINING,
+        WorkloadKind.TRAINING,
+        WorkloadKind.INFERENCE,
+        WorkloadKind.RETRAINING,
+        WorkloadKind.IDLE,
+        WorkloadKind.UNKNOWN,
+    )
+    kind = WorkloadKind.DEV if job.spec.type is JobType.DEV else kinds[int(_part(job.id) * 5.99)]
     return Tag(kind=kind, at=job.started_at or now, expires=now + 600.0, confidence=0.9)
 
 
@@ -278,10 +285,10 @@ def _submitted(job: Job) -> Event:
 def served(world: World, mount: Callable[[FastAPI], None] | None = dashboard) -> Iterator[str]:
     """The world behind a real HTTP server on a loopback port, on a thread; its address."""
     app = create_app(world.services, pulse=world.loop.pulse, requests_per_second=1e6, mount=mount)
-    sock = listen.bind("127.0.0.1", 0)
-    sock.listen(listen.BACKLOG)
+    sock = listener.bind("127.0.0.1", 0)
+    sock.listen(listener.BACKLOG)
     config = uvicorn.Config(app, ws="none", log_config=None, access_log=False, timeout_graceful_shutdown=1)
-    server = listen.HttpServer(config, app.state.streams)
+    server = listener.HttpServer(config, app.state.streams)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, name="http", daemon=True)
     thread.start()
     try:

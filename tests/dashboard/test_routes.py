@@ -7,7 +7,7 @@ import httpx2
 import pytest
 from fastapi.routing import APIRoute
 
-from grus.dashboard import static
+from grus.dashboard import static_files
 from grus.dashboard.mounting import mount
 from tests.dashboard.sweeps import put_sweep, put_trial
 from tests.server.house import RUN, House
@@ -81,7 +81,7 @@ def address(house: House, path: str, job: str) -> str:
         job = a_sweep(house)
     if path == "/runs/{id}":
         job = RUN
-    return path.format(id=job, version=static.present(), name="grus.css")
+    return path.format(id=job, version=static_files.present(), name="grus.css")
 
 
 def a_sweep(house: House) -> str:

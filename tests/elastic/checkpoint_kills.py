@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from grus.elastic.checkpoints import Checkpoints
+from grus.elastic.training_state.checkpoints import Checkpoints
 
 TWO_EVERY = 4
 LONGEST_LIFE = 0.06
@@ -121,7 +121,7 @@ def _kill(child: tuple[int, int]) -> int:
 
 def run(folder: Path, kills: int, seed: int) -> Figures:
     chance, figures, skips = random.Random(seed), Figures(), Skips()
-    logging.getLogger("grus.elastic.checkpoints").addHandler(skips)
+    logging.getLogger("grus.elastic.training_state.checkpoints").addHandler(skips)
     began, step = time.monotonic(), 0
     while figures.kills < kills:
         number = min(2 if figures.kills % TWO_EVERY == 0 else 1, kills - figures.kills)

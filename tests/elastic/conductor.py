@@ -1,7 +1,7 @@
 """A control plane as small as can be: it starts workers, names teams, and knows what everybody has done.
 
 For what needs many teams in little time, or one exact moment. What the real control plane does is tested with
-`harness.Pool`. Never imports torch; workers come from a `Nursery`.
+`harness.Pool`. Never imports torch; workers come from a `ForkServer`.
 """
 
 import json
@@ -15,10 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tests.elastic.nursery import Nursery
+from tests.fork_server import ForkServer
 
 T = TypeVar("T")
-PATIENCE = 180.0
+PATIENCE = 300.0
 """Seconds; the deadline is for broken code only."""
 WHOLE = 600.0
 """Seconds that a whole training may take, on a machine that does much else."""
@@ -41,7 +41,7 @@ class Worker:
 class Conductor:
     """One job. Use it as a context manager: it kills whoever is left."""
 
-    def __init__(self, nursery: Nursery, folder: Path, backend: str = "gloo", **task: Any) -> None:
+    def __init__(self, forks: ForkServer, folder: Path, backend: str = "gloo", **task: Any) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "die").mkdir()
         (folder / "hold").mkdir()
@@ -51,7 +51,7 @@ class Conductor:
         self._gate = 0
         self.members: list[Worker] = []
         self.workers: list[Worker] = []
-        self._nursery = nursery
+        self._fork_server = forks
         self._environment = {"GRUS_BACKEND": BACKENDS[backend]}
         self._task = {"folder": str(folder), **task}
         self.gate(0)
@@ -74,11 +74,11 @@ class Conductor:
     def alone(self, **task: Any) -> None:
         """Train from beginning to end with one process that knows of nobody."""
         self.gate(None)
-        _, birth = self._nursery.born(
+        _, birth = self._fork_server.born(
             {"TRAINEE": json.dumps({**self._task, **task}), "NAME": "alone"}, self.folder / "alone.out"
         )
-        self.until(lambda: self._nursery.code(birth) is not None, WHOLE)
-        assert self._nursery.code(birth) == 0, (self.folder / "alone.out").read_text()
+        self.until(lambda: self._fork_server.code(birth) is not None, WHOLE)
+        assert self._fork_server.code(birth) == 0, (self.folder / "alone.out").read_text()
 
     def spawn(self, count: int = 1, environment: dict[str, str] | None = None, **task: Any) -> list[Worker]:
         """Start so many workers; returns when all have said their address."""
@@ -104,7 +104,7 @@ class Conductor:
             "GRUS_HOST": "127.0.0.1",
             **(environment or {}),
         }
-        worker = Worker(name, folder, *self._nursery.born(given, folder / "out"), bell)
+        worker = Worker(name, folder, *self._fork_server.born(given, folder / "out"), bell)
         self.workers.append(worker)
         return worker
 
@@ -126,7 +126,7 @@ class Conductor:
         return (worker.folder / "out").read_text()
 
     def code(self, worker: Worker) -> int | None:
-        return self._nursery.code(worker.birth)
+        return self._fork_server.code(worker.birth)
 
     def alive(self, worker: Worker) -> bool:
         return self.code(worker) is None

@@ -28,7 +28,7 @@ from grus.elastic import audit
 from tests.elastic import curves
 from tests.elastic.conductor import WHOLE, Conductor, Worker
 from tests.elastic.kills import stage
-from tests.elastic.nursery import Nursery
+from tests.fork_server import TORCH, ForkServer
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-5}
 MOST = 4
@@ -152,7 +152,7 @@ class Story:
         return len({self.job.at(one) for one in self.job.members}) == 1
 
 
-def run(events: int, backend: str, program: str, dtype: str, nursery: Nursery, figures: Figures) -> None:
+def run(events: int, backend: str, program: str, dtype: str, forks: ForkServer, figures: Figures) -> None:
     epochs = -(-2 * STEPS_AN_EVENT * (events + 2) // STEPS_AN_EPOCH)
     task = {
         "program": program,
@@ -163,10 +163,10 @@ def run(events: int, backend: str, program: str, dtype: str, nursery: Nursery, f
         "hang_after": HANG_AFTER,
         "pace": PACE,
     }
-    with stage(nursery, "gloo", **task) as quiet:
+    with stage(forks, "gloo", **task) as quiet:
         quiet.alone()
         expected = curves.curve(curves.lines(quiet.folder))
-    with stage(nursery, backend, **task) as job:
+    with stage(forks, backend, **task) as job:
         story = Story(job, random.Random(f"{events} {backend} {program} {dtype}"))
         job.publish(job.spawn(2))
         job.go_on(STEPS_AN_EVENT)
@@ -214,9 +214,9 @@ def main() -> None:
     asked = parser.parse_args()
     began = time.monotonic()
     figures = Figures()
-    with Nursery() as nursery:
+    with ForkServer(*TORCH) as forks:
         for program, dtype, backend in CASES if asked.case is None else [CASES[asked.case]]:
-            run(asked.events, backend, program, dtype, nursery, figures)
+            run(asked.events, backend, program, dtype, forks, figures)
     figures.seconds = round(time.monotonic() - began, 1)
     print(json.dumps(asdict(figures)))
     sys.exit(figures.wrong)

@@ -30,7 +30,7 @@ STEPS = 3
 """Done together, they show that a team trains."""
 EQUAL = 1e-9
 """Of losses in double precision; why, is said in `events`."""
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds, for broken code only: six processes that import torch may share two cores."""
 
 

@@ -13,20 +13,19 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from grus.api.job_in import JobIn
-from grus.api.job_spec import to_spec
-from grus.controlplane import teams
-from grus.controlplane.launching import Member, members
-from grus.controlplane.loop import ControlLoop
-from grus.controlplane.services import Services
+from grus.api.inputs.job import JobIn
+from grus.api.inputs.job_spec import to_spec
+from grus.controlplane.facade.services import Services
+from grus.controlplane.jobs import worker_groups
+from grus.controlplane.reconciler.loop import ControlLoop
 from grus.controlplane.settings import Settings
+from grus.controlplane.workers.worker_spec import Member, members
 from grus.engines.local.engine import LocalEngine
 from grus.model.errors import Conflict, NotFound
 from grus.model.identifiers import JobId, UserName, WorkerId
@@ -34,14 +33,15 @@ from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.ports import AccessRole, Event, User, WorkerState, WorkerStatus
 from grus.model.resources import Range
 from grus.store.sqlite import SqliteStore
-from grus.telemetry.virtual import VirtualSource
+from grus.telemetry.virtual_gpus import VirtualSource
 from tests.live import witness
+from tests.waiting import poll
 
 T = TypeVar("T")
 ROOT = User(name=UserName("root"), role=AccessRole.ADMIN)
-PATIENCE = 180.0
+PATIENCE = 300.0
 """Seconds; the deadline is for broken code only."""
-INHERITED = ("PATH", "HOME", "LANG", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "TMPDIR")
+INHERITED = ("PATH", "HOME", "LANG", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "TMPDIR", "ONEDNN_MAX_CPU_ISA")
 
 
 class Pool:
@@ -149,7 +149,7 @@ class Pool:
 
     def team(self, job: JobId) -> tuple[Member, ...]:
         """Its members by rank."""
-        return teams.team(self.store.job(job))
+        return worker_groups.team(self.store.job(job))
 
     def size(self, job: JobId) -> int:
         return len(self.team(job))
@@ -195,10 +195,8 @@ class Pool:
 
     def until(self, condition: Callable[[], T | None], seconds: float = PATIENCE) -> T:
         """Wait for it to hold and return what it gave; the deadline is for broken code only."""
-        deadline = time.monotonic() + seconds
-        while not (found := condition()):
-            assert time.monotonic() < deadline, f"waited in vain:\n{self._picture()}"
-            time.sleep(0.005)
+        found = poll(condition, seconds)
+        assert found, f"waited in vain:\n{self._picture()}"
         return found
 
     def until_phase(self, job: JobId, *phases: Phase, seconds: float = PATIENCE) -> Job:

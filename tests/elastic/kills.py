@@ -21,7 +21,7 @@ from typing import Any
 from grus.elastic import audit
 from tests.elastic import curves
 from tests.elastic.conductor import BACKENDS, Conductor
-from tests.elastic.nursery import Nursery
+from tests.fork_server import TORCH, ForkServer
 
 SIZE = 4
 SAMPLES = 509
@@ -62,18 +62,18 @@ class Figures:
 
 
 @contextmanager
-def stage(nursery: Nursery, backend: str, **task: Any) -> Iterator[Conductor]:
+def stage(forks: ForkServer, backend: str, **task: Any) -> Iterator[Conductor]:
     """A job in a folder of its own."""
     with (
         tempfile.TemporaryDirectory(prefix="grus-") as folder,
-        Conductor(nursery, Path(folder) / "job", backend, **task) as conductor,
+        Conductor(forks, Path(folder) / "job", backend, **task) as conductor,
     ):
         yield conductor
 
 
-def run(kills: int, backend: str, nursery: Nursery, figures: Figures, seed: int = 0) -> None:
+def run(kills: int, backend: str, forks: ForkServer, figures: Figures, seed: int = 0) -> None:
     chance = random.Random(seed)
-    with stage(nursery, backend, epochs=10**6, samples=SAMPLES, width=WIDTH) as job:
+    with stage(forks, backend, epochs=10**6, samples=SAMPLES, width=WIDTH) as job:
         job.publish(job.spawn(SIZE))
         for _ in range(kills):
             done = job.go_on(STEPS)
@@ -98,9 +98,9 @@ def main() -> None:
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     began = time.monotonic()
     figures = Figures()
-    with Nursery() as nursery:
+    with ForkServer(*TORCH) as forks:
         for number, backend in enumerate(BACKENDS):
-            run((kills + 1 - number) // len(BACKENDS), backend, nursery, figures)
+            run((kills + 1 - number) // len(BACKENDS), backend, forks, figures)
     figures.seconds = round(time.monotonic() - began, 1)
     print(json.dumps(asdict(figures)))
     sys.exit(bool(figures.unequal or figures.audit_wrong or figures.steps_redone_max > 1))

@@ -17,7 +17,7 @@ from grus.elastic import audit
 from tests.elastic import curves
 from tests.elastic.conductor import BACKENDS, Conductor
 from tests.elastic.kills import SAMPLES, stage
-from tests.elastic.nursery import Nursery
+from tests.fork_server import TORCH, ForkServer
 
 SIZE = 8
 
@@ -40,9 +40,9 @@ class Figures:
         return bool(self.crashes or self.steps_redone_max or self.unequal or self.audit_wrong)
 
 
-def run(rounds: int, backend: str, nursery: Nursery, figures: Figures, **task: Any) -> None:
+def run(rounds: int, backend: str, forks: ForkServer, figures: Figures, **task: Any) -> None:
     chance = random.Random(rounds)
-    with stage(nursery, backend, epochs=10**6, samples=SAMPLES, **task) as job:
+    with stage(forks, backend, epochs=10**6, samples=SAMPLES, **task) as job:
         job.publish(job.spawn(SIZE))
         for _ in range(rounds):
             job.go_on(2)
@@ -80,9 +80,9 @@ def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     began = time.monotonic()
     figures = Figures()
-    with Nursery() as nursery:
+    with ForkServer(*TORCH) as forks:
         for number, backend in enumerate(BACKENDS):
-            run((rounds + 1 - number) // len(BACKENDS), backend, nursery, figures)
+            run((rounds + 1 - number) // len(BACKENDS), backend, forks, figures)
     figures.seconds = round(time.monotonic() - began, 1)
     print(json.dumps(asdict(figures)))
     sys.exit(figures.wrong)

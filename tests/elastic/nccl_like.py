@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from grus.elastic import farewell
-from grus.elastic.backends import Broken, Communicator, Gloo, Pending, Store
+from grus.elastic.rendezvous.backends import Broken, Communicator, Gloo, Pending, Store
+from grus.elastic.training_loop import shutdown
 
 
 class NcclLike:
@@ -44,7 +44,7 @@ class _Communicator:
                 outcome.append(False)
             done.set()
 
-        farewell.start(connect, "connect")
+        shutdown.start(connect, "connect")
         while not self._aborted.wait(0.001):
             if done.is_set() and outcome[0]:
                 return

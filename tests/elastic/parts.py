@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.elastic.nursery import Nursery
+from tests.fork_server import ForkServer
 
-PATIENCE = 180.0
+PATIENCE = 300.0
 """Seconds; the deadline is for broken code only."""
 PORTS = range(10_000, 20_000)
 """Below those that Linux assigns by itself, of which one may be taken again before it is used."""
@@ -27,9 +27,9 @@ def free_port() -> int:
 class Team:
     """So many workers of one task (see `trainee.Task`), each with a file of what it prints."""
 
-    def __init__(self, nursery: Nursery, folder: Path, workers: int, **task: Any) -> None:
+    def __init__(self, forks: ForkServer, folder: Path, workers: int, **task: Any) -> None:
         attempt = task.pop("attempt", 1)
-        self._nursery = nursery
+        self._fork_server = forks
         self.folder = folder
         folder.mkdir(exist_ok=True)
         (folder / "die").mkdir(exist_ok=True)
@@ -49,7 +49,7 @@ class Team:
                 "GRUS_HOST": "127.0.0.1",
                 "GRUS_ATTEMPT": str(attempt),
             }
-            pid, birth = nursery.born(environment, self.output(rank))
+            pid, birth = forks.born(environment, self.output(rank))
             self.pids.append(pid)
             self._births.append(birth)
 
@@ -71,7 +71,7 @@ class Team:
     def codes(self) -> list[int]:
         """Exit codes of all, when all have ended."""
         deadline = time.monotonic() + PATIENCE
-        while None in (found := [self._nursery.code(one) for one in self._births]):
+        while None in (found := [self._fork_server.code(one) for one in self._births]):
             assert time.monotonic() < deadline, self.said()
             time.sleep(0.005)
         return [code for code in found if code is not None]

@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
 import grus
-from grus.elastic.batch import Batch
+from grus.elastic.data.batch import Batch
 from grus.elastic.run import Run
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.elastic.conductor import BACKENDS, Conductor, Worker
 from tests.elastic.kills import stage
-from tests.elastic.nursery import Nursery
+from tests.fork_server import TORCH, ForkServer
 
 WARM = 0.2
 """Part of the resizes after which everything that is made once has been made."""
@@ -64,9 +64,9 @@ class Figures:
         )
 
 
-def run(resizes: int, backend: str, nursery: Nursery, figures: Figures) -> None:
+def run(resizes: int, backend: str, forks: ForkServer, figures: Figures) -> None:
     shapes = {"samples": 512, "batch": 64, "micro": 8}  # no smaller micro-batch at the end of an epoch
-    with stage(nursery, backend, program="compiled", epochs=10**6, audit=False, **shapes) as job:
+    with stage(forks, backend, program="compiled", epochs=10**6, audit=False, **shapes) as job:
         (stays,) = job.spawn()
         job.publish([stays])
         warm = None
@@ -99,9 +99,9 @@ def _lose_the_other(job: Conductor, *, by_death: bool) -> None:
         assert job.code(other) == 0, job.output(other)
 
 
-def grow(nursery: Nursery, figures: Figures) -> None:
+def grow(forks: ForkServer, figures: Figures) -> None:
     """Samples per second of one worker and of four, as the run itself reports them."""
-    with stage(nursery, "gloo", epochs=10**6, samples=512, batch=128, micro=8, pace=PACE) as job:
+    with stage(forks, "gloo", epochs=10**6, samples=512, batch=128, micro=8, pace=PACE) as job:
         (first,) = job.spawn()
         job.publish([first])
         figures.samples_per_s_1 = _samples_per_s(job, first)
@@ -152,10 +152,10 @@ def main() -> None:
     resizes = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     began = time.monotonic()
     figures = Figures()
-    with Nursery() as nursery:
+    with ForkServer(*TORCH) as forks:
         for backend in BACKENDS:
-            run(resizes, backend, nursery, figures)
-        grow(nursery, figures)
+            run(resizes, backend, forks, figures)
+        grow(forks, figures)
     figures.seconds = round(time.monotonic() - began, 1)
     print(json.dumps(asdict(figures)))
     sys.exit(figures.wrong)

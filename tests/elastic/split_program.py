@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.optim import Adam, Optimizer
 
-from grus.elastic import split_run
+from grus.elastic.split import split_run
 from grus.estimation.training import Training
 from tests.partition.networks import NETWORKS, loss
 
@@ -56,15 +56,15 @@ def training(network: str) -> Training:
 
 def wait_at(gate: Path) -> None:
     """Hold every step before it is complete, while the gate says so."""
-    usual = split_run._Run._settled
+    usual = split_run._PipelineRun._settled
 
-    def settled(run: split_run._Run, loss: float | None) -> tuple[float, bool, bool]:
+    def settled(run: split_run._PipelineRun, loss: float | None) -> tuple[float, bool, bool]:
         with suppress(FileNotFoundError):
             while run.at.step > int(gate.read_text()):
                 time.sleep(0.002)
         return usual(run, loss)
 
-    setattr(split_run._Run, "_settled", settled)  # noqa: B010 - a method, replaced on purpose
+    setattr(split_run._PipelineRun, "_settled", settled)  # noqa: B010 - a method, replaced on purpose
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 import grus
-from grus.elastic.batch_size import BatchSizer
+from grus.elastic.data.adaptive_batch_size import BatchSizer
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "images.py"
 TOLERANCE = 0.05

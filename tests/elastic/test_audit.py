@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grus.elastic import plan
 from grus.elastic.audit import Audit, Committed, Findings, Line, Processed, check, examine, main, read
-from grus.elastic.plan import Progress
+from grus.elastic.data import sample_schedule
+from grus.elastic.data.sample_schedule import Progress
 from tests.properties.profiles import profile
 
 SAMPLES, BATCH, SIZE = 26, 6, 2
@@ -33,10 +33,10 @@ class Story:
 
     def step(self, team: int, *workers: str, commit: tuple[str, ...] | None = None) -> None:
         """All process their share; those named (or all) commit. If nobody does, the step is to be redone."""
-        parts = plan.micros(self.at, self.samples, self.batch, SIZE)
-        order = plan.order(1, self.at.epoch, self.samples).tolist()
+        parts = sample_schedule.micros(self.at, self.samples, self.batch, SIZE)
+        order = sample_schedule.order(1, self.at.epoch, self.samples).tolist()
         for rank, worker in enumerate(workers):
-            for micro in plan.share(parts, rank, len(workers)):
+            for micro in sample_schedule.share(parts, rank, len(workers)):
                 used = tuple(order[micro.start : micro.stop])
                 key = (self.begun, team)
                 self._write(worker, Processed(key, self.at.step, self.at.epoch, micro.index, used))
@@ -45,10 +45,10 @@ class Story:
             bounds = (parts[0].start, parts[-1].stop)
             self._write(worker, Committed((self.begun, team), self.at.step, self.at.epoch, *bounds))
         if committers:
-            self.at = plan.after(self.at, self.samples, self.batch)
+            self.at = sample_schedule.after(self.at, self.samples, self.batch)
 
     def to_the_end(self, team: int, *workers: str, epochs: int = 2) -> "Story":
-        while not plan.finished(self.at, epochs):
+        while not sample_schedule.finished(self.at, epochs):
             self.step(team, *workers)
         return self
 
@@ -97,7 +97,7 @@ def test_no_history_of_losses_and_resizes_that_goes_by_the_rules_is_called_wrong
 ) -> None:
     story, team, born = Story(samples, batch), 1, 1
     workers = ["w0"]
-    while not plan.finished(story.at, 2):
+    while not sample_schedule.finished(story.at, 2):
         event = chance.choice(["step", "step", "grow", "shrink", "kill", "apart"])
         if event == "step":
             story.step(team, *workers)

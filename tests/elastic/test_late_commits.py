@@ -1,6 +1,5 @@
 """Audits of runs in which a worker records its first step late: after all that a lost worker wrote."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +8,10 @@ import pytest
 from grus.elastic import audit
 from grus.elastic.audit import Processed
 from tests.elastic.conductor import Conductor, Worker
-from tests.elastic.nursery import Nursery
+from tests.fork_server import ForkServer
 
 ONE_PART: dict[str, Any] = {"samples": 6, "batch": 2, "micro": 2, "epochs": 2}
 """Each step is one micro-batch: the first worker computes it, the second one records the commit alone."""
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as made:
-        yield made
 
 
 def processed(job: Conductor, worker: Worker) -> set[int]:
@@ -31,10 +24,10 @@ def processed(job: Conductor, worker: Worker) -> set[int]:
 @pytest.mark.parametrize("backend", ["gloo", "nccl-like"])
 @pytest.mark.parametrize("program", ["classifier", "gan"])
 def test_a_first_commit_after_the_last_line_of_a_lost_worker_belongs_to_the_same_step(
-    nursery: Nursery, tmp_path: Path, program: str, backend: str
+    forks: ForkServer, tmp_path: Path, program: str, backend: str
 ) -> None:
     """The second worker is held between the exchange and its commit, until the first is at its next step."""
-    with Conductor(nursery, tmp_path, backend, **ONE_PART, program=program) as job:
+    with Conductor(forks, tmp_path, backend, **ONE_PART, program=program) as job:
         first, second = job.spawn(2)
         late = job.folder / "hold" / second.name
         late.touch()

@@ -1,6 +1,5 @@
 """Models and loops of all kinds: with workers that come, go and die, each learns what it learns alone."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from grus.elastic import audit
 from tests.elastic import curves
 from tests.elastic.conductor import Conductor
-from tests.elastic.nursery import Nursery
+from tests.fork_server import ForkServer
 
 SMALL: dict[str, Any] = {"samples": 102, "batch": 20, "micro": 4, "epochs": 4, "dtype": "float64"}
 """The last step of an epoch has two samples: one micro-batch, in which most workers have no part."""
@@ -20,15 +19,9 @@ EXCHANGES = 7
 """In one step of the GAN: a loss and a bucket for each of three updates, and the flags."""
 
 
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as made:
-        yield made
-
-
-def quiet(nursery: Nursery, folder: Path, **task: Any) -> list[tuple[float, ...]]:
+def quiet(forks: ForkServer, folder: Path, **task: Any) -> list[tuple[float, ...]]:
     """The losses of a run to which nothing happens."""
-    with Conductor(nursery, folder / "quiet", **task) as job:
+    with Conductor(forks, folder / "quiet", **task) as job:
         job.alone()
         return curves.curve(curves.lines(job.folder))
 
@@ -65,25 +58,25 @@ def hurt(job: Conductor) -> None:
 
 
 @pytest.mark.parametrize("program", ["tied", "sparse", "normed", "loaded"])
-def test_it_learns_what_it_learns_alone(nursery: Nursery, tmp_path: Path, program: str) -> None:
+def test_it_learns_what_it_learns_alone(forks: ForkServer, tmp_path: Path, program: str) -> None:
     task = {**SMALL, "program": program}
-    expected = quiet(nursery, tmp_path, **task)
-    with Conductor(nursery, tmp_path / "job", **task) as job:
+    expected = quiet(forks, tmp_path, **task)
+    with Conductor(forks, tmp_path / "job", **task) as job:
         hurt(job)
         check(job, expected, EQUAL)
 
 
-def test_half_precision_with_a_scaler_and_clipping_too(nursery: Nursery, tmp_path: Path) -> None:
+def test_half_precision_with_a_scaler_and_clipping_too(forks: ForkServer, tmp_path: Path) -> None:
     task = {**SMALL, "program": "mixed", "dtype": "float32"}
-    expected = quiet(nursery, tmp_path, **task)
-    with Conductor(nursery, tmp_path / "job", "nccl-like", **task) as job:
+    expected = quiet(forks, tmp_path, **task)
+    with Conductor(forks, tmp_path / "job", "nccl-like", **task) as job:
         hurt(job)
         check(job, expected, ALIKE)
 
 
-def test_all_workers_see_the_same_evaluation(nursery: Nursery, tmp_path: Path) -> None:
+def test_all_workers_see_the_same_evaluation(forks: ForkServer, tmp_path: Path) -> None:
     """Running statistics are each worker's own; an evaluation begins by making them equal."""
-    with Conductor(nursery, tmp_path / "job", **{**SMALL, "program": "normed"}) as job:
+    with Conductor(forks, tmp_path / "job", **{**SMALL, "program": "normed"}) as job:
         job.publish(job.spawn(3))
         job.gate(None)
         job.gone(*job.members)
@@ -96,12 +89,12 @@ def test_all_workers_see_the_same_evaluation(nursery: Nursery, tmp_path: Path) -
     ("program", "backend"), [("gan", "gloo"), ("mixed_gan", "nccl-like"), ("hasty_gan", "gloo")]
 )
 def test_a_step_of_several_updates_is_taken_up_where_it_was_interrupted(
-    nursery: Nursery, tmp_path: Path, program: str, backend: str
+    forks: ForkServer, tmp_path: Path, program: str, backend: str
 ) -> None:
     """A worker dies before each of the exchanges of a step in turn: no update is lost or applied twice."""
     task = {**SMALL, "program": program, "epochs": 3 * SMALL["epochs"]}
-    expected = quiet(nursery, tmp_path, **task)
-    with Conductor(nursery, tmp_path / "job", backend, **task) as job:
+    expected = quiet(forks, tmp_path, **task)
+    with Conductor(forks, tmp_path / "job", backend, **task) as job:
         job.publish(job.spawn(2))
         for exchange in range(EXCHANGES):
             job.go_on(1)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.elastic import curves
 from tests.elastic.conductor import Conductor
-from tests.elastic.nursery import Nursery
+from tests.fork_server import ForkServer
 
 DEATH = 8
 """The step with whose exchange one of three workers dies."""
@@ -22,24 +22,18 @@ EQUAL = 1e-9
 
 
 @pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def quiet(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[float, ...]]:
+def quiet(forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[float, ...]]:
     """The losses of a run to which nothing happens."""
-    with Conductor(nursery, tmp_path_factory.mktemp("quiet") / "job", dtype="float64", epochs=2) as job:
+    with Conductor(forks, tmp_path_factory.mktemp("quiet") / "job", dtype="float64", epochs=2) as job:
         job.alone()
         return curves.curve(curves.lines(job.folder))
 
 
 @contextmanager
-def killed_inside(nursery: Nursery, folder: Path, without: str) -> Iterator[Conductor]:
+def killed_inside(forks: ForkServer, folder: Path, without: str) -> Iterator[Conductor]:
     """Two of three workers, just told to go on without the one that has died."""
     task = {"dtype": "float64", "epochs": 2, "hang_after": 1.0, "without": without}
-    with Conductor(nursery, folder / "job", "nccl-like", **task) as job:
+    with Conductor(forks, folder / "job", "nccl-like", **task) as job:
         job.publish(job.spawn(3))
         job.go_on(DEATH)
         victim = job.members[1]
@@ -51,16 +45,16 @@ def killed_inside(nursery: Nursery, folder: Path, without: str) -> Iterator[Cond
 
 
 def test_with_both_the_run_is_as_if_nothing_had_happened(
-    nursery: Nursery, tmp_path: Path, quiet: list[tuple[float, ...]]
+    forks: ForkServer, tmp_path: Path, quiet: list[tuple[float, ...]]
 ) -> None:
-    with killed_inside(nursery, tmp_path, without="") as job:
+    with killed_inside(forks, tmp_path, without="") as job:
         job.gone(*job.members)
         assert [job.code(one) for one in job.members] == [0, 0]
         assert curves.distance(curves.curve(curves.lines(job.folder)), quiet) < EQUAL
 
 
-def test_without_the_watcher_the_survivors_wait_for_ever(nursery: Nursery, tmp_path: Path) -> None:
-    with killed_inside(nursery, tmp_path, without="watcher") as job:
+def test_without_the_watcher_the_survivors_wait_for_ever(forks: ForkServer, tmp_path: Path) -> None:
+    with killed_inside(forks, tmp_path, without="watcher") as job:
         job.until(lambda: all(job.word(one).get("waits") for one in job.members))
         with pytest.raises(AssertionError, match="waited in vain"):
             job.until(lambda: any(job.at(one)[1] > DEATH for one in job.members), LONG)
@@ -68,9 +62,9 @@ def test_without_the_watcher_the_survivors_wait_for_ever(nursery: Nursery, tmp_p
 
 
 def test_without_the_vote_the_survivors_learn_from_garbage(
-    nursery: Nursery, tmp_path: Path, quiet: list[tuple[float, ...]]
+    forks: ForkServer, tmp_path: Path, quiet: list[tuple[float, ...]]
 ) -> None:
-    with killed_inside(nursery, tmp_path, without="vote") as job:
+    with killed_inside(forks, tmp_path, without="vote") as job:
         job.gone(*job.members)
         found = curves.curve(curves.lines(job.folder))
     assert curves.distance(found[:DEATH], quiet[:DEATH]) < EQUAL

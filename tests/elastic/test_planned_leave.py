@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from grus.controlplane.launching import members
-from grus.controlplane.lifecycle import Limits, advance
+from grus.controlplane.jobs.lifecycle import Limits, advance
+from grus.controlplane.workers.worker_spec import members
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.jobs import Exit, ExitCause, Job, Phase, Seat
 from grus.model.ports import WorkerState, WorkerStatus

@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import IterableDataset, TensorDataset
 
 import grus
-from grus.elastic.batch import Batch
+from grus.elastic.data.batch import Batch
 from grus.elastic.run import Run
 from grus.model.errors import BadInput
 

@@ -10,7 +10,7 @@ import pytest
 
 from grus.elastic.selftest.__main__ import main
 from grus.elastic.selftest.conductor import Conductor, Failed, Worker
-from grus.elastic.selftest.events import Story, judged
+from grus.elastic.selftest.events import SelftestRun, judged
 
 EVENTS = ["alone", "begin", "grow", "shrink", "grow again", "kill the last", "kill the first", "hang"]
 
@@ -53,7 +53,7 @@ class WithLosses(Conductor):
 
 @pytest.mark.parametrize(("seen", "ok"), [(0.5, True), (0.50001, True), (0.51, False)])
 def test_a_loss_unlike_the_undisturbed_one_is_a_failure(tmp_path: Path, seen: float, ok: bool) -> None:
-    story = Story(WithLosses({7: seen}), [0, 1], {7: 0.5})
+    story = SelftestRun(WithLosses({7: seen}), [0, 1], {7: 0.5})
     worker = Worker("w0", 0, None, tmp_path, tmp_path)  # type: ignore[arg-type]  # nothing runs here
 
     def event() -> str:

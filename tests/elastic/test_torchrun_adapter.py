@@ -12,13 +12,13 @@ from tests.elastic.parts import PATIENCE, free_port
 SCRIPT = """
 import os, signal, sys
 import torch.distributed as dist
-from grus.sdk.asked import Asked
+from grus.sdk.sigterm import SignalFlag
 
 dist.init_process_group("gloo")
 total = [None] * dist.get_world_size()
 seen = (dist.get_rank(), os.environ["LOCAL_RANK"], os.environ["CUDA_VISIBLE_DEVICES"])
 dist.all_gather_object(total, seen)
-asked = Asked()
+asked = SignalFlag()
 signal.signal(signal.SIGTERM, lambda *_: asked.set())
 print("met", sorted(total), flush=True)
 if "--wait" in sys.argv:

@@ -13,6 +13,7 @@ tests and workers share (see `Task`). In it:
 """
 
 import faulthandler
+import gc
 import hashlib
 import json
 import os
@@ -27,10 +28,10 @@ from typing import Any
 
 import torch
 
-from grus.elastic import state
-from grus.elastic.exchange import Flags
-from grus.elastic.group import Group
+from grus.elastic.gradients.step_exchange import Flags
+from grus.elastic.rendezvous.process_group import Group
 from grus.elastic.run import Run
+from grus.elastic.training_state import state_dict
 from tests.elastic import programs
 from tests.elastic.conductor import WHILE_GIVING
 
@@ -60,6 +61,7 @@ class Task:
 
 
 def main() -> None:
+    gc.freeze()  # what was imported stays: its end need not walk through all of torch, which takes a second
     faulthandler.register(signal.SIGUSR1)  # where does it hang? `Conductor.picture` asks
     task = Task(**json.loads(os.environ["TRAINEE"]))
     torch.set_num_threads(1)
@@ -148,7 +150,7 @@ def _die_on_demand(wish: Path) -> None:
     """Die a moment after an exchange has begun: before, inside, or between it and the optimizer."""
     for name in ("all_reduce", "broadcast"):
         setattr(Group, name, _deadly(getattr(Group, name), wish))
-    setattr(state, "_exchange", _deadly_gift(state._exchange, wish))  # noqa: B010 - replaced on purpose
+    setattr(state_dict, "_exchange", _deadly_gift(state_dict._exchange, wish))  # noqa: B010 - replaced on purpose
 
 
 def _deadly(usual: Callable[..., Any], wish: Path) -> Callable[..., Any]:

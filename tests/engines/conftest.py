@@ -8,7 +8,7 @@ import pytest
 
 from grus.engines.local.engine import LocalEngine, LogLimits
 from grus.model.ports import WorkerState
-from grus.telemetry.virtual import VirtualSource
+from grus.telemetry.virtual_gpus import VirtualSource
 from tests.contracts.engine_contract import until
 
 

@@ -11,7 +11,7 @@ from grus.engines.local.engine import LocalEngine
 from grus.model.identifiers import DeviceId, JobId, NodeId, WorkerId
 from grus.model.ports import WorkerSpec, WorkerState, WorkerStatus
 from grus.model.resources import GPU
-from grus.telemetry.virtual import VirtualSource
+from grus.telemetry.virtual_gpus import VirtualSource
 
 
 def trivial(number: int) -> WorkerSpec:

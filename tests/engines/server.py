@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from grus.engines.local.engine import LocalEngine
-from grus.telemetry.virtual import VirtualSource
+from grus.telemetry.virtual_gpus import VirtualSource
 from tests.engines.test_local import a_worker
 
 if __name__ == "__main__":

@@ -20,13 +20,13 @@ sys.executable = sys.argv[2]
 from grus.engines.local.engine import LocalEngine
 from grus.model.identifiers import JobId, NodeId, WorkerId
 from grus.model.ports import WorkerSpec, WorkerState
-from grus.telemetry.virtual import VirtualSource
+from grus.telemetry.virtual_gpus import VirtualSource
 engine = LocalEngine(Path(sys.argv[1]), VirtualSource("1x4x1GB"))
 engine.open(1)
 def known(worker):
     return next(one for one in engine.workers() if one.id == worker)
 def until(state, worker):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while known(worker).state is not state:
         assert time.monotonic() < deadline, known(worker)
         time.sleep(0.02)

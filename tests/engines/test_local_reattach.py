@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from grus.engines.local import layout, processes
+from grus.engines.local import processes, state_files
 from grus.engines.local.engine import LocalEngine
 from grus.model.identifiers import WorkerId
 from grus.model.jobs import ExitCause
 from grus.model.ports import WorkerState
-from grus.telemetry.virtual import VirtualSource
+from grus.telemetry.virtual_gpus import VirtualSource
 from tests.contracts.engine_contract import SAVES, end_of, status_of, until, until_says, until_state
 from tests.engines.test_local import a_worker
 
@@ -70,7 +70,9 @@ def next_engine(state: Path) -> Iterator[LocalEngine]:
 
 
 def claim_of(state: Path, worker: WorkerId) -> dict[str, object]:
-    found: dict[str, object] = json.loads((state / layout.WORKERS / worker / layout.CLAIM).read_bytes())
+    found: dict[str, object] = json.loads(
+        (state / state_files.WORKERS / worker / state_files.CLAIM).read_bytes()
+    )
     return found
 
 
@@ -89,8 +91,8 @@ def test_after_kill_9_of_the_server_workers_go_on_and_ends_are_known(
     gate = tmp_path / "gate"
     server.start("j1", SAVES)
     server.start("j2", f"while ! test -e {gate}; do sleep 0.01; done; exit 7")
-    exits = state / layout.WORKERS / "j2" / layout.EXIT
-    until(lambda: (state / layout.WORKERS / "j1" / layout.STARTED).exists())
+    exits = state / state_files.WORKERS / "j2" / state_files.EXIT
+    until(lambda: (state / state_files.WORKERS / "j1" / state_files.STARTED).exists())
     server.kill()
     gate.touch()
     until(exits.exists)
@@ -170,7 +172,7 @@ def test_a_supervisor_killed_while_no_engine_lives_is_found_lost(
     server: Server, state: Path, next_engine: LocalEngine
 ) -> None:
     server.start("j1", "trap '' TERM; sleep 1000; sleep 1000")
-    started = state / layout.WORKERS / "j1" / layout.STARTED
+    started = state / state_files.WORKERS / "j1" / state_files.STARTED
     until(started.exists)
     main = int(json.loads(started.read_bytes())["pid"])
     server.kill()
@@ -182,9 +184,11 @@ def test_a_supervisor_killed_while_no_engine_lives_is_found_lost(
 
 
 def test_a_worker_of_another_boot_is_lost(state: Path, next_engine: LocalEngine) -> None:
-    folder = state / layout.WORKERS / "j1.3.main.0.1"
+    folder = state / state_files.WORKERS / "j1.3.main.0.1"
     folder.mkdir(parents=True)
-    (folder / layout.CLAIM).write_text(json.dumps({"pid": os.getpid(), "start": 1, "boot": "x", "at": 0}))
+    (folder / state_files.CLAIM).write_text(
+        json.dumps({"pid": os.getpid(), "start": 1, "boot": "x", "at": 0})
+    )
     next_engine.open(1)
     (status,) = next_engine.workers()
     assert (status.id, status.job, status.attempt) == ("j1.3.main.0.1", "j1", 3)
@@ -195,10 +199,10 @@ def test_a_worker_of_another_boot_is_lost(state: Path, next_engine: LocalEngine)
 def test_a_folder_that_a_loss_of_power_left_half_written_is_lost(
     state: Path, next_engine: LocalEngine
 ) -> None:
-    folder = state / layout.WORKERS / "j1"
+    folder = state / state_files.WORKERS / "j1"
     folder.mkdir(parents=True)
-    (folder / layout.SPEC).write_text('{"job": "j1", "at')
-    (folder / layout.EXIT).write_text("")
+    (folder / state_files.SPEC).write_text('{"job": "j1", "at')
+    (folder / state_files.EXIT).write_text("")
     next_engine.open(1)
     assert end_of(next_engine, ONE).cause is ExitCause.LOST
 
@@ -210,10 +214,10 @@ def test_a_process_that_got_the_pid_of_a_dead_supervisor_is_left_alone(
     with subprocess.Popen(["/bin/sleep", "1000"]) as bystander:
         found = processes.read(bystander.pid)
         assert found is not None
-        folder = state / layout.WORKERS / "j1"
+        folder = state / state_files.WORKERS / "j1"
         folder.mkdir(parents=True)
         claim = {"pid": found.pid, "start": found.start - 1, "boot": processes.boot_id(), "at": 0}
-        (folder / layout.CLAIM).write_text(json.dumps(claim))
+        (folder / state_files.CLAIM).write_text(json.dumps(claim))
         next_engine.open(1)
         next_engine.stop(ONE, 0)
         assert end_of(next_engine, ONE).cause is ExitCause.LOST
@@ -229,17 +233,19 @@ def test_a_supervisor_that_comes_late_does_not_start_what_was_given_up(
     next_engine.open(1)
     next_engine.start(a_worker("j1", "echo ran"))
     end_of(next_engine, ONE)
-    late = state / layout.WORKERS / "j2"
+    late = state / state_files.WORKERS / "j2"
     late.mkdir()
-    (late / layout.SPEC).write_bytes((state / layout.WORKERS / "j1" / layout.SPEC).read_bytes())
+    (late / state_files.SPEC).write_bytes(
+        (state / state_files.WORKERS / "j1" / state_files.SPEC).read_bytes()
+    )
     next_engine.open(2)
     found = end_of(next_engine, WorkerId("j2"))
     assert (found.cause, "never started" in found.text) == (ExitCause.LOST, True)
 
     program = "import sys; from grus.engines.local.supervisor import supervise; supervise(*sys.argv[1:])"
-    subprocess.run([sys.executable, "-c", program, str(state), "j2"], check=True, timeout=20)
+    subprocess.run([sys.executable, "-c", program, str(state), "j2"], check=True, timeout=300)
     assert claim_of(state, WorkerId("j2"))["pid"] == 0
-    assert not (late / layout.STARTED).exists()
+    assert not (late / state_files.STARTED).exists()
 
 
 def test_subscribers_of_a_new_engine_hear_of_ends_after_reattach(
@@ -247,7 +253,7 @@ def test_subscribers_of_a_new_engine_hear_of_ends_after_reattach(
 ) -> None:
     gate = tmp_path / "gate"
     server.start("j1", f"while ! test -e {gate}; do sleep 0.01; done")
-    until(lambda: (state / layout.WORKERS / "j1" / layout.STARTED).exists())
+    until(lambda: (state / state_files.WORKERS / "j1" / state_files.STARTED).exists())
     server.kill()
     ended = threading.Event()
     next_engine.subscribe(lambda status: ended.set() if status.state is WorkerState.ENDED else None)
@@ -256,4 +262,4 @@ def test_subscribers_of_a_new_engine_hear_of_ends_after_reattach(
     assert status is not None
     assert status.state is WorkerState.RUNNING
     gate.touch()
-    assert ended.wait(10)
+    assert ended.wait(300)

@@ -10,13 +10,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from grus.engines.local import layout, processes
+from grus.engines.local import processes, state_files
 from grus.engines.local.engine import LocalEngine
 from grus.model.identifiers import DeviceId, WorkerId
 from grus.model.jobs import ExitCause
 from grus.model.ports import Usage, WorkerState
-from grus.telemetry import disks
-from grus.telemetry.virtual import VirtualSource
+from grus.telemetry import disk_io
+from grus.telemetry.virtual_gpus import VirtualSource
 from tests.contracts.engine_contract import end_of, until, until_says, until_state
 from tests.engines.test_local import a_worker
 
@@ -94,12 +94,12 @@ def test_disk_bytes_are_the_workers_own_and_stay_when_their_process_has_ended(
 
 
 def _counts_writes(folder: Path) -> bool:
-    before = disks.of_processes([os.getpid()])
+    before = disk_io.of_processes([os.getpid()])
     with (folder / "probe").open("wb") as file:
         file.write(bytes(1 << 16))
         file.flush()
         os.fsync(file.fileno())
-    after = disks.of_processes([os.getpid()])
+    after = disk_io.of_processes([os.getpid()])
     return before is not None and after is not None and after.written > before.written
 
 
@@ -195,7 +195,7 @@ def test_the_files_of_a_worker_are_closed_to_others(local: LocalEngine, state: P
     local.start(a_worker("j1", "echo secret"))
     local.publish(ONE, "{}")
     end_of(local, ONE)
-    folder = state / layout.WORKERS / "j1"
+    folder = state / state_files.WORKERS / "j1"
     for path in folder.iterdir():
         assert path.stat().st_mode & 0o077 == 0, path
-    assert (state / layout.LOGS).stat().st_mode & 0o077 == 0
+    assert (state / state_files.LOGS).stat().st_mode & 0o077 == 0

@@ -3,8 +3,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grus.estimation.allocation_trace import Event
 from grus.estimation.allocator import MIB, Allocator, replay, rounded, segment
-from grus.estimation.lives import Event
 
 SIZES = st.one_of(
     st.integers(0, 4096), st.integers(0, 3 * MIB), st.integers(8 * MIB, 12 * MIB), st.integers(0, 200 * MIB)

@@ -35,7 +35,7 @@ def gone(pid: int) -> bool:
 
 def wait_until_gone(*pids: int) -> None:
     living = [psutil.Process(pid) for pid in pids if not gone(pid)]
-    _, left = psutil.wait_procs(living, timeout=30)
+    _, left = psutil.wait_procs(living, timeout=300)
     assert all(gone(process.pid) for process in left)
 
 

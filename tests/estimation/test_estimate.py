@@ -4,18 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grus.estimation.allocation_trace import Event, MemoryCategory, Trace
 from grus.estimation.allocator import MIB
+from grus.estimation.calibration import Margin, usual
 from grus.estimation.estimate import NEAR, Biggest, biggest, estimated, of_mapping
 from grus.estimation.gpus import GpuKind, find, virtual
-from grus.estimation.lives import Event, Kind, Trace
-from grus.estimation.margins import Margin, usual
-from grus.estimation.roofline import Work
+from grus.estimation.roofline import OperatorCost
 
 CARD = GpuKind("card", 1000 * MIB, 100 * MIB, 1e12, 2e12, 1e11, 1e10)
 TRACE = Trace(
     (Event(0, 100 * MIB), Event(1, 300 * MIB), Event(1, -300 * MIB), Event(2, 200 * MIB)),
-    {0: Kind.WEIGHTS, 1: Kind.ACTIVATIONS, 2: Kind.GRADIENTS},
-    works=(Work(flops=10**12, moved=10**9), Work(moved=10**10)),
+    {0: MemoryCategory.WEIGHTS, 1: MemoryCategory.ACTIVATIONS, 2: MemoryCategory.GRADIENTS},
+    works=(OperatorCost(flops=10**12, moved=10**9), OperatorCost(moved=10**10)),
 )
 
 

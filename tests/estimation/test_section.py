@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from grus.api.rules import read
-from grus.api.train_in import TrainIn
+from grus.api.inputs.train import TrainIn
+from grus.api.parsing.rules import read
 from grus.api.train_names import FLAGS, LOSSES, OPTIMIZERS, PAIRS
 from grus.estimation.section import training_of
 from grus.estimation.tracing import trace

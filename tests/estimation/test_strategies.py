@@ -13,7 +13,7 @@ from torch.optim import Adam
 from benchmarks.memory_models import Decoder, resnet
 from benchmarks.memory_truth import real_peak
 from grus.estimation.gpus import find
-from grus.estimation.lighter import blocks, lighten, rows, shards
+from grus.estimation.memory_savers import blocks, lighten, rows, shards
 from grus.estimation.strategies import Strategist, estimate, lightened
 from grus.estimation.tracing import trace
 from grus.estimation.training import Training

@@ -16,9 +16,9 @@ from benchmarks.memory_models import (
     resnet,
 )
 from benchmarks.memory_truth import real_peak
+from grus.estimation.allocation_trace import MemoryCategory, Trace
 from grus.estimation.allocator import replay
-from grus.estimation.lives import Kind, Trace
-from grus.estimation.parts import parts
+from grus.estimation.memory_breakdown import parts
 from grus.estimation.tracing import trace
 from grus.estimation.training import Training
 
@@ -83,15 +83,15 @@ def weight_bytes(model: nn.Module) -> int:
     return sum(p.numel() * p.element_size() for p in model.parameters())
 
 
-def born(found: Trace, kind: Kind) -> int:
+def born(found: Trace, kind: MemoryCategory) -> int:
     return sum(e.size for e in found.events if e.size > 0 and found.kinds[e.piece] == kind)
 
 
 def test_weights_gradients_and_state_are_told_apart() -> None:
     need = weight_bytes(small())
     found = trace(a_training(small, adam))
-    assert born(found, Kind.WEIGHTS) == need
-    assert born(found, Kind.GRADIENTS) == 2 * need  # in each of two steps
+    assert born(found, MemoryCategory.WEIGHTS) == need
+    assert born(found, MemoryCategory.GRADIENTS) == 2 * need  # in each of two steps
     shown = parts(found, replay(found.events))
     assert shown.optimizer >= 2 * need
     assert min(shown.weights, shown.gradients) >= need
@@ -103,7 +103,7 @@ def test_shared_weights_count_once() -> None:
         model[3].weight = model[2].weight
         return model
 
-    assert born(trace(a_training(tied)), Kind.WEIGHTS) == weight_bytes(tied())
+    assert born(trace(a_training(tied)), MemoryCategory.WEIGHTS) == weight_bytes(tied())
 
 
 def test_nothing_but_the_training_itself_is_alive_after_the_last_step() -> None:
@@ -130,10 +130,12 @@ def test_a_training_that_looks_at_its_numbers_is_traced_along_one_path() -> None
 
 def test_a_larger_batch_needs_more_activations_only() -> None:
     few, many, most = (trace(a_training(small), size) for size in (4, 8, 12))
-    assert born(few, Kind.ACTIVATIONS) < born(many, Kind.ACTIVATIONS)
-    assert 2 * born(many, Kind.ACTIVATIONS) == born(few, Kind.ACTIVATIONS) + born(most, Kind.ACTIVATIONS)
-    assert born(many, Kind.WEIGHTS) == born(few, Kind.WEIGHTS)
-    assert born(many, Kind.GRADIENTS) == born(few, Kind.GRADIENTS)
+    assert born(few, MemoryCategory.ACTIVATIONS) < born(many, MemoryCategory.ACTIVATIONS)
+    assert 2 * born(many, MemoryCategory.ACTIVATIONS) == born(few, MemoryCategory.ACTIVATIONS) + born(
+        most, MemoryCategory.ACTIVATIONS
+    )
+    assert born(many, MemoryCategory.WEIGHTS) == born(few, MemoryCategory.WEIGHTS)
+    assert born(many, MemoryCategory.GRADIENTS) == born(few, MemoryCategory.GRADIENTS)
 
 
 def test_an_error_of_the_users_function_comes_out_unchanged() -> None:

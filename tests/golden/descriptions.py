@@ -7,8 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from grus.kubernetes.installation import Settings
-from grus.kubernetes.manifests import objects
+from grus.kubernetes.install.install_settings import Settings
+from grus.kubernetes.install.manifests import objects
 from tests.server.house import House
 
 

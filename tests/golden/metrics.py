@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from prometheus_client.core import Metric
 
-from grus.server import metrics
+from grus.server.routes import metrics
 from tests.golden.descriptions import a_server
 
 

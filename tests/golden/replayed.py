@@ -9,20 +9,20 @@ import msgspec
 from grus.model.jobs import Seat
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decisions
-from grus.scheduling.snapshot import Snapshot
-from grus.simulation.recording import Action, Asked, flat
-from grus.simulation.replay import Replay, replay
+from grus.scheduling.state.snapshot import Snapshot
+from grus.simulation.recorded.recording import Action, RecordedDecision, flat
+from grus.simulation.recorded.replay import Replay, replay
 from tests.golden.record import FILE
 
 
 @cache
-def again() -> tuple[Replay, list[Asked]]:
+def again() -> tuple[Replay, list[RecordedDecision]]:
     """The comparison with the run as it was, reasons left out, and all that is decided now."""
-    decided: list[Asked] = []
+    decided: list[RecordedDecision] = []
 
     def decide(snapshot: Snapshot, now: float) -> Decisions:
         found = cycle.decide(snapshot, now)
-        decided.append(Asked(now, tuple(map(flat, found.actions)), found.wake_at))
+        decided.append(RecordedDecision(now, tuple(map(flat, found.actions)), found.wake_at))
         return replace(found, actions=tuple(replace(one, reason="") for one in found.actions))
 
     return replay(map(_without_reasons, FILE.read_bytes().splitlines()), decide), decided

@@ -12,7 +12,7 @@ from grus.model.phases import BEGINS
 SOURCE = Path(grus.__file__).resolve().parent
 VARIABLE = re.compile(r"""["'](GRUS_[A-Z_]*[A-Z])["']|\b(GRUS_[A-Z_]*[A-Z])=""")
 """As a text, or as the name of an argument."""
-MAKERS = {"change": 1, "_waits": 1, "Step": 1, "Event": None}
+MAKERS = {"change": 1, "_waits": 1, "JobTransition": 1, "Event": None}
 """Functions that make an event, each with the number of the argument that is its kind; None: `kind=`."""
 OF_EVENTS = ("controlplane", "operator", "store")
 

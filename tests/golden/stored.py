@@ -7,6 +7,8 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+from grus.model.audit import AuditRecord
+from grus.model.cluster import Drain
 from grus.model.curves import Reported
 from grus.model.jobs import Job
 from grus.model.ports import Event, Prediction, Token, User
@@ -15,7 +17,7 @@ from grus.model.queues import Queue
 from grus.model.results import Result
 from grus.model.tags import Tag
 from grus.store import codec
-from grus.store.kubernetes import records
+from grus.store.kubernetes import job_objects
 from grus.store.migrations import migrate
 from tests.golden.complete import complete
 from tests.golden.complete import words as words_in
@@ -31,9 +33,11 @@ CODECS: dict[type, Any] = {
     Prediction: codec.PREDICTION,
     User: codec.USER,
     Token: codec.TOKEN,
+    AuditRecord: codec.AUDIT,
+    Drain: codec.DRAIN,
 }
 POD = '{"metadata": {"labels": {"team": "vision"}}}'
-NAMES = {JobProfile: "profile", Reported: "report"}
+NAMES = {JobProfile: "profile", Reported: "report", AuditRecord: "audit"}
 
 
 def texts() -> dict[str, Any]:
@@ -57,10 +61,10 @@ def cluster() -> dict[str, Any]:
     roles = tuple(replace(one, pod=POD) for one in job.sizing.asked.roles)
     sizing = replace(job.sizing, asked=replace(job.sizing.asked, roles=roles))
     job = replace(job, spec=replace(job.spec, pod=POD), sizing=sizing)
-    made = records.new_object(job, namespace="team", now=1.0, key="key", finalizers=("finalizer",))
+    made = job_objects.new_object(job, namespace="team", now=1.0, key="key", finalizers=("finalizer",))
     before = {"metadata": {"namespace": "team", "name": "name", "uid": "uid", "resourceVersion": "1"}}
     body = codec.JOB.encode(job)
-    status = records.recorded(before, job, body, [(job.version, event)], epoch_now=2, now=3.0)["status"]
+    status = job_objects.recorded(before, job, body, [(job.version, event)], epoch_now=2, now=3.0)["status"]
     assert status.pop("record") == body
     return {"object": made, "status": {**status, "recent": json.loads(status["recent"])}}
 

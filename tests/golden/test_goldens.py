@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from grus.api import reports
-from grus.controlplane.effects import Control
+from grus.api.worker_reports import report_lines
+from grus.controlplane.reconciler.engine_calls import Control
 from grus.model.jobs import Job
-from grus.server import device_metrics
-from grus.simulation.recording import lines
+from grus.server.runtime import device_metrics
+from grus.simulation.recorded.recording import lines
 from tests.golden import files, metrics, record, replayed, sources, stored, workers, write
 from tests.golden.complete import complete, defaults_left
 from tests.golden.files import COMMAND, Golden, as_json, without_words, words
@@ -140,7 +140,7 @@ def test_the_line_of_a_report_says_all_that_can_be_read() -> None:
             if getattr(said, name) == getattr(nothing, name) and name not in ("new", "diverged")
         ]
 
-    said, nothing = reports.read(json.dumps(workers.LINE)), reports.read("")
+    said, nothing = report_lines.read(json.dumps(workers.LINE)), report_lines.read("")
     assert not left(said, nothing)
     assert not left(said.word, nothing.word)
     assert said.place is not None

@@ -9,16 +9,16 @@ from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
 
-from grus.api import reports
-from grus.api.fields import SET_BY_GRUS
+from grus.api.parsing.fields import SET_BY_GRUS
+from grus.api.worker_reports import report_lines
 from grus.artefacts.telling import tell_kept, tell_trouble
-from grus.controlplane.effects import Control
-from grus.controlplane.launching import Surroundings, members, worker_spec
+from grus.controlplane.reconciler.engine_calls import Control
+from grus.controlplane.workers.worker_spec import Surroundings, members, worker_spec
 from grus.engines.kubernetes import pods
-from grus.engines.local.binding import bind
 from grus.engines.local.engine import LocalEngine
-from grus.kubernetes.homes import Home
-from grus.model.artefacts import Artefact, input_variable, output_variable
+from grus.engines.local.gpu_binding import bind
+from grus.kubernetes.api_objects.job_home import Home
+from grus.model.artefacts import Artifact, input_variable, output_variable
 from grus.model.cluster import Device
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Checkpoint, Job, Launch, Seat, Spec
@@ -148,7 +148,7 @@ def _is_read(place: tuple[str, ...]) -> bool:
     less = json.loads(json.dumps(LINE))
     inside = less if len(place) == 1 else less[place[0]]
     del inside[place[-1]]
-    return reports.read(json.dumps(less)) != reports.read(json.dumps(LINE))
+    return report_lines.read(json.dumps(less)) != report_lines.read(json.dumps(LINE))
 
 
 def _written() -> list[Any]:
@@ -157,13 +157,13 @@ def _written() -> list[Any]:
         known = {"GRUS_REPORT": str(file), "GRUS_RUNGS": ""}
         with (
             patch.dict("os.environ", known),
-            patch.object(sdk, "_said", sdk._Said()),
+            patch.object(sdk, "_said", sdk._ReportState()),
             patch.object(sdk, "_rungs", sdk._Rungs()),
             patch.object(sdk, "time", SimpleNamespace(time=lambda: NOW)),
         ):
             sdk.report(step=120, total=5000, loss=0.31)
             sdk.tell(endpoint={"address": "127.0.0.1:4712"})
             sdk.saved()
-            tell_kept([Artefact("model", "digest", 5)])
+            tell_kept([Artifact("model", "digest", 5)])
             tell_trouble("no room")
         return [json.loads(line) for line in file.read_text().splitlines()]

@@ -27,7 +27,7 @@ def build_wheels(folder: Path) -> dict[str, Path]:
 
 def make_environment(folder: Path, *wheels: Path) -> Path:
     """A virtual environment with these wheels and nothing else; its interpreter."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=120)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=300)
     for wheel in wheels:
         zipfile.ZipFile(wheel).extractall(packages_of(folder))
     return folder / "bin" / "python3"

@@ -9,7 +9,9 @@ from tests.house.module_names import ROOT, Named, named_in, resolves, texts
 MADE_UP = {
     "grus.cut": "a key of an ASGI scope",
     "grus.format": "a key of a command's context",
+    "grus.service": "a unit of systemd",
     "grus.test": "a logger",
+    "grus.workers": "a control group",
     "tests.trust.there_is_no_such_part": "a program that cannot be run",
     "tests.trust.x": "a program that is never run",
     "tests.trust.proof": "a file of a made-up tree",

@@ -12,10 +12,10 @@ import threading
 import time
 from contextlib import ExitStack
 
-from grus.kubernetes.api import Api, Object
-from grus.kubernetes.kinds import PODS
+from grus.kubernetes.client.api import Api, Object
+from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.resource_kinds import PODS
 from grus.kubernetes.names import CONTROL, SAID
-from grus.kubernetes.reflector import Reflector
 from tests.kubernetes import agents
 from tests.kubernetes.clusters import PATIENCE, new_namespace, shared
 

@@ -3,20 +3,20 @@
 import sys
 from typing import Any
 
-from grus.kubernetes.api import Api
-from grus.kubernetes.kinds import (
+from grus.kubernetes.client.api import Api
+from grus.kubernetes.client.errors import Refused
+from grus.kubernetes.client.resource_kinds import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     DAEMON_SETS,
     NAMESPACES,
     PODS,
     SERVICE_ACCOUNTS,
-    Kind,
     Object,
+    ResourceKind,
 )
+from grus.kubernetes.install.rbac import AGENT_RIGHTS
 from grus.kubernetes.names import AGENT, BELL_FILE, CONTROL_FILE, FOLDER, JOB, REPORT_FILE, VOLUME
-from grus.kubernetes.refusals import Refused
-from grus.kubernetes.rights import AGENT_RIGHTS
 from tests.kubernetes.clusters import until
 from tests.kubernetes.objects import a_pod
 
@@ -32,7 +32,7 @@ def install(api: Api, nodes: int) -> None:
     until(lambda: running(api) == nodes, "the agents run")
 
 
-def applied(api: Api, kind: Kind, one: Object) -> bool:
+def applied(api: Api, kind: ResourceKind, one: Object) -> bool:
     """Not while another process makes the same."""
     metadata = one["metadata"]
     try:
@@ -49,7 +49,7 @@ def running(api: Api) -> int:
     return sum(one["status"].get("phase") == "Running" for one in found)
 
 
-def objects() -> list[tuple[Kind, Object]]:
+def objects() -> list[tuple[ResourceKind, Object]]:
     home = {"name": NAME, "namespace": SYSTEM}
     rules = [right.rule() for right in AGENT_RIGHTS]
     role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": NAME}

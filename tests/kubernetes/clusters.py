@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,12 +18,13 @@ from lightkube.resources import core_v1 as resources
 
 from tests.kubernetes.objects import a_pod
 from tests.runs.record import VARIABLE
+from tests.waiting import poll
 from tools.kubernetes.build import built
 from tools.kubernetes.settings import Settings, all_clusters, base, device_exists, load, users
 
 ROOT = Path(__file__).resolve().parents[2]
 CANNOT_BE_HAD = 3  # what `up` ends with where there is no way to a cluster
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds after which a test stops waiting for the cluster; generous, since only failures spend them."""
 
 
@@ -172,7 +172,4 @@ def accepted(client: Client, pod: resources.Pod, namespace: str) -> bool:
 
 def until(true: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
     """Waits for something that the cluster does in its own time."""
-    end = time.monotonic() + patience
-    while not true():
-        assert time.monotonic() < end, f"not within {patience:.0f} s: {what}"
-        time.sleep(0.1)
+    assert poll(true, patience), f"not within {patience:.0f} s: {what}"

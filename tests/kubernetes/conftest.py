@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lightkube import Client
 
-from grus.kubernetes.api import Api
+from grus.kubernetes.client.api import Api
 from tests.kubernetes import agents as node_agents
 from tests.kubernetes.clusters import Cluster, new_namespace, shared
 from tests.kubernetes.faults import Faults

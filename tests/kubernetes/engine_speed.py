@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from grus.engines.kubernetes.engine import KubernetesEngine
-from grus.kubernetes.api import Api
-from grus.kubernetes.homes import Home
-from grus.kubernetes.kinds import NAMESPACES, NODES, PODS
+from grus.kubernetes.api_objects.job_home import Home
+from grus.kubernetes.client.api import Api
+from grus.kubernetes.client.resource_kinds import NAMESPACES, NODES, PODS
 from grus.model.identifiers import DeviceId, JobId, NodeId, WorkerId
 from grus.model.ports import WorkerSpec, WorkerState
 from grus.model.resources import GPU

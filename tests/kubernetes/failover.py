@@ -24,10 +24,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grus.engines.kubernetes.nodes import terminal
-from grus.kubernetes.api import Api, Missing
-from grus.kubernetes.kinds import GPU_JOBS, GPU_QUEUES, LEASES, NAMESPACES, PODS, SERVICES, Kind, Object
+from grus.kubernetes.client.api import Api, Missing
+from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.resource_kinds import (
+    GPU_JOBS,
+    GPU_QUEUES,
+    LEASES,
+    NAMESPACES,
+    PODS,
+    SERVICES,
+    Object,
+    ResourceKind,
+)
 from grus.kubernetes.names import DEVICES, JOB, RESERVATION, WORKER
-from grus.kubernetes.reflector import Reflector
 from grus.operator.options import SYSTEM
 from tests.kubernetes.clusters import Cluster, shared
 from tests.kubernetes.kubelets import Kubelets, add_nodes
@@ -39,7 +48,7 @@ SLICES, PLAIN = 2, 3
 LEASE = 5
 TEAM = "team"
 MINUTE = 60.0
-PATIENCE = 180.0
+PATIENCE = 300.0
 
 
 @dataclass(slots=True)
@@ -260,7 +269,7 @@ class Proof:
             before = now
 
     def _state(self) -> dict[tuple[str, str], str]:
-        kinds: tuple[Kind, ...] = (GPU_JOBS, GPU_QUEUES, PODS, SERVICES)
+        kinds: tuple[ResourceKind, ...] = (GPU_JOBS, GPU_QUEUES, PODS, SERVICES)
         return {
             (kind.plural, one["metadata"]["uid"]): one["metadata"]["resourceVersion"]
             for kind in kinds
@@ -335,7 +344,7 @@ class Proof:
 
     def _account(self) -> bool:
         try:
-            self.api.get(Kind("", "v1", "serviceaccounts", True, "ServiceAccount"), "default", TEAM)
+            self.api.get(ResourceKind("", "v1", "serviceaccounts", True, "ServiceAccount"), "default", TEAM)
         except Missing:
             return False
         return True

@@ -12,10 +12,10 @@ from typing import Any
 
 import yaml
 
-from grus.cli.kubernetes import installing
-from grus.kubernetes.api import Api
-from grus.kubernetes.installation import Settings
-from grus.kubernetes.manifests import objects
+from grus.cli.kubernetes import installer
+from grus.kubernetes.client.api import Api
+from grus.kubernetes.install.install_settings import Settings
+from grus.kubernetes.install.manifests import objects
 from tests.kubernetes.clusters import Cluster, name_of
 from tests.kubernetes.objects import ROOT, host_folders
 from tools.kubernetes.node import IMAGE
@@ -27,7 +27,7 @@ RANDOM_USER = 1_000_670_000
 """As OpenShift chooses them: no entry in passwd, group 0."""
 FIRST_USER = 1_000_680_000
 """The first of those that workers may have."""
-PATIENCE = 180.0
+PATIENCE = 300.0
 
 
 def pod_security(system: str = "grus-system") -> list[Object]:
@@ -115,11 +115,11 @@ def _policy(name: str, spec: Object, group: str, namespace: str = "") -> list[Ob
 def install(api: Api, *, data: Path | None = None) -> None:
     """Applied as `grus kubernetes install` does, and waited for; `data` is at /data in every worker."""
     settings = Settings(
-        image=IMAGE, pull_policy="Never", disruption_version=installing.disruption_version(api)
+        image=IMAGE, pull_policy="Never", disruption_version=installer.disruption_version(api)
     )
     made = [adapted(one, data) for one in objects(settings)]
-    installing.apply(api, made, force=True, tell=lambda step: None)
-    installing.wait_ready(api, settings.namespace, PATIENCE, tell=lambda words: None)
+    installer.apply(api, made, force=True, tell=lambda step: None)
+    installer.wait_ready(api, settings.namespace, PATIENCE, tell=lambda words: None)
 
 
 def adapted(one: Object, data: Path | None) -> Object:

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import httpx2
 import yaml
 
-from grus.cli.kubernetes import installing
-from grus.kubernetes import rights
-from grus.kubernetes.api import Api
-from grus.kubernetes.installation import Settings
-from grus.kubernetes.kinds import GPU_JOBS, PODS, SERVICE_ACCOUNTS
-from grus.kubernetes.manifests import objects
+from grus.cli.kubernetes import installer
+from grus.kubernetes.client.api import Api
+from grus.kubernetes.client.resource_kinds import GPU_JOBS, PODS, SERVICE_ACCOUNTS
+from grus.kubernetes.install import rbac
+from grus.kubernetes.install.install_settings import Settings
+from grus.kubernetes.install.manifests import objects
 from grus.kubernetes.names import JOB
 from grus.model.identifiers import UserName
 from grus.model.ports import AccessRole, User
@@ -27,15 +27,15 @@ from tests.kubernetes.pool import KubernetesPool
 Object = dict[str, Any]
 
 MEMBER, OTHER, ADMIN = "mallory", "alice", "root"
-ACCOUNTS = (rights.CONTROLLER, rights.AGENT, rights.PROFILER)
+ACCOUNTS = (rbac.CONTROLLER, rbac.AGENT, rbac.PROFILER)
 HOST = "127.0.0.1:7600"
 
 
 def bring_rights(api: Api) -> None:
     """What an installation applies, but for its pods."""
-    settings = Settings(disruption_version=installing.disruption_version(api))
+    settings = Settings(disruption_version=installer.disruption_version(api))
     made = [one for one in objects(settings) if one["kind"] not in ("Deployment", "DaemonSet")]
-    installing.apply(api, made, force=True, tell=lambda step: None)
+    installer.apply(api, made, force=True, tell=lambda step: None)
 
 
 def as_account(cluster: Cluster, api: Api, folder: Path, name: str) -> Api:
@@ -58,9 +58,9 @@ class InstalledPool(KubernetesPool):
 
     def controller_api(self) -> Api:
         bring_rights(self.api)
-        connected = as_account(self._cluster, self.api, self._folder, rights.CONTROLLER)
+        connected = as_account(self._cluster, self.api, self._folder, rbac.CONTROLLER)
         self._stack.callback(connected.close)
-        until(lambda: self.can(rights.CONTROLLER, "list", "pods"), "the rights are in force")
+        until(lambda: self.can(rbac.CONTROLLER, "list", "pods"), "the rights are in force")
         return connected
 
     def can(self, account: str, verb: str, resource: str, *more: str) -> bool:

@@ -16,10 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from grus.kubernetes.api import Api, Conflicts, Invalid, Missing, Unreachable
-from grus.kubernetes.kinds import NODES, PODS, Object
+from grus.kubernetes.client.api import Api, Conflicts, Invalid, Missing, Unreachable
+from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.resource_kinds import NODES, PODS, Object
 from grus.kubernetes.names import READ, RESERVATION, UUIDS
-from grus.kubernetes.reflector import Reflector
 
 GPU = "nvidia.com/gpu"
 

@@ -15,14 +15,22 @@ from typing import Any, ClassVar, Self
 
 import yaml
 
-from grus.kubernetes.api import Api, Exists, Refused, Unreachable
-from grus.kubernetes.kinds import DEFINITIONS, GPU_JOBS, GPU_QUEUES, NAMESPACES, NODES, PODS, Object
-from grus.kubernetes.leadership import Leadership
-from grus.kubernetes.resources import definitions
+from grus.kubernetes.client.api import Api, Exists, Refused, Unreachable
+from grus.kubernetes.client.leader_election import Leadership
+from grus.kubernetes.client.resource_kinds import (
+    DEFINITIONS,
+    GPU_JOBS,
+    GPU_QUEUES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    Object,
+)
+from grus.kubernetes.install.custom_resources import definitions
 from grus.model.jobs import TERMINAL, Phase
 from grus.operator.controller import Controller
 from grus.operator.options import SYSTEM, Options
-from grus.operator.plain.reading import QUEUE
+from grus.operator.plain.pod_as_job import QUEUE
 from tests.kubernetes.clusters import Cluster, until
 from tests.kubernetes.kubelets import GPU, Kubelets, add_nodes
 
@@ -109,10 +117,13 @@ class KubernetesPool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
+            if kind is not None:
+                with suppress(Exception):  # the failure itself must be shown in any case
+                    print(self._report())
             self.api.raw("DELETE", GPU_JOBS.path(self.namespace))  # kubectl takes its time over many
             until(lambda: not self.api.list(GPU_JOBS, self.namespace)[0], "all jobs are gone")
-            self.kubectl("delete", "pods", "--all", "-n", self.namespace, "--timeout=60s")
-            self.kubectl("delete", "gpuqueues", "--all", "--timeout=60s")
+            self.kubectl("delete", "pods", "--all", "-n", self.namespace, "--timeout=300s")
+            self.kubectl("delete", "gpuqueues", "--all", "--timeout=300s")
             if kind is None:
                 until(lambda: not self.api.list(PODS, self.namespace)[0], "all pods are gone")
         finally:
@@ -200,7 +211,7 @@ class KubernetesPool:
             raise AssertionError(f"{error}, but {self.said(kind, name, condition)}") from None
 
     def delete(self, name: str) -> None:
-        self.kubectl("delete", "gpujob", name, "-n", self.namespace, "--timeout=60s")
+        self.kubectl("delete", "gpujob", name, "-n", self.namespace, "--timeout=300s")
         self.settle()
 
     def finish(self, name: str) -> None:
@@ -267,13 +278,41 @@ class KubernetesPool:
 
     def _rests(self) -> bool:
         before = self._state()
-        loop = self.controller.loop
-        if before is None or loop.picture.undecided or loop.picture.touched:
+        if before is None or not self._loop_is_current():
             return False
-        passes = loop.pulse.passes
-        loop.wake()
-        until(lambda: loop.pulse.passes > passes, "the loop passes")
-        return self._state() == before and not loop.picture.undecided
+        first = self.controller.loop.pulse.passes
+        until(lambda: self._passes() > first + 1, "the loop passes")  # one pass may have begun before
+        return self._state() == before and self._loop_is_current() and self._stores_all()
+
+    def _passes(self) -> int:
+        self.controller.loop.wake()
+        return self.controller.loop.pulse.passes
+
+    def _loop_is_current(self) -> bool:
+        """Whether the loop has received every version of a job that the store has, and decided on it."""
+        loop = self.controller.loop
+        with loop.snapshot() as snapshot:
+            stored = self.controller.store.jobs(phases=[phase for phase in Phase if phase not in TERMINAL])
+            known = {job.id: found.version for job in stored if (found := snapshot.job(job.id))}
+            current = all(known.get(job.id, 0) >= job.version for job in stored if job.spec.has_workers)
+            return current and not (loop.picture.undecided or loop.picture.touched)
+
+    def _stores_all(self) -> bool:
+        """Whether the store lists every job whose object says that it has not ended."""
+        waits = {Phase.PENDING, Phase.PAUSED, Phase.RUNNING}
+        live = {name for name, one in self.jobs().items() if (one.get("status") or {}).get("phase") in waits}
+        stored = {job.spec.name for job in self.controller.store.jobs() if job.phase not in TERMINAL}
+        return live <= stored
+
+    def _report(self) -> str:
+        """Describe what a failed test needs to be understood: jobs as objects, as stored and as decided."""
+        lines = [f"{name}: {json.dumps(one.get('status'))[:2000]}" for name, one in self.jobs().items()]
+        lines += [f"stored {job.id} {job.phase} v{job.version}" for job in self.controller.store.jobs()]
+        with self.controller.loop.snapshot() as snapshot:
+            known = [snapshot.job(job.id) for job in self.controller.store.jobs()]
+        lines += [f"decided on {job.id} {job.phase} v{job.version}" for job in known if job]
+        lines += [str(node) for node in self.controller.loop.picture.nodes]
+        return "\n".join([*lines, f"health {self.controller.loop.pulse}"])
 
     def _state(self) -> list[tuple[str, str]] | None:
         """Every object with its version; None if one of them is on its way, or unknown to the controller."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from grus.kubernetes.api import Api, Object
-from grus.kubernetes.kinds import PODS
+from grus.kubernetes.client.api import Api, Object
+from grus.kubernetes.client.resource_kinds import PODS
 from grus.kubernetes.names import AGENT, CONTROL, KILL_AT, READ, SAID, USAGE, UUIDS
 from tests.kubernetes.agents import SYSTEM, a_worker
 from tests.kubernetes.clusters import Cluster, until

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from grus.kubernetes.api import Missing
-from grus.kubernetes.kinds import DEFINITIONS, EVENTS, GPU_JOBS, GPU_QUEUES, PODS
-from grus.kubernetes.resources import JOBS, gpu_job
+from grus.kubernetes.client.api import Missing
+from grus.kubernetes.client.resource_kinds import DEFINITIONS, EVENTS, GPU_JOBS, GPU_QUEUES, PODS
+from grus.kubernetes.install.custom_resources import JOBS, gpu_job
 from tests.kubernetes.clusters import Cluster, shared, until
 from tests.kubernetes.pool import KubernetesPool
 
@@ -58,7 +58,7 @@ def test_senseless_jobs_say_every_mistake_and_the_others_run(own_cluster: Cluste
         pool.until_said("gpujob", "mistakes", "Admitted", "True")
         pool.settle()
         assert pool.running() == {"good", "mistakes"}
-        pool.kubectl("wait", "--for=condition=Running", "gpujob/good", "-n", pool.namespace, "--timeout=30s")
+        pool.kubectl("wait", "--for=condition=Running", "gpujob/good", "-n", pool.namespace, "--timeout=300s")
 
 
 def test_a_spec_that_changes_after_submit_is_told_and_the_job_goes_on(
@@ -80,7 +80,7 @@ def test_a_spec_that_changes_after_submit_is_told_and_the_job_goes_on(
         pool.kubectl(
             "patch", "gpujob", "job", "-n", pool.namespace, "--type=merge", "-p", '{"spec":{"paused":true}}'
         )
-        pool.kubectl("wait", "--for=condition=Paused", "gpujob/job", "-n", pool.namespace, "--timeout=60s")
+        pool.kubectl("wait", "--for=condition=Paused", "gpujob/job", "-n", pool.namespace, "--timeout=300s")
         pool.settle()
         assert pool.pods("job") == []
 
@@ -93,13 +93,13 @@ def test_queues_that_make_no_sense_and_queues_in_use(own_cluster: Cluster, tmp_p
         pool.apply("GpuQueue", "lost", {"parent": "nowhere"})
         pool.until_said("gpuqueue", "lost", "Accepted", "False", "names no queue")
         pool.apply("GpuQueue", "below", {"parent": "a"})
-        pool.until_said("gpuqueue", "below", "Accepted", "False", "1 unfinished jobs")
+        pool.until_said("gpuqueue", "below", "Accepted", "False", "1 unfinished job")
         pool.apply("GpuQueue", "greedy", {"quota": 9})
         pool.until_said("gpuqueue", "greedy", "WithinPool", "False", "the pool has 4 GPUs")
         pool.settle()
         assert pool.running() == {"job"}
         for name in ("lost", "below", "greedy"):
-            pool.kubectl("delete", "gpuqueue", name, "--timeout=30s")
+            pool.kubectl("delete", "gpuqueue", name, "--timeout=300s")
         pool.kubectl("delete", "gpuqueue", "a", "--wait=false")
         pool.until_said("gpuqueue", "a", "InUse", "True", f"{pool.namespace}/job")
         pool.apply_all([pool.a_job("late", "a")])

@@ -6,10 +6,10 @@ from typing import Any
 
 import yaml
 
-from grus.kubernetes.admission_policies import policies
-from grus.kubernetes.installation import Settings
-from grus.kubernetes.manifests import objects
-from grus.kubernetes.versions import release_of
+from grus.kubernetes.client.versions import release_of
+from grus.kubernetes.install.admission_policies import policies
+from grus.kubernetes.install.install_settings import Settings
+from grus.kubernetes.install.manifests import objects
 from tools.deploy import ROOT, VALUES, files
 
 Object = dict[str, Any]

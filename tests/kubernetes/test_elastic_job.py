@@ -19,12 +19,12 @@ from pathlib import Path
 import pytest
 
 from grus.elastic import audit
-from grus.kubernetes import bundles
-from grus.kubernetes.api import Api, Object
-from grus.kubernetes.cgroups import Groups
-from grus.kubernetes.kinds import CONFIG_MAPS, LEASES, PODS, SERVICES
+from grus.kubernetes.bundle import code_bundles
+from grus.kubernetes.client.api import Api, Object
+from grus.kubernetes.client.resource_kinds import CONFIG_MAPS, LEASES, PODS, SERVICES
+from grus.kubernetes.install.custom_resources import API_VERSION, definitions
 from grus.kubernetes.names import AGENT, JOB
-from grus.kubernetes.resources import API_VERSION, definitions
+from grus.kubernetes.node.cgroups import Groups
 from tests.elastic import curves
 from tests.elastic.curves import Line
 from tests.kubernetes import agents as node_agents
@@ -149,7 +149,7 @@ class Controllers:
 
     def close(self) -> None:
         self._process.terminate()
-        self._process.wait(60)
+        self._process.wait(300)
 
 
 @pytest.fixture
@@ -260,7 +260,7 @@ def test_an_elastic_training_grows_shrinks_and_survives_on_two_nodes(
     code = tmp_path / "code"
     code.mkdir()
     (code / "train.py").write_text(PROGRAM)
-    workdir = bundles.publish(api, place, bundles.pack(code))
+    workdir = code_bundles.publish(api, place, code_bundles.pack(code))
     with occupied(api, place, {"node1": 3, "node2": 2}):
         kubectl("apply", "--filename=-", stdin=json.dumps(a_job(training, workdir)))
         training.until(lambda line: line.world == 2, "it runs")
@@ -292,9 +292,9 @@ def test_an_elastic_training_grows_shrinks_and_survives_on_two_nodes(
         until(lambda: len(workers(api, place)) == 1, "who left is gone")
 
         training.rush()
-        kubectl("wait", "gpujob", "elastic", "--for=condition=Complete", "--timeout=120s")
+        kubectl("wait", "gpujob", "elastic", "--for=condition=Complete", "--timeout=300s")
     check(training, alone)
-    kubectl("delete", "gpujob", "elastic", "--timeout=60s")
+    kubectl("delete", "gpujob", "elastic", "--timeout=300s")
     until(lambda: not left(api, place), "nothing is left")
 
 
@@ -315,7 +315,7 @@ def finished(training: Training, steps: int) -> bool:
 
 
 def left(api: Api, namespace: str) -> Sequence[str]:
-    found = [(PODS, JOB), (SERVICES, JOB), (CONFIG_MAPS, bundles.CODE)]
+    found = [(PODS, JOB), (SERVICES, JOB), (CONFIG_MAPS, code_bundles.CODE)]
     return [
         one["metadata"]["name"]
         for kind, labels in found

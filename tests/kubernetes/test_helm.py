@@ -11,9 +11,9 @@ import yaml
 from typer.testing import CliRunner
 
 from grus.cli.main import app
-from grus.kubernetes.installation import PART_OF, Settings
-from grus.kubernetes.manifests import objects
-from grus.kubernetes.versions import budgets_of, release_of
+from grus.kubernetes.client.versions import budgets_of, release_of
+from grus.kubernetes.install.install_settings import PART_OF, Settings
+from grus.kubernetes.install.manifests import objects
 from tests.kubernetes.clusters import Cluster, shared, until
 from tests.kubernetes.helm import helm
 from tests.kubernetes.schemas import RELEASES, problems
@@ -135,5 +135,5 @@ def test_a_release_is_installed_upgraded_and_removed(
     monkeypatch.setenv("KUBECONFIG", str(own.kubeconfig))
     removed = CliRunner().invoke(app, ["kubernetes", "uninstall", "--yes", "--wait", "1"])
     assert removed.exit_code == 0, removed.output
-    own.kubectl("delete", "namespace", NAMESPACE, "--timeout=60s")
+    own.kubectl("delete", "namespace", NAMESPACE, "--timeout=300s")
     assert everything_that_names_grus(own) == []

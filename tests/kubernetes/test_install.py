@@ -13,14 +13,14 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from grus.cli.kubernetes import installing, removing
+from grus.cli.kubernetes import installer, uninstaller
 from grus.cli.main import app
-from grus.kubernetes.api import Api
-from grus.kubernetes.installation import Settings
-from grus.kubernetes.job_namespaces import namespace_object
-from grus.kubernetes.manifests import objects
-from grus.kubernetes.rights import jobs_binding
-from grus.kubernetes.versions import budgets_of, release_of
+from grus.kubernetes.api_objects.job_namespaces import namespace_object
+from grus.kubernetes.client.api import Api
+from grus.kubernetes.client.versions import budgets_of, release_of
+from grus.kubernetes.install.install_settings import Settings
+from grus.kubernetes.install.manifests import objects
+from grus.kubernetes.install.rbac import jobs_binding
 from grus.model.identifiers import QueueName, UserName
 from tests.kubernetes.clusters import Cluster, new_namespace, shared, until
 from tests.kubernetes.objects import a_node
@@ -158,7 +158,7 @@ def test_a_removal_leaves_nothing(grus: Grus, own: Cluster, team: str, api: Api)
     installed = grus("install", "--wait", "0")
     assert "customresourcedefinition/bbjobs.big-brain.github.com left" in installed.stdout
     litter(own, team)
-    assert removing.left(api, "grus-system")
+    assert uninstaller.left(api, "grus-system")
     done = grus("uninstall", "--yes", "--wait", "0", "-o", "json")
     assert done.exit_code == 0, done.stderr
     told = json.loads(done.stdout)
@@ -294,7 +294,7 @@ def test_troubles_are_told_in_the_clusters_words_once() -> None:
         {"metadata": {"name": "d"}, "status": {"containerStatuses": [{"state": {"running": {}}}]}},
     ]
     events = [{"reason": "FailedMount", "message": "no claim", "involvedObject": {"name": "a"}}] * 2
-    assert installing.troubles(deployment, pods, events) == [
+    assert installer.troubles(deployment, pods, events) == [
         "quota",
         "a: ImagePullBackOff: no such image",
         "b: CrashLoopBackOff: back-off",

@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 import yaml
 
-from grus.kubernetes import names, tagging
-from grus.kubernetes.api import Api
+from grus.kubernetes import names
+from grus.kubernetes.client.api import Api
+from grus.kubernetes.node import tag_annotations
 from tests.elastic.parts import free_port
 from tests.elastic.test_named import a_file
 from tests.kubernetes import installed as whole
@@ -232,7 +233,7 @@ while True:
 def tags_of(own: Cluster, *what: str) -> dict[str, dict[str, Any]]:
     """The tags on an object, by the names of their annotations."""
     notes = json.loads(own.kubectl("get", *what, "-o", "json"))["metadata"].get("annotations") or {}
-    return {name: json.loads(text) for name, text in notes.items() if tagging.ours(name)}
+    return {name: json.loads(text) for name, text in notes.items() if tag_annotations.ours(name)}
 
 
 def test_what_runs_is_tagged_on_its_pod_and_its_node_until_it_ends(own: Cluster, team: str) -> None:
@@ -244,7 +245,7 @@ def test_what_runs_is_tagged_on_its_pod_and_its_node_until_it_ends(own: Cluster,
         "spec": {"run": ["python", "-c", RHYTHM], "resources": {"gpu": 1}, "checkpoint": {"grace": "1s"}},
     }
     own.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(job))
-    own.kubectl("-n", team, "wait", "--for=condition=Running", "gpujob/rhythm", "--timeout=60s")
+    own.kubectl("-n", team, "wait", "--for=condition=Running", "gpujob/rhythm", "--timeout=300s")
     (pod,) = json.loads(own.kubectl("-n", team, "get", "pods", "-o", "json"))["items"]
     node, name = pod["spec"]["nodeName"], pod["metadata"]["name"]
 
@@ -310,7 +311,7 @@ def test_a_removal_ends_what_runs_and_leaves_nothing(own: Cluster, team: str) ->
         "spec": {"run": "exec sleep 600", "resources": {"gpu": 2}, "checkpoint": {"grace": "1s"}},
     }
     own.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(job))
-    own.kubectl("-n", team, "wait", "--for=condition=Running", "gpujob/long", "--timeout=60s")
+    own.kubectl("-n", team, "wait", "--for=condition=Running", "gpujob/long", "--timeout=300s")
     environment = {"KUBECONFIG": str(own.kubeconfig), "PATH": "/usr/bin:/bin", "PYTHONPATH": f"{ROOT}/src"}
     command = [sys.executable, "-m", "grus.cli.main", "kubernetes", "uninstall", "--yes", "-o", "json"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.pods import text
-from grus.kubernetes import rights
-from grus.kubernetes.job_namespaces import namespace_of
-from grus.kubernetes.kinds import GPU_JOBS, GPU_QUEUES, NAMESPACES, PODS, SERVICE_ACCOUNTS
-from grus.kubernetes.refusals import Forbidden
+from grus.api.inputs.pod import text
+from grus.kubernetes.api_objects.job_namespaces import namespace_of
+from grus.kubernetes.client.errors import Forbidden
+from grus.kubernetes.client.resource_kinds import GPU_JOBS, GPU_QUEUES, NAMESPACES, PODS, SERVICE_ACCOUNTS
+from grus.kubernetes.install import rbac
 from grus.model.identifiers import QueueName, UserName
 from grus.model.jobs import Phase
 from grus.operator.options import SYSTEM
@@ -194,7 +194,7 @@ def test_a_stolen_token_of_a_node_changes_no_pod(
 
 def test_the_controller_writes_pods_only_where_jobs_are(pool: InstalledPool) -> None:
     pool.api.create(NAMESPACES, {"metadata": {"name": f"{pool.namespace}-other"}})
-    assert not pool.can(rights.CONTROLLER, "create", "pods", "-n", f"{pool.namespace}-other")
+    assert not pool.can(rbac.CONTROLLER, "create", "pods", "-n", f"{pool.namespace}-other")
     assert pool.submit(name="first").status_code == 201
-    assert pool.can(rights.CONTROLLER, "create", "pods", "-n", space())
+    assert pool.can(rbac.CONTROLLER, "create", "pods", "-n", space())
     pool.api.delete(NAMESPACES, f"{pool.namespace}-other")

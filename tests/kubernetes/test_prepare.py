@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from grus.kubernetes import prepare
-from grus.kubernetes.bundles import Bundle, pack
+from grus.kubernetes.bundle.code_bundles import Bundle, pack
+from grus.kubernetes.bundle.unpacking import piece
 from grus.kubernetes.names import ATTACHED_FILE, BELL_FILE, BUNDLE_VARIABLE, REPORT_FILE
-from grus.kubernetes.unpacking import piece
 
 
 def pieces_of(bundle: Bundle, folder: Path) -> Path:
@@ -79,5 +79,5 @@ def test_it_ends_as_soon_as_the_agent_is_there(tmp_path: Path) -> None:
     waiting = threading.Thread(target=lambda: done.append(prepare.main({}, folder=tmp_path, patience=60)))
     waiting.start()
     (tmp_path / ATTACHED_FILE).touch()
-    waiting.join(20)
+    waiting.join(300)
     assert done == [0]

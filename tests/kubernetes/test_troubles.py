@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from grus.kubernetes.api import Api, Gone
-from grus.kubernetes.kinds import CONFIG_MAPS
-from grus.kubernetes.leadership import Leadership
-from grus.kubernetes.reflector import Reflector
+from grus.kubernetes.client.api import Api, Gone
+from grus.kubernetes.client.leader_election import Leadership
+from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.resource_kinds import CONFIG_MAPS
 from tests.kubernetes.clusters import PATIENCE, Cluster, shared, until
 from tests.kubernetes.troubles import TROUBLES, WITHOUT, Scene, restart_api_server
 
@@ -52,7 +52,7 @@ def test_watching_and_leading_outlive_the_api_server(own_cluster: Cluster) -> No
         assert ("default", "before") in reflector.objects
         old = str(int(before["metadata"]["resourceVersion"]) - 1)
         with pytest.raises(Gone):  # what was before is not kept
-            list(api.watch(CONFIG_MAPS, "default", version=old, timeout=60))
+            list(api.watch(CONFIG_MAPS, "default", version=old, timeout=300))
         until(leader.valid, "the leader renews again")
         assert leader.epoch == 1
     leader.release()

@@ -22,9 +22,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from grus.kubernetes.api import Api, Kind, Object
-from grus.kubernetes.kinds import GPU_JOBS, LEASES, NAMESPACES, NODES, PODS, SERVICES
-from grus.kubernetes.leadership import epoch_of
+from grus.kubernetes.client.api import Api, Object, ResourceKind
+from grus.kubernetes.client.leader_election import epoch_of
+from grus.kubernetes.client.resource_kinds import GPU_JOBS, LEASES, NAMESPACES, NODES, PODS, SERVICES
 from grus.operator.options import SYSTEM
 from tests.kubernetes.clusters import ROOT, Cluster, shared, tool, until
 from tests.kubernetes.faults import LOST, PASS, SILENT, Faults, everything
@@ -87,7 +87,7 @@ class Scene:
 
     def _stop(self) -> None:
         self.process.terminate()
-        self.process.wait(60)
+        self.process.wait(300)
 
     # ----------------------------------------------------------------------------------------- a round
 
@@ -155,7 +155,7 @@ class Scene:
         assert self.pods(), "pods go with their jobs"
         return {one["status"]["phase"] for one in self.api.list(GPU_JOBS, self.namespace)[0]}
 
-    def nothing_left(self, *kinds: Kind) -> bool:
+    def nothing_left(self, *kinds: ResourceKind) -> bool:
         return not any(self.api.list(kind, self.namespace)[0] for kind in kinds)
 
     def wait_asked(self, count: int, chosen: Callable[[str, str], bool] = lambda method, path: True) -> None:

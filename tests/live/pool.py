@@ -4,8 +4,6 @@ The words are those of `tests.scheduling.world`, so that a history reads the sam
 through the whole product. `settle` does not wait for some time but for a proof that nothing moves any more.
 """
 
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,9 +15,9 @@ from grus.model.jobs import HOLDING, TERMINAL, Phase
 from grus.sdk.client import Client, Handle
 from tests.live import witness
 from tests.live.gates import Gate
-from tests.server.process import ServerProcess, eventually
+from tests.server.process import Process, ServerProcess, eventually, start
 
-PATIENCE = 180.0
+PATIENCE = 300.0
 """Seconds; the deadline is for broken code only."""
 PROBE = "probe"
 RESTING = {Phase.PENDING, Phase.PAUSED, Phase.RUNNING} | TERMINAL
@@ -40,12 +38,10 @@ class LivePool(ServerProcess):
 
     # ------------------------------------------------------------------------------ life of the server
 
-    def launch(self) -> subprocess.Popen[str]:
+    def launch(self) -> Process:
         self.home.mkdir(exist_ok=True)
         self.places.config_file.write_text(self._config + self.more)
-        command = [sys.executable, "-m", "grus.cli.main", "up", "--foreground"]
-        with self.said.open("a") as said:
-            return subprocess.Popen(command, env=self.env, stdout=said, stderr=said, text=True)
+        return start("grus.cli.main", "up", "--foreground", env=self.env, said=self.said)
 
     def __enter__(self) -> Self:
         try:

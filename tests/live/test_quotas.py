@@ -161,5 +161,5 @@ def test_a_server_starts_again_with_fewer_gpus_than_its_queues_were_given(tmp_pa
         with LivePool(tmp_path, size, **given) as pool:
             assert {queue.name for queue in pool.grus.queues()} == {"a", "b", "default"}
     greedy = LivePool(tmp_path, "1x3x1GB", **given, c={"quota": 1.0})
-    assert greedy.launch().wait(30) != 0
+    assert greedy.launch().wait(300) != 0
     assert "the quotas of a, b, c sum to 5, but the pool has 3 GPUs" in greedy.said.read_text()

@@ -48,7 +48,7 @@ def test_a_worker_has_the_value_and_no_record_log_or_command_line_has_it(pool: L
     words = Path(f"/proc/{worker.pid}/cmdline").read_bytes()
     assert VALUE.encode() not in words
     (work / "go").touch()
-    assert job.wait(30).phase == "succeeded"
+    assert job.wait(300).phase == "succeeded"
     assert holding(pool.home) == []
 
 
@@ -63,7 +63,7 @@ def test_a_job_with_a_secret_that_does_not_exist_is_refused_and_one_whose_secret
     job = pool.grus.submit({"run": "true", "workdir": "/", "secrets": {"KEY": "key"}, "after": [first.id]})
     pool.grus.delete_secret("key")
     go.touch()
-    assert job.wait(30).phase == "failed"
+    assert job.wait(300).phase == "failed"
     assert "no secret 'key'" in job.job.reason
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from grus.api.jobfile import parse_job_file
+from grus.api.inputs.job_file import parse_job_file
 from grus.estimation.entry import function
 from grus.model.errors import BadInput, Conflict, GrusError, NotFound
 from grus.sdk.client import Client, Handle

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.scheduling.rights import MINIMUM_RUN
+from grus.scheduling.preempt.eligibility import MINIMUM_RUN
 from tests.live.pool import LivePool, two_queues
 from tests.server.process import eventually
 
@@ -27,11 +27,11 @@ def lender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LivePool]:
 
 
 def test_starts_of_two_equal_queues_interleave_whoever_came_first(tmp_path: Path) -> None:
-    """A's 50 pending jobs were there first; B's 25 start as often as A's while both wait."""
+    """A's 20 pending jobs were there first; B's 10 start as often as A's while both wait."""
     with two_queues(tmp_path) as pool:
         pool.grus.cordon("node-0")
-        pool.submit_many("a", 50)
-        pool.submit_many("b", 25)
+        pool.submit_many("a", 20)
+        pool.submit_many("b", 10)
         assert pool.running() == set()
         pool.grus.uncordon("node-0")
         eventually(lambda: len(pool.running()) == 4, "the pool is full")
@@ -42,7 +42,7 @@ def test_starts_of_two_equal_queues_interleave_whoever_came_first(tmp_path: Path
             running = pool.running()
             pool.finish(next(name for name in started if name in running))
         assert pool.pauses() == []
-        assert len(pool.starts("b")) == 25
+        assert len(pool.starts("b")) == 10
 
 
 def test_five_equal_queues_share_four_gpus_in_turn(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_fair_shares_of_twenty_six_gpus(tmp_path: Path) -> None:
         for name in queues:
             pool.submit_many(name, 26)
         pool.grus.uncordon("node-0")
-        eventually(lambda: len(pool.running()) == 26, "the pool is full", 60)
+        eventually(lambda: len(pool.running()) == 26, "the pool is full")
         pool.settle()
         assert [pool.held(name) for name in queues] == [16, 7, 3]
         told = {queue.name: queue for queue in pool.grus.queues()}

@@ -5,8 +5,8 @@ import sys
 import time
 from pathlib import Path
 
-from grus.simulation.recording import lines
-from grus.simulation.replay import replay
+from grus.simulation.recorded.recording import lines
+from grus.simulation.recorded.replay import replay
 from tests.live import epochs
 from tests.live.pool import PATIENCE
 from tests.live.test_replay import RecordedPool
@@ -70,7 +70,7 @@ def test_a_training_is_paused_at_the_end_of_its_epoch_and_one_that_idles_by_its_
         assert "recognised as training" in watched.notes("lent")
         eventually(watched.scheduler_knows, "the scheduler was told", PATIENCE)
         # Near the end of an epoch it is worth to wait for it.
-        eventually(watched.near_its_end, "an epoch is nearly over", 30)
+        eventually(watched.near_its_end, "an epoch is nearly over")
         pool.submit("asks", "b")
         eventually(lambda: pool["asks"].phase == "running", "it got its GPU", PATIENCE)
         eventually(lambda: pool["next"].phase == "running", "who idles has made room", RECOGNISED)

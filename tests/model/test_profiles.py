@@ -6,8 +6,8 @@ import pytest
 
 from grus.model.identifiers import JobId
 from grus.model.jobs import Phase
-from grus.model.profiles import BINS, JobProfile, Run, Speed, Use
-from grus.model.tags import Kind
+from grus.model.profiles import BINS, GpuUsage, JobProfile, ProfiledRun, Speed
+from grus.model.tags import WorkloadKind
 
 
 def levels(**seconds: float) -> tuple[float, ...]:
@@ -18,29 +18,31 @@ def levels(**seconds: float) -> tuple[float, ...]:
     return tuple(found)
 
 
-def a_use(gpus: int = 1, **seconds: float) -> Use:
+def a_use(gpus: int = 1, **seconds: float) -> GpuUsage:
     busy = sum(value * (int(name[1:]) / 100 + 0.025) for name, value in seconds.items())
-    return Use(
+    return GpuUsage(
         type="A100", gpus=gpus, seconds=sum(seconds.values()), busy=busy, levels=levels(**seconds) or ()
     )
 
 
-def a_profile(*runs: Run) -> JobProfile:
+def a_profile(*runs: ProfiledRun) -> JobProfile:
     return JobProfile(fingerprint="f", runs=runs)
 
 
-def a_run(job: str = "j1", phase: Phase = Phase.SUCCEEDED, seconds: float = 10.0, *uses: Use) -> Run:
-    return Run(job=JobId(job), at=0.0, phase=phase, seconds=seconds, uses=uses)
+def a_run(
+    job: str = "j1", phase: Phase = Phase.SUCCEEDED, seconds: float = 10.0, *uses: GpuUsage
+) -> ProfiledRun:
+    return ProfiledRun(job=JobId(job), at=0.0, phase=phase, seconds=seconds, uses=uses)
 
 
 def test_what_nobody_measured_is_none() -> None:
-    profile = a_profile(a_run("j1", Phase.RUNNING, 5.0, Use(type="A100", gpus=1, seconds=5.0)))
+    profile = a_profile(a_run("j1", Phase.RUNNING, 5.0, GpuUsage(type="A100", gpus=1, seconds=5.0)))
     assert profile.mean_utilisation is None
     assert profile.p95_utilisation is None
     assert profile.peak_memory is None
     assert profile.duration is None
     assert profile.energy is None
-    assert profile.kind is Kind.UNKNOWN
+    assert profile.kind is WorkloadKind.UNKNOWN
 
 
 def test_use_of_all_runs_is_weighed_by_time() -> None:
@@ -70,9 +72,9 @@ def test_the_usual_duration_is_the_median_of_the_runs_that_succeeded() -> None:
 
 
 def test_kind_and_period_are_those_last_recognised() -> None:
-    first = replace(a_run("j1"), kind=Kind.TRAINING, period=3.0)
-    profile = a_profile(first, replace(a_run("j2"), kind=Kind.IDLE), a_run("j3"))
-    assert profile.kind is Kind.IDLE
+    first = replace(a_run("j1"), kind=WorkloadKind.TRAINING, period=3.0)
+    profile = a_profile(first, replace(a_run("j2"), kind=WorkloadKind.IDLE), a_run("j3"))
+    assert profile.kind is WorkloadKind.IDLE
     assert profile.period == 3.0
 
 

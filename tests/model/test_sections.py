@@ -5,10 +5,10 @@ from dataclasses import asdict, fields
 
 import pytest
 
-from grus.api.job_in import JobIn
-from grus.api.job_spec import to_spec
-from grus.api.serve_in import ServeIn
-from grus.api.train_in import TrainIn
+from grus.api.inputs.job import JobIn
+from grus.api.inputs.job_spec import to_spec
+from grus.api.inputs.serve import ServeIn
+from grus.api.inputs.train import TrainIn
 from grus.model.errors import BadInput
 from grus.model.sections import ServeSection, TrainSection, on_command_line
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from grus.kubernetes.kinds import GPU_JOBS, GPU_QUEUES, Object
+from grus.kubernetes.client.resource_kinds import GPU_JOBS, GPU_QUEUES, Object
 
 
 def a_gpu_job(name: str = "train", namespace: str = "team", **spec: Any) -> Object:

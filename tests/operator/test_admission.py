@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from grus.controlplane.lifecycle import Change
-from grus.controlplane.submission import Submission
+from grus.controlplane.admission.submission import Submission
+from grus.controlplane.jobs.lifecycle import JobChange
 from grus.model.identifiers import QueueName
 from grus.operator.admission import Admission, Refusal, Surroundings
 from grus.operator.converters import horovod
@@ -30,7 +30,7 @@ def plane() -> Iterator[Plane]:
 
 def admit(
     plane: Plane, *, namespace: str = "team", notes: str = "", settings: tuple[str, ...] = (), **spec: Any
-) -> Change:
+) -> JobChange:
     found = a_gpu_job(image="train:1", **spec)
     found["metadata"]["namespace"] = namespace
     labels = {"grus.dev/managed": "true"} if namespace.startswith("grus-") else {}

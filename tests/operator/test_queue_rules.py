@@ -1,6 +1,6 @@
 """Which GpuQueues count, and what is told of the others."""
 
-from grus.kubernetes.queues import accepted_queues
+from grus.kubernetes.api_objects.gpu_queues import accepted_queues
 from grus.model.identifiers import QueueName
 from grus.model.resources import GPU
 from grus.operator.namespaces import openness, refused

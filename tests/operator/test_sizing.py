@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from grus.controlplane.lifecycle import Change
-from grus.controlplane.submission import Submission
+from grus.controlplane.admission.submission import Submission
+from grus.controlplane.jobs.lifecycle import JobChange
 from grus.model.identifiers import QueueName
 from grus.operator.admission import Admission, Refusal, Surroundings
 from grus.operator.namespaces import Openness
@@ -23,7 +23,7 @@ def plane() -> Iterator[Plane]:
     made.close()
 
 
-def admit(plane: Plane, **resources: Any) -> Change:
+def admit(plane: Plane, **resources: Any) -> JobChange:
     settings = replace(plane.settings, containers=True)
     submission = Submission(plane.store, plane.loop.picture, settings)
     around = Surroundings(lambda: {QueueName("default"): Openness()}, lambda _: {}, lambda _: {})

@@ -6,8 +6,8 @@ from torch import nn
 
 from grus.estimation.tracing import trace
 from grus.partition.capture import Captured, capture
+from grus.partition.execution.step_simulator import ranks, simulate
 from grus.partition.graph import Op
-from grus.partition.schedule import ranks, simulate
 from grus.partition.topology import alike
 from tests.partition.builders import SLOW
 from tests.partition.trainings import GPU, TRAININGS, of_rows

@@ -9,7 +9,7 @@ from torch import nn
 
 from grus.estimation.gpus import GpuKind, virtual
 from grus.estimation.training import Training
-from grus.partition.described import Gpu
+from grus.partition.device_list import Gpu
 from grus.partition.options import Option, find, options
 
 KIND = GpuKind("tiny", 100_000_000, 10_000_000, 1e12, 1e12, 1e11, 1e10)

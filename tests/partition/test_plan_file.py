@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grus.model.errors import BadInput
+from grus.partition.execution.placement_plan import Pipeline, Plan, Rhythm, Schedule
 from grus.partition.graph import OpGraph
-from grus.partition.plan import Pipeline, Plan, Rhythm, Schedule
+from grus.partition.pipelining.micro_batch_stages import place_stages
 from grus.partition.plan_file import Split, read, written
 from grus.partition.portfolio import place
-from grus.partition.staging import place_stages
 from grus.partition.topology import Link, Topology, alike
 from tests.partition.builders import a_chain, models, pools
 from tests.properties.profiles import profile

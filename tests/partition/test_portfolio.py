@@ -4,14 +4,14 @@ from itertools import product
 
 from hypothesis import given
 
-from grus.partition.bounds import step_bound
-from grus.partition.check import faults
+from grus.partition.execution.placement_plan import Infeasible, Plan
+from grus.partition.execution.step_simulator import ranks, simulate
 from grus.partition.graph import Op, OpGraph
-from grus.partition.mirror import mirrored
-from grus.partition.plan import Infeasible, Plan
+from grus.partition.operators.backward_graph import mirrored
+from grus.partition.placers.lower_bounds import step_bound
 from grus.partition.portfolio import NODES, answers, place
-from grus.partition.schedule import ranks, simulate
 from grus.partition.topology import Link, Topology, alike
+from grus.partition.verification.placement_check import faults
 from tests.partition.builders import a_chain, a_diamond, models, pools, two
 from tests.properties.profiles import profile
 

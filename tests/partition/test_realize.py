@@ -14,11 +14,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import Adam
 from torch.utils._pytree import tree_map
 
-from grus.estimation.dataless import built
+from grus.estimation.meta_tensors import built
 from grus.estimation.training import Training
 from grus.model.errors import BadInput
 from grus.partition.capture import Captured, capture
-from grus.partition.plan import Plan
+from grus.partition.execution.placement_plan import Plan
 from grus.partition.portfolio import place
 from grus.partition.realize import Split, realize
 from grus.partition.topology import Link, alike

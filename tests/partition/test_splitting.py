@@ -8,12 +8,12 @@ from grus.estimation.entry import load
 from grus.estimation.gpus import VIRTUAL_CONTEXT, virtual
 from grus.model.errors import BadInput
 from grus.partition.capture import capture
-from grus.partition.described import at_most
+from grus.partition.device_list import at_most
+from grus.partition.execution.placement_plan import Pipeline, Plan, Rhythm
 from grus.partition.graph import Op, OpGraph
-from grus.partition.plan import Pipeline, Plan, Rhythm
+from grus.partition.operators.batch_scaling import between
 from grus.partition.plan_file import read
-from grus.partition.scaling import between
-from grus.partition.splitting import Answer, best_pipeline, split
+from grus.partition.splitting import SplitResult, best_pipeline, split
 from grus.partition.topology import Link, alike
 
 PROGRAM = """
@@ -66,7 +66,7 @@ def two_with(megabytes: int) -> str:
     return with_room(megabytes, megabytes)
 
 
-def asked(target: str, gpus: str, **more: int) -> tuple[Answer, list[str]]:
+def asked(target: str, gpus: str, **more: int) -> tuple[SplitResult, list[str]]:
     told: list[str] = []
     return split(told.append, target, gpus, **more), told
 

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.periods_traces import NEGATIVES, aimless
 from grus.patterns import online
 from grus.patterns.online import SLOTS, Beat
-from grus.patterns.periods import Floats, Found, Rhythm, look
+from grus.patterns.periods import DetectedPeriod, Floats, Rhythm, look
 
 CLOCK = 1.7e9
 
@@ -120,7 +120,7 @@ def test_an_epoch_is_told_rather_than_its_steps() -> None:
 def test_looks_come_seldom_and_asking_in_between_costs_none(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = list[int]()
 
-    def counted(values: Floats, step: float, *, start: float = 0.0) -> Found | None:
+    def counted(values: Floats, step: float, *, start: float = 0.0) -> DetectedPeriod | None:
         looks.append(len(values))
         return look(values, step, start=start)
 

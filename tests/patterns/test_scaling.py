@@ -1,18 +1,18 @@
 """One GPU against several of the same work."""
 
-from grus.patterns.scaling import Comparison, Incomparable, Use, at_work, compare
+from grus.patterns.scaling import Incomparable, ScalingComparison, ScalingPoint, at_work, compare
 
 
-def a_use(gpus: int, utilisation: float, speed: float | None = None, **more: str) -> Use:
+def a_use(gpus: int, utilisation: float, speed: float | None = None, **more: str) -> ScalingPoint:
     names = {"workload": "resnet on cifar", "type": "A100", **more}
-    return Use(gpus=gpus, utilisation=utilisation, speed=speed, **names)
+    return ScalingPoint(gpus=gpus, utilisation=utilisation, speed=speed, **names)
 
 
 def test_speed_and_waste_are_told_whichever_comes_first() -> None:
     one, four = a_use(1, 0.9, 100.0), a_use(4, 0.6, 280.0)
     found = compare(four, one)
     assert found == compare(one, four)
-    assert isinstance(found, Comparison)
+    assert isinstance(found, ScalingComparison)
     assert (found.speedup, found.efficiency) == (2.8, 0.7)
     assert found.sentence == (
         "a GPU is 60% busy with 4, 90% with 1; 2.80 times as fast, as if 1.2 of them stood still"
@@ -21,11 +21,11 @@ def test_speed_and_waste_are_told_whichever_comes_first() -> None:
 
 def test_without_speeds_only_utilisation_is_held_against_each_other() -> None:
     found = compare(a_use(1, 0.9), a_use(2, 0.5))
-    assert isinstance(found, Comparison)
+    assert isinstance(found, ScalingComparison)
     assert found.speedup is None
     assert found.sentence.endswith("more GPUs wait more")
     same = compare(a_use(1, 0.9), a_use(2, 0.88))
-    assert isinstance(same, Comparison)
+    assert isinstance(same, ScalingComparison)
     assert same.sentence.endswith("about as busy")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.patterns.stragglers import RECENT, Race, stragglers
+from grus.patterns.stragglers import RECENT, StragglerDetector, stragglers
 
 
 def laps(*seconds: float) -> dict[int, list[float]]:
@@ -49,7 +49,7 @@ def test_a_straggler_stays_one_until_it_has_caught_up() -> None:
 
 
 def test_who_has_left_is_no_straggler_and_holds_up_no_judgement() -> None:
-    race: Race[str] = Race()
+    race: StragglerDetector[str] = StragglerDetector()
     for _ in range(RECENT):
         for rank, seconds in {"a": 1.0, "b": 1.0, "slow": 3.0}.items():
             race.lap(rank, seconds)
@@ -74,7 +74,7 @@ def test_of_real_jobs_the_labelled_straggler_alone_is_told_and_only_while_it_str
     path = Path(os.environ["GRUS_DATA"]) / "pai-stragglers" / f"job_{job}_norm.csv"
     with path.open() as file:
         rows = sorted(csv.DictReader(file), key=lambda row: int(row["time"]))
-    race: Race[int] = Race()
+    race: StragglerDetector[int] = StragglerDetector()
     told: dict[int, list[int]] = defaultdict(list)
     for row in rows:
         race.lap(int(row["worker"]), float(row["batch_time_norm"]))

@@ -18,8 +18,8 @@ from grus.model.identifiers import JobId
 from grus.model.jobs import Desired, Job, Phase
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU
-from grus.model.tags import Kind, Tag
-from grus.scheduling.fitting import never_fits
+from grus.model.tags import Tag, WorkloadKind
+from grus.scheduling.placement.feasibility import never_fits
 from tests.properties.core_strategies import jobs, pools, size_of, trees
 from tests.properties.profiles import profile
 from tests.scheduling import invariants, reference
@@ -100,7 +100,7 @@ class CoreMachine(RuleBasedStateMachine):
         """Somebody recognises the rhythm of a job, or that it hangs, or does not vouch for it any more."""
         now = self.world.now
         tag = Tag(
-            kind=Kind.TRAINING,
+            kind=WorkloadKind.TRAINING,
             at=now,
             expires=now + 1e6,
             period=period,

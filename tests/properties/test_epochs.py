@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grus.model.queues import Queue
-from grus.model.tags import Kind, Tag
-from grus.scheduling.rhythm import LONGEST_WAIT
+from grus.model.tags import Tag, WorkloadKind
+from grus.scheduling.preempt.epoch_windows import LONGEST_WAIT
 from tests.properties.profiles import profile
 from tests.properties.test_core_machine import flat
 from tests.scheduling import invariants
@@ -24,7 +24,12 @@ def recognise(world: World, data: st.DataObject) -> None:
     for name in sorted(world.running()):
         period = data.draw(st.sampled_from(PERIODS), "period")
         since = data.draw(st.integers(0, 9), "tenths of it") * period / 10
-        kind = data.draw(st.sampled_from([Kind.TRAINING, Kind.TRAINING, Kind.TRAINING, Kind.UNKNOWN]), "kind")
+        kind = data.draw(
+            st.sampled_from(
+                [WorkloadKind.TRAINING, WorkloadKind.TRAINING, WorkloadKind.TRAINING, WorkloadKind.UNKNOWN]
+            ),
+            "kind",
+        )
         tag = Tag(kind=kind, at=world.now, expires=1e9, period=period, boundary=world.now - since)
         world.note(name, tag)
 

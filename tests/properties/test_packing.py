@@ -13,8 +13,8 @@ from grus.model.jobs import Job, Phase
 from grus.model.resources import GPU
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decision, Decisions, Share, Start
-from grus.scheduling.footprint import MEASURED, Footprint
-from grus.scheduling.snapshot import Snapshot
+from grus.scheduling.state.gpu_footprint import MEASURED, Footprint
+from grus.scheduling.state.snapshot import Snapshot
 from tests.properties.profiles import PROOF
 from tests.scheduling import reference
 from tests.scheduling.builders import GB, Gpus, a_job, a_pool, a_queue

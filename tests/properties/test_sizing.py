@@ -7,16 +7,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grus.controlplane.sizing import Impossible, Kind, Known, Sized, allowed, size
-from grus.controlplane.sizing import given as granted_on
+from grus.controlplane.gpu_sizing.memory_sizing import (
+    GpuModel,
+    MemoryHistory,
+    NoFittingSize,
+    SizedSpec,
+    allowed,
+    size,
+)
+from grus.controlplane.gpu_sizing.memory_sizing import given as granted_on
+from grus.model.execution_plans import Shortage, Way, merged
 from grus.model.jobs import Spec
 from grus.model.resources import GPU
-from grus.model.ways import Shortage, Way, merged
 from tests.scheduling.builders import a_job
 
 MB = 1_000_000
 kinds = st.lists(
-    st.builds(Kind, st.sampled_from(["A", "B", "C"]), st.integers(500, 80_000).map(lambda n: n * MB)),
+    st.builds(GpuModel, st.sampled_from(["A", "B", "C"]), st.integers(500, 80_000).map(lambda n: n * MB)),
     min_size=1,
     max_size=3,
     unique_by=lambda kind: kind.type,
@@ -28,7 +35,7 @@ ways = st.lists(
 )
 
 
-def grant(found: Sized, pool: list[Kind], pick: int) -> Shortage:
+def grant(found: SizedSpec, pool: list[GpuModel], pick: int) -> Shortage:
     """What an attempt has to spend: some GPU that the request allows, whichever the scheduler takes."""
     (role,) = found.spec.request.roles
     replica = role.replica
@@ -39,13 +46,15 @@ def grant(found: Sized, pool: list[Kind], pick: int) -> Shortage:
     return Shortage(count, granted_on(replica, kind), found.spec.request.how)
 
 
-def attempts(spec: Spec, pool: list[Kind], needs: dict[tuple[str, ...], int], picks: list[int]) -> list[bool]:
+def attempts(
+    spec: Spec, pool: list[GpuModel], needs: dict[tuple[str, ...], int], picks: list[int]
+) -> list[bool]:
     """Run until it ends well, or nothing is left; whether each attempt sufficed."""
     short: tuple[Shortage, ...] = ()
     outcomes: list[bool] = []
     while True:
-        found = size(spec, Known(short=short), pool, lambda _: "")
-        if isinstance(found, Impossible):
+        found = size(spec, MemoryHistory(short=short), pool, lambda _: "")
+        if isinstance(found, NoFittingSize):
             assert found.why
             return outcomes
         one = grant(found, pool, picks[len(outcomes) % len(picks)])
@@ -66,7 +75,7 @@ picks = st.lists(st.integers(0, 5), min_size=1, max_size=8)
 @settings(max_examples=300, deadline=None)
 @given(kinds, ways, needed, picks)
 def test_a_job_left_to_grus_never_fails_the_same_way_twice(
-    pool: list[Kind], ways: list[Way], needs: dict[tuple[str, ...], int], picks: list[int]
+    pool: list[GpuModel], ways: list[Way], needs: dict[tuple[str, ...], int], picks: list[int]
 ) -> None:
     asked = a_job("j").spec
     spec = replace(asked, request=replace(asked.request, auto=True, ways=tuple(ways)))
@@ -81,7 +90,7 @@ def test_a_job_left_to_grus_never_fails_the_same_way_twice(
 @settings(max_examples=300, deadline=None)
 @given(kinds, st.sampled_from([1, 2, 0.25, "1GB", "30GB"]), needed, picks)
 def test_a_wrong_request_never_fails_the_same_way_twice_and_ends_well_if_it_can(
-    pool: list[Kind], gpus: int | float | str, needs: dict[tuple[str, ...], int], picks: list[int]
+    pool: list[GpuModel], gpus: int | float | str, needs: dict[tuple[str, ...], int], picks: list[int]
 ) -> None:
     spec = a_job("j", gpus=gpus).spec
     most = max(kind.memory for kind in pool)
@@ -96,6 +105,6 @@ def test_a_wrong_request_never_fails_the_same_way_twice_and_ends_well_if_it_can(
 def test_few_attempts_are_needed(need: int) -> None:
     """Each is half as large again: from 1 GB to 12 GB in at most seven."""
     spec = a_job("j", gpus="1GB").spec
-    outcomes = attempts(spec, [Kind("A", 12_000 * MB)], {(): need * 1000 * MB}, [0])
+    outcomes = attempts(spec, [GpuModel("A", 12_000 * MB)], {(): need * 1000 * MB}, [0])
     assert outcomes[-1]
     assert len(outcomes) <= 7

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grus.scheduling.entry import Entry
-from grus.scheduling.gang import place
-from grus.scheduling.transaction import Transaction
+from grus.scheduling.placement.gang_placement import place
+from grus.scheduling.state.job_entry import Entry
+from grus.scheduling.state.transaction import Transaction
 from tests.properties.core_strategies import jobs, pools, size_of, trees
 from tests.properties.profiles import profile
 from tests.scheduling.dump import dump

@@ -6,9 +6,9 @@ from grus.model.curves import Reported, curves
 from grus.model.identifiers import JobId
 from grus.model.jobs import Phase
 from grus.model.ports import Event
-from grus.model.profiles import Run, Speed, Use
+from grus.model.profiles import GpuUsage, ProfiledRun, Speed
 from grus.model.resources import GPU
-from grus.reports.past import JobPast, Past, Span
+from grus.reports.report_inputs import JobPast, PoolHistory, Span
 from tests.scheduling.builders import a_job
 
 V100 = "V100"
@@ -63,11 +63,11 @@ def a_past_job(
         asked=asked,
         most=most,
         curves=curves(replace(one, job=job.id) for one in reports),
-        run=Run(job=job.id, at=0.0, uses=(Use(type=type, gpus=GPU),)),
+        run=ProfiledRun(job=job.id, at=0.0, uses=(GpuUsage(type=type, gpus=GPU),)),
         fingerprint=fingerprint,
         speeds=speeds,
     )
 
 
-def a_past(*jobs: JobPast, since: float = 0.0, until: float = 1000.0, whole: bool = True) -> Past:
-    return Past(since=since, until=until, jobs=jobs, whole=whole)
+def a_past(*jobs: JobPast, since: float = 0.0, until: float = 1000.0, whole: bool = True) -> PoolHistory:
+    return PoolHistory(since=since, until=until, jobs=jobs, whole=whole)

@@ -6,15 +6,15 @@ import pytest
 
 from grus.model.errors import BadInput
 from grus.model.prices import Prices
-from grus.model.profiles import Run
+from grus.model.profiles import ProfiledRun
 from grus.reports.efficiency import JobEfficiency, Target, efficiency, output, parse_target, reached
 from grus.reports.hours import hours
-from grus.reports.past import JobPast, Past
+from grus.reports.report_inputs import JobPast, PoolHistory
 from tests.reports.test_hours import AGAIN, RUN
 from tests.reports.told import a_life, a_past
 
 
-def of(past: Past, target: Target | None = None) -> JobEfficiency:
+def of(past: PoolHistory, target: Target | None = None) -> JobEfficiency:
     [one] = hours(past)[1]
     return efficiency(past, one, target)
 
@@ -59,7 +59,7 @@ def test_a_job_that_reports_nothing_has_no_output_rather_than_none_at_all() -> N
 
 
 def test_outputs_are_set_against_hours_energy_and_cost() -> None:
-    life = replace(a_run(0, 10, 30, 60, batch=2), run=Run(job=a_run(0).id, at=0.0, energy=3.6e6))
+    life = replace(a_run(0, 10, 30, 60, batch=2), run=ProfiledRun(job=a_run(0).id, at=0.0, energy=3.6e6))
     prices = Prices(currency="EUR", gpu_hour=2.0, types=(("A100", 4.0),), kwh=0.5)
     found = of(replace(a_past(life), prices=prices, types={life.id: "A100"}))
     held = 2 * 400 / 3600

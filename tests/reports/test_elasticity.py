@@ -6,8 +6,8 @@ import pytest
 from grus.model.cluster import Device, Node
 from grus.model.identifiers import DeviceId, NodeId
 from grus.reports.elasticity import elasticity
-from grus.reports.past import JobPast, Past
-from grus.reports.supply import supply
+from grus.reports.report_inputs import JobPast, PoolHistory
+from grus.reports.supply_and_demand import supply
 from grus.telemetry.recorder import Series
 from grus.telemetry.samples import Measure
 from tests.reports.builders import a_past, a_past_job, a_span, an_event
@@ -68,7 +68,7 @@ def test_demand_and_supply_equal_a_straightforward_recomputation_second_by_secon
         a_past_job("b", asked=3, most=3, spans=(a_span(50, 250, 0, waits=True), a_span(250, 400, 3))),
         a_past_job("c", asked=1, most=1, spans=(a_span(20, 500, 0),)),  # not waiting for room
     )
-    past = Past(since=0.0, until=500.0, jobs=jobs, nodes=a_pool(6))
+    past = PoolHistory(since=0.0, until=500.0, jobs=jobs, nodes=a_pool(6))
     found = supply(past)
     assert found is not None
 
@@ -95,7 +95,7 @@ def test_demand_and_supply_equal_a_straightforward_recomputation_second_by_secon
 
 def test_a_job_whose_size_a_person_has_set_wants_what_it_holds() -> None:
     pinned = of(an_event(90.0, "scaled", 2, 2), spans=(a_span(0, 100, 2), a_span(100, 200, 3)))
-    found = supply(Past(since=0.0, until=200.0, jobs=(pinned,), nodes=a_pool(6)))
+    found = supply(PoolHistory(since=0.0, until=200.0, jobs=(pinned,), nodes=a_pool(6)))
     assert found is not None
     assert found.wanted_gpu_hours == pytest.approx((90 * 4 + 10 * 2 + 100 * 3) / 3600)
 
@@ -109,7 +109,7 @@ def test_where_not_all_jobs_are_seen_the_counts_of_each_minute_speak() -> None:
         Measure.HELD: counted(4.0, 5.0, np.nan),
         Measure.CAPACITY: counted(6.0, 6.0, 6.0),
     }
-    found = supply(Past(since=0.0, until=180.0, jobs=(), whole=False, pool=pool))
+    found = supply(PoolHistory(since=0.0, until=180.0, jobs=(), whole=False, pool=pool))
     assert found is not None
     assert found.source == "counts"
     assert found.unmet_gpu_hours == pytest.approx(1.0 * 60 / 3600)

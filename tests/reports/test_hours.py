@@ -8,17 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grus.model.identifiers import JobId
-from grus.model.profiles import Run, Use
+from grus.model.profiles import GpuUsage, ProfiledRun
 from grus.model.resources import GPU
 from grus.reports.hours import HOUR, LEAST_WATCHED, Hours, hours, timeline, usual_most
-from grus.reports.past import JobPast, Past
+from grus.reports.report_inputs import JobPast, PoolHistory
 from grus.telemetry.samples import Measure
 from tests.reports.told import a_life, a_past, a_series
 
 RUN = [(0.0, "submitted", 0.0), (100.0, "starting", 2.0), (100.0, "running", 2.0), (500.0, "succeeded", 0.0)]
 
 
-def whole(past: Past) -> Hours:
+def whole(past: PoolHistory) -> Hours:
     return hours(past)[0]
 
 
@@ -114,13 +114,13 @@ def test_who_does_not_see_all_jobs_is_told_nothing_that_depends_on_all() -> None
     assert found.held.allocated > 0
 
 
-def a_run(*uses: Use) -> Run:
-    return Run(job=JobId("a"), at=0.0, uses=uses)
+def a_run(*uses: GpuUsage) -> ProfiledRun:
+    return ProfiledRun(job=JobId("a"), at=0.0, uses=uses)
 
 
 def test_where_nothing_is_recorded_over_time_the_sums_of_the_run_stand_in() -> None:
     """It was watched for 200 of its 400 s, and busy for 50 of these; two GPUs."""
-    use = Use(type="A100", gpus=2 * GPU, seconds=200.0, busy=50.0, levels=(150.0, *[0.0] * 18, 50.0))
+    use = GpuUsage(type="A100", gpus=2 * GPU, seconds=200.0, busy=50.0, levels=(150.0, *[0.0] * 18, 50.0))
     life = replace(a_life("a", RUN), run=a_run(use))
     found = whole(a_past(life, since=300.0)).held
     assert found.allocated == pytest.approx(2 * 200 / HOUR)
@@ -130,12 +130,12 @@ def test_where_nothing_is_recorded_over_time_the_sums_of_the_run_stand_in() -> N
 
 
 def test_a_run_that_nobody_measured_leaves_its_hours_unmeasured() -> None:
-    life = replace(a_life("a", RUN), run=a_run(Use(type="A100", gpus=GPU, seconds=200.0)))
+    life = replace(a_life("a", RUN), run=a_run(GpuUsage(type="A100", gpus=GPU, seconds=200.0)))
     found = whole(a_past(life)).held
     assert (found.measured, found.busy) == (0.0, None)
 
 
-def made_up(seed: int) -> Past:
+def made_up(seed: int) -> PoolHistory:
     """A few jobs that fit a pool of 16 GPUs, with restarts, and telemetry of some of them."""
     rng = random.Random(seed)
     jobs: list[JobPast] = []

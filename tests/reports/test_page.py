@@ -6,13 +6,13 @@ from html import unescape
 
 import pytest
 
-from grus.api.report_wire import HeldOut, HoursOut, JobReportOut, QueueHoursOut, ReportOut
 from grus.api.scaling_wire import SplitOut, SplitSideOut
-from grus.reports import figures, tables
+from grus.api.wire_types.report import HeldOut, HoursOut, JobReportOut, QueueHoursOut, ReportOut
+from grus.reports import charts, text_tables
 from grus.reports.elasticity import elasticity
 from grus.reports.page import page, sentence
 from grus.reports.scalability import scalability
-from grus.reports.tables import GpuTime
+from grus.reports.text_tables import GpuTime
 from tests.reports.builders import a_past, a_span
 from tests.reports.test_elasticity import JOINS, LOSES, RUNS, of
 from tests.reports.test_scalability import a_run
@@ -126,31 +126,36 @@ def test_what_was_not_measured_is_said_and_never_zero() -> None:
     held = HeldOut(allocated=10.0, measured=0.0)
     hours = HOURS.model_copy(update={"held": held, "waiting": None})
     assert "was not measured" in sentence(a_report(hours=hours))
-    _, rows = tables.hours_table(hours, GpuTime.of(16.0))
+    _, rows = text_tables.hours_table(hours, GpuTime.of(16.0))
     cells = {row[0]: row[1] for row in rows}
     assert (cells["· busy"], cells["· not measured"]) == ("–", "10.0")
     assert cells["free while jobs waited"] == "–"
-    traces = figures.where(hours)["data"]
+    traces = charts.where(hours)["data"]
     assert isinstance(traces, list)
     assert "busy" not in [trace["name"] for trace in traces]
 
 
 def test_the_parts_of_the_bars_add_up_to_the_pool_and_to_what_jobs_held() -> None:
-    found = figures.parts(HOURS)
-    assert sum(found[field] or 0.0 for field, _, _ in figures.POOL) == pytest.approx(HOURS.capacity)
-    assert sum(found[field] or 0.0 for field, _, _ in figures.HELD) == pytest.approx(HELD.allocated)
+    found = charts.parts(HOURS)
+    assert sum(found[field] or 0.0 for field, _, _ in charts.POOL) == pytest.approx(HOURS.capacity)
+    assert sum(found[field] or 0.0 for field, _, _ in charts.HELD) == pytest.approx(HELD.allocated)
 
 
 def test_little_time_is_told_in_minutes() -> None:
     assert GpuTime.of(0.1).told(0.05) == "3.00 GPU-minutes"
     assert GpuTime.of(16.0).told(0.05) == "0.05 GPU-hours"
-    assert [tables.amount(value) for value in (None, 0.0, 0.001, 1234.5)] == ["–", "0", "< 0.01", "1,234"]
+    assert [text_tables.amount(value) for value in (None, 0.0, 0.001, 1234.5)] == [
+        "–",
+        "0",
+        "< 0.01",
+        "1,234",
+    ]
 
 
 def test_before_and_after_show_waiting_and_working_apart() -> None:
     report = a_report()
     assert report.static is not None
-    traces = figures.before_after(report.static)["data"]
+    traces = charts.before_after(report.static)["data"]
     assert isinstance(traces, list)
     assert [(one["name"], one["x"]) for one in traces] == [
         ("with GPUs", [40.0, 40.0]),

@@ -1,6 +1,6 @@
 """What is read from a job's events about its sizes."""
 
-from grus.reports.resizing import How, course, losses, resizes, restarts
+from grus.reports.resizing import ResizeKind, course, losses, resizes, restarts
 from tests.reports.builders import a_past_job, an_event
 
 GROWS = (
@@ -18,13 +18,13 @@ SHRINKS = (
 
 def test_a_grow_is_over_when_the_new_ones_compute_with_the_others() -> None:
     [grow] = resizes(a_past_job("a", *GROWS))
-    assert (grow.how, grow.before, grow.after) == (How.GROW, 2, 4)
+    assert (grow.how, grow.before, grow.after) == (ResizeKind.GROW, 2, 4)
     assert (grow.worked, grow.seconds) == (True, 7.5)
 
 
 def test_a_shrink_is_over_when_what_was_given_back_is_free() -> None:
     _, shrink = resizes(a_past_job("a", *GROWS, *SHRINKS))
-    assert (shrink.how, shrink.before, shrink.after) == (How.SHRINK, 4, 1)
+    assert (shrink.how, shrink.before, shrink.after) == (ResizeKind.SHRINK, 4, 1)
     assert (shrink.worked, shrink.seconds) == (True, 2.0)
 
 
@@ -52,7 +52,7 @@ def test_workers_without_a_team_go_on_but_nobody_says_since_when() -> None:
         an_event(80.0, "succeeded"),
     )
     [grow] = resizes(a_past_job("a", *events))
-    assert (grow.how, grow.worked, grow.seconds) == (How.GROW, True, None)
+    assert (grow.how, grow.worked, grow.seconds) == (ResizeKind.GROW, True, None)
 
 
 def test_a_change_before_anybody_works_is_no_resize() -> None:
@@ -74,7 +74,7 @@ def test_a_restart_with_another_size_takes_leaving_and_coming_back_without_the_w
         an_event(604.0, "running", held=3, working=3, attempt=2),
     )
     [restart] = resizes(a_past_job("a", *events))
-    assert (restart.how, restart.before, restart.after, restart.seconds) == (How.RESTART, 2, 3, 7.0)
+    assert (restart.how, restart.before, restart.after, restart.seconds) == (ResizeKind.RESTART, 2, 3, 7.0)
 
 
 def test_a_restart_with_the_same_size_is_no_resize() -> None:

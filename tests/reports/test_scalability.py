@@ -5,7 +5,7 @@ import math
 import pytest
 
 from grus.model.profiles import Speed
-from grus.reports.past import JobPast
+from grus.reports.report_inputs import JobPast
 from grus.reports.scalability import paces, scalability
 from tests.reports.builders import V100, a_past, a_past_job, a_report, an_event
 

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from grus.api.wire import event_out, job_out
 from grus.model.cluster import Device, Node
 from grus.model.identifiers import DeviceId, NodeId, QueueName
-from grus.model.jobs import Phase
+from grus.model.jobs import JobType, Phase
 from grus.model.queues import Queue, Quota
-from grus.reports.past import JobPast, Past
+from grus.reports.report_inputs import JobPast, PoolHistory
 from grus.reports.scalability import scalability
-from grus.reports.static_split import Tabled, measured_costs, of_past, of_shown, split, tabled
-from grus.simulation.history import Happening
+from grus.reports.static_split import measured_speedups, of_past, split
+from grus.simulation.workload.ended_jobs import TabulatedSpeedup, decode, encode, measured_costs
+from grus.simulation.workload.job_history import HistoryEvent
 from tests.reports.builders import a_past_job, a_span, an_event
 from tests.reports.test_scalability import a_run
 
@@ -39,8 +39,8 @@ NARROW = ended("narrow", 10.0, 102.0, 154.0, 2, "speech")
 WAITING = a_past_job("waiting", an_event(0.0, "submitted", attempt=0), phase=Phase.PENDING, queue="speech")
 
 
-def a_past(*jobs: JobPast) -> Past:
-    return Past(since=0.0, until=1000.0, jobs=jobs, nodes=NODES, queues=QUEUES)
+def a_past(*jobs: JobPast) -> PoolHistory:
+    return PoolHistory(since=0.0, until=1000.0, jobs=jobs, nodes=NODES, queues=QUEUES)
 
 
 def test_what_really_was_is_told_as_it_was() -> None:
@@ -75,22 +75,22 @@ def test_advice_to_buy_is_a_sentence_of_its_own() -> None:
     assert "with 1x4xV100 more" in found.buying
 
 
-def test_the_same_comes_of_what_a_server_shows() -> None:
-    past = a_past(WIDE, NARROW)
-    jobs = [job_out(one.job) for one in past.jobs]
-    events = [event_out(event) for one in past.jobs for event in one.events]
-    shown, known = split(of_shown(NODES, QUEUES, jobs, events, {})), split(of_past(past))
-    assert shown is not None
-    assert known is not None
-    assert (shown.shares, shown.left_out) == (known.shares, known.left_out)
-    # Only what is preempted may differ: a server does not show a job's grace.
-    assert (shown.sides[0], shown.sides[2]) == (known.sides[0], known.sides[2])
+def test_the_same_comes_of_a_history_on_the_wire() -> None:
+    history = of_past(a_past(WIDE, NARROW))
+    assert decode(encode(history)) == history
+
+
+def test_a_sweep_is_no_job_of_the_history_beside_its_trials() -> None:
+    spec = replace(WIDE.job.spec, type=JobType.SWEEP)
+    sweep = replace(WIDE, job=replace(WIDE.job, spec=spec))
+    history = of_past(a_past(sweep, NARROW))
+    assert ([one.job.id for one in history.jobs], history.left_out) == (["narrow"], 0)
 
 
 def test_jobs_that_the_pool_of_today_could_never_run_are_left_out() -> None:
     huge = ended("huge", 0.0, 0.0, 102.0, 8, "vision")
-    before = of_past(a_past(huge, NARROW))
-    assert (len(before.present.works), len(before.lived), before.left_out) == (1, 1, 1)
+    history = of_past(a_past(huge, NARROW))
+    assert ([one.job.id for one in history.jobs], history.left_out) == (["narrow"], 1)
 
 
 def test_without_ended_jobs_there_is_nothing_to_compare() -> None:
@@ -98,21 +98,24 @@ def test_without_ended_jobs_there_is_nothing_to_compare() -> None:
 
 
 def test_starts_and_pauses_cost_what_they_were_seen_to() -> None:
-    def happened(*pairs: tuple[float, str]) -> list[Happening]:
-        return [Happening(at, kind) for at, kind in pairs]
+    def happened(*pairs: tuple[float, str]) -> list[HistoryEvent]:
+        return [HistoryEvent(at, kind) for at, kind in pairs]
 
     first = happened((0.0, "starting"), (3.0, "running"), (9.0, "pausing"), (10.5, "paused"))
     second = happened((20.0, "starting"), (25.0, "running"), (30.0, "succeeded"))
     costs = measured_costs([first, second])
     assert (costs.start, costs.pause) == (4.0, 1.5)
+    nothing = measured_costs([])
+    assert (nothing.start, nothing.pause) == (0.0, 0.0)  # what jobs show already contains it
 
 
 def test_a_speed_up_by_its_fit_is_linear_between_sizes_and_flat_beyond() -> None:
-    speedup = Tabled(((2.0, 1.0), (4.0, 1.5)))
+    speedup = TabulatedSpeedup(((2.0, 1.0), (4.0, 1.5)))
     assert [speedup(gpus) for gpus in (1, 2, 3, 4, 8)] == [0.5, 1.0, 1.25, 1.5, 1.5]
 
 
 def test_measured_speed_ups_are_used_for_the_jobs_that_they_are_of() -> None:
-    [(job, speedup)] = tabled(scalability(a_past(a_run("a")))).items()
+    [(job, points)] = measured_speedups(scalability(a_past(a_run("a")))).items()
     assert job == "a"
+    speedup = TabulatedSpeedup(points)
     assert speedup(2) / speedup(1) == pytest.approx(1.8, rel=0.05)

@@ -16,7 +16,7 @@ from grus.model.resources import GPU
 from grus.reports.efficiency import efficiency
 from grus.reports.elasticity import elasticity
 from grus.reports.hours import hours
-from grus.reports.past import JobPast, Past
+from grus.reports.report_inputs import JobPast, PoolHistory
 from grus.reports.scalability import scalability
 from grus.reports.static_split import of_past, split
 from grus.telemetry.recorder import Series
@@ -89,7 +89,7 @@ def gang() -> JobPast:
 
 
 def figures() -> dict[str, float]:
-    past = Past(since=0.0, until=2 * HOUR, jobs=(resnet(), gang()), nodes=NODES, queues=QUEUES)
+    past = PoolHistory(since=0.0, until=2 * HOUR, jobs=(resnet(), gang()), nodes=NODES, queues=QUEUES)
     whole, jobs = hours(past)
     made = efficiency(past, jobs[0], None)
     scaled, bent = scalability(past), elasticity(past)

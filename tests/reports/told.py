@@ -10,8 +10,8 @@ from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase
 from grus.model.ports import Event
 from grus.model.resources import GPU
-from grus.reports.lives import Ended, spans
-from grus.reports.past import JobPast, Past
+from grus.reports.job_spans import Ended, spans
+from grus.reports.report_inputs import JobPast, PoolHistory
 from grus.telemetry.recorder import Series
 from tests.scheduling.builders import a_job, a_pool
 
@@ -71,5 +71,5 @@ def a_series(start: float, step: float, *values: float | None) -> Series:
     return Series(start, step, np.array([np.nan if value is None else value for value in values]))
 
 
-def a_past(*jobs: JobPast, since: float = 0.0, until: float = 1000.0, pool: str = "1x4") -> Past:
-    return Past(since=since, until=until, jobs=jobs, nodes=a_pool(pool))
+def a_past(*jobs: JobPast, since: float = 0.0, until: float = 1000.0, pool: str = "1x4") -> PoolHistory:
+    return PoolHistory(since=since, until=until, jobs=jobs, nodes=a_pool(pool))

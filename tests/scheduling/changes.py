@@ -6,7 +6,7 @@ from grus.model.identifiers import JobId
 from grus.model.queues import Quota, check_tree
 from grus.model.resources import GPU
 from grus.scheduling.cycle import decide
-from grus.scheduling.explain import Change, Explanation, explain
+from grus.scheduling.explain import Explanation, UnblockingChange, explain
 from tests.scheduling import reference
 from tests.scheduling.world import World
 
@@ -20,7 +20,7 @@ def why(world: World, name: str) -> Explanation:
     return found
 
 
-def apply(world: World, name: str, change: Change) -> None:
+def apply(world: World, name: str, change: UnblockingChange) -> None:
     """Do what the explanation says, as a person would; it must be something that the server accepts."""
     pool = sum(GPU for node in world.nodes for _ in node.devices)
     known = check_tree(world.queues, pool)

@@ -24,6 +24,7 @@ def of_step(before: Facts, decisions: Decisions, after: Facts) -> list[str]:
     return [
         *devices_hold_what_they_can(after),
         *branches_keep_limits(before, after),
+        *users_keep_limits(before, after),
         *reserved_is_kept(before, after),
         *never_preempted_stays_inside_quota(before, after, decisions),
         *gangs_have_one_type(after, decisions),
@@ -54,6 +55,18 @@ def devices_hold_what_they_can(facts: Facts) -> Iterator[str]:
                 yield f"{job.id}: seat {seat} names devices of another node"
             if len(set(seat.devices)) != len(seat.devices):
                 yield f"{job.id}: seat {seat} names a device twice"
+
+
+def users_keep_limits(before: Facts, after: Facts) -> Iterator[str]:
+    """Nobody holds more than the limit, unless it was lowered; then nobody holds more than before."""
+    for user, limit in after.user_limits.items():
+        held = _held_by(after, user)
+        if held > max(limit, _held_by(before, user)):
+            yield f"user {user} holds {held}, above the limit {limit}"
+
+
+def _held_by(facts: Facts, user: str) -> int:
+    return sum(job.held for job in facts.jobs if job.user == user)
 
 
 def branches_keep_limits(before: Facts, after: Facts) -> Iterator[str]:
@@ -213,11 +226,15 @@ def nothing_runs_on_lost_devices(after: Facts) -> Iterator[str]:
 
 
 def the_young_are_guarded(before: Facts, decisions: Decisions) -> Iterator[str]:
-    """A job younger than a minute is paused only where a request inside quota waits, or a backfill is due."""
+    """A job younger than a minute is paused only where a request inside quota waits, a backfill is due, or
+    its node is drained."""
     jobs = {job.id: job for job in before.jobs}
     asked = any(_someone_inside_waits(before, queue.name) for queue in before.queues)
+    drained = {node.id for node in before.nodes if node.drain is not None}
     for action in decisions.actions:
         job = jobs[action.job]
+        if any(seat.node in drained for seat in job.seats):
+            continue
         if not isinstance(action, Pause) or asked or job.guest_of is not None:
             continue
         due = job.backfill_until is not None and job.backfill_until <= before.now
@@ -258,6 +275,8 @@ def inside_quota_is_served(facts: Facts) -> Iterator[str]:
         if len({job.user for job in ref.members(facts, queue.name)}) > 1:
             continue
         for job in ref.members(facts, queue.name):
+            if job.user in facts.user_limits:
+                continue
             if ref.waits(facts, job) and not _behind_a_gang(facts, job) and _must_run(facts, job):
                 yield f"{job.id} waits though it is inside the quota of {queue.name}"
 

@@ -5,11 +5,11 @@ specification. It must never import from grus.scheduling; that is what it is com
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from grus.model.cluster import Device, Health, Node
-from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName
+from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Desired, Job, PauseCause, Phase
 from grus.model.queues import Queue
 from grus.model.resources import GPU, Range, Replica, Role
@@ -24,6 +24,7 @@ class Facts:
     jobs: tuple[Job, ...]
     blocked: frozenset[JobId] = frozenset()
     now: float = 0.0
+    user_limits: Mapping[UserName, int] = field(default_factory=dict)
 
 
 def without_guests(facts: Facts) -> Facts:

@@ -7,8 +7,8 @@ import pytest
 
 from grus.model.identifiers import JobId
 from grus.model.resources import GPU
-from grus.model.tags import Kind, Tag
-from grus.scheduling.outlook import Outlook
+from grus.model.tags import Tag, WorkloadKind
+from grus.scheduling.elasticity.speed_outlook import Outlook
 from tests.scheduling.builders import a_job, a_queue
 from tests.scheduling.changes import change_is_true, why
 from tests.scheduling.world import World, jobs_of, two_queues
@@ -133,7 +133,7 @@ def test_advice_counts_with_those_who_will_be_tried_again_before_the_change_is_d
 def test_asking_why_forgets_nothing_of_those_whose_end_would_help() -> None:
     """To see whether the end of a job helps it is taken out and put back; what was learned of it stays."""
     world = World("1x1", a_queue("A", quota=1)).run(a_job("a1", queue="A", priority=99))
-    tag = Tag(kind=Kind.TRAINING, at=world.now, expires=1e9, period=30.0, boundary=world.now)
+    tag = Tag(kind=WorkloadKind.TRAINING, at=world.now, expires=1e9, period=30.0, boundary=world.now)
     world.note("a1", tag).expect("a1", Outlook((1,), (1.0,), left=99.0))
     world.run(a_job("a2", queue="A", priority=99))
     found = why(world, "a2")

@@ -8,7 +8,7 @@ from grus.model.cluster import Health
 from grus.model.identifiers import JobId
 from grus.model.jobs import PauseCause, Phase
 from grus.scheduling.cycle import decide
-from grus.scheduling.snapshot import Snapshot
+from grus.scheduling.state.snapshot import Snapshot
 from tests.scheduling.builders import a_job, a_pool, a_queue, lose
 from tests.scheduling.changes import change_is_true, why
 from tests.scheduling.world import World, jobs_of

@@ -11,18 +11,18 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from grus.model.cluster import Node
-from grus.model.identifiers import JobId, QueueName
+from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import NEXT, Desired, Job, PauseCause, Phase
 from grus.model.queues import Queue
 from grus.model.resources import GPU, Range, Request
 from grus.model.tags import Tag
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decision, Decisions, Pause, Requeue, Resize, Share, Start, with_share
-from grus.scheduling.footprint import Footprint
-from grus.scheduling.outlook import Outlook
-from grus.scheduling.policies import GRUS, Policy
-from grus.scheduling.rhythm import LONGEST_WAIT
-from grus.scheduling.snapshot import Snapshot
+from grus.scheduling.elasticity.speed_outlook import Outlook
+from grus.scheduling.preempt.epoch_windows import LONGEST_WAIT
+from grus.scheduling.queues.policies import GRUS, Policy
+from grus.scheduling.state.gpu_footprint import Footprint
+from grus.scheduling.state.snapshot import Snapshot
 from tests.scheduling import invariants, reference
 from tests.scheduling.builders import a_job, a_pool, a_queue, lose, with_device
 from tests.scheduling.dump import dump
@@ -100,6 +100,14 @@ class World:
         self.footprints[JobId(name)] = footprint
         self.snapshot.gauge(JobId(name), footprint)
         return self._disturbed()
+
+    def limit(self, **users: int) -> "World":
+        """An administrator sets the most GPUs that users may hold; those who are left out have no limit."""
+        self.snapshot.set_user_limits({UserName(user): most * GPU for user, most in users.items()})
+        return self._disturbed()
+
+    def held_by(self, user: str) -> float:
+        return sum(job.held for job in self.jobs.values() if job.user == user) / GPU
 
     def finish(self, name: str) -> "World":
         """The job ends well; its GPUs are free at once."""
@@ -233,6 +241,7 @@ class World:
         for things in (jobs, queues, nodes):
             self._chance.shuffle(things)
         snapshot = Snapshot(nodes, queues, (), self.policy)
+        snapshot.set_user_limits(self.snapshot.user_limits)
         for job in jobs:
             if job.terminal and job.id in self._last_run:
                 snapshot.put(self._last_run[job.id])
@@ -264,7 +273,7 @@ class World:
     def facts(self) -> Facts:
         alive = tuple(job for job in self.jobs.values() if not job.terminal)
         blocked = frozenset(job.id for job in alive if self._blocked(job))
-        return Facts(self.nodes, self.queues, alive, blocked, self.now)
+        return Facts(self.nodes, self.queues, alive, blocked, self.now, self.snapshot.user_limits)
 
     def running(self, queue: str | None = None) -> set[str]:
         """Names of the jobs that run (of one queue)."""

@@ -29,7 +29,7 @@ class Bell:
 def bell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bell:
     made = Bell(tmp_path / "report")
     monkeypatch.setenv("GRUS_REPORT", str(made.report))
-    monkeypatch.setattr(worker, "_said", worker._Said())
+    monkeypatch.setattr(worker, "_said", worker._ReportState())
     monkeypatch.setattr(worker, "_rungs", worker._Rungs())
     monkeypatch.setattr(worker, "ring", made.ring)
     return made

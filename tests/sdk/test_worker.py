@@ -14,7 +14,7 @@ from grus.sdk import worker
 def _outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("GRUS_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(worker, "_said", worker._Said())
+    monkeypatch.setattr(worker, "_said", worker._ReportState())
 
 
 def test_outside_grus_everything_answers_and_nothing_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

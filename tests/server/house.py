@@ -14,23 +14,23 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from grus.controlplane.insight import Insight
-from grus.controlplane.loop import ControlLoop
-from grus.controlplane.own_samples import OwnSamples
-from grus.controlplane.profiles import Profiles
-from grus.controlplane.services import Services
+from grus.controlplane.facade.services import Services
+from grus.controlplane.fingerprint.profile_cache import Profiles
+from grus.controlplane.monitoring.profile_query import Insight
+from grus.controlplane.monitoring.sampler import Watching, holding
+from grus.controlplane.monitoring.tag_store import TagKeeper
+from grus.controlplane.monitoring.worker_source import OwnSamples
+from grus.controlplane.reconciler.loop import ControlLoop
 from grus.controlplane.settings import Settings
-from grus.controlplane.tag_keeping import TagKeeper
-from grus.controlplane.watching import Watching, holding
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.ports import AccessRole, Token, User
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue, Quota
 from grus.server.app import create_app
-from grus.server.streams import Streams
+from grus.server.http.event_streams import Streams
 from grus.store.memory import MemoryStore
 from grus.telemetry.recorder import Recorder
-from grus.telemetry.virtual import parse_pool
+from grus.telemetry.virtual_gpus import parse_pool
 from tests.fakes.engine import SimulatedEngine
 from tests.store.builders import a_result
 
@@ -82,7 +82,8 @@ class House:
             people = tuple(UserName(member) for member in members)
             self.store.put_queue(Queue(name=QueueName(name), quota=quota, members=people))
         self.engine = SimulatedEngine(parse_pool(pool), now=NOW)
-        settings = Settings(state=state, boxed=True)
+        configured = frozenset({QueueName("speech")})
+        settings = Settings(state=state, boxed=True, configured_queues=configured)
         clock = lambda: self.engine.now  # noqa: E731 - read at each call
         self.loop = ControlLoop(self.store, self.engine, settings=settings, clock=clock)
         self.loop.open()

@@ -4,39 +4,45 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from grus.model.errors import Conflict, GrusError
 from grus.model.jobs import TERMINAL, Phase
 from grus.sdk.client import Client
-from grus.sdk.places import places, running
+from grus.sdk.state_paths import places, running
 from grus.sdk.transport import Transport
+from tests.fork_server import Child, shared
+from tests.server import small_server
+from tests.waiting import poll
 
-SCRIPT = """
-import sys
-from grus.model.errors import GrusError
-from grus.sdk.places import places
-from grus.server.config import load
-from grus.server.main import serve
-try:
-    sys.exit(serve(load(places(), port=0, pool="virtual 1x4x4GB")))
-except GrusError as error:
-    print(error, file=sys.stderr)
-    sys.exit(error.exit_code)
-"""
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds; the deadline is for broken code only."""
 
 
 def eventually(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
     """Wait until it is so; fails with `what` after some time."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"in {seconds:g} s it did not happen: {what}"
-        time.sleep(0.02)
+    assert poll(true, seconds), f"in {seconds:g} s it did not happen: {what}"
+
+
+MODULES = ("grus.cli.main", "grus.server.main", "grus.dashboard.mounting")
+"""Modules of servers, which take a second or two to import."""
+Process = subprocess.Popen[str] | Child
+
+
+def start(module: str, *words: str, env: Mapping[str, str], said: Path) -> Process:
+    """Start a module as a program that adds what it prints to the file.
+
+    A test forks it from a process that has the server's modules in memory. The programs of the reliability
+    suite, which measure, start it as users do.
+    """
+    if "PYTEST_CURRENT_TEST" in os.environ:
+        return shared(*MODULES).run(module, *words, environment=env, output=said, only=True)
+    with said.open("a") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *words], env=env, stdout=file, stderr=file, text=True
+        )
 
 
 class ServerProcess:
@@ -49,16 +55,13 @@ class ServerProcess:
         self.home = home
         self.env = {**os.environ, "GRUS_HOME": str(home)}
         self.places = places(self.env)
-        self.process: subprocess.Popen[str] | None = None
+        self.process: Process | None = None
         self.said = home / "said"
 
-    def launch(self) -> subprocess.Popen[str]:
+    def launch(self) -> Process:
         """One more process on this state, not waited for."""
         self.home.mkdir(exist_ok=True)
-        with self.said.open("a") as said:
-            return subprocess.Popen(
-                [sys.executable, "-c", SCRIPT], env=self.env, stdout=said, stderr=said, text=True
-            )
+        return start(small_server.__name__, env=self.env, said=self.said)
 
     def start(self) -> None:
         self.process = process = self.launch()

@@ -3,8 +3,8 @@
 import hashlib
 import json
 
-from grus.controlplane.loop import Pulse
-from grus.server.health import Health
+from grus.controlplane.reconciler.loop import ControlLoopHealth
+from grus.server.runtime.health import ServerHealth
 from tests.server.house import JOB, House
 
 
@@ -63,10 +63,25 @@ def test_a_queue_that_was_put_is_listed_with_its_figures(house: House) -> None:
     assert listed["vision"]["quota"] == 2
 
 
+def test_queues_of_the_configuration_are_shown_as_such(house: House) -> None:
+    listed = {queue["name"]: queue["configured"] for queue in house.ask("GET", "/v1/queues").json()}
+    assert listed == {"default": False, "speech": True, "spare": False, "vision": False}
+    assert house.ask("PUT", "/v1/queues/speech", json={"quota": 2}).json()["configured"] is True
+    assert house.ask("PUT", "/v1/queues/vision", json={"quota": 2}).json()["configured"] is False
+
+
 def test_nodes_tell_who_holds_their_gpus(house: House) -> None:
     job = house.submit(resources={"gpu": 1})
     (node,) = house.ask("GET", "/v1/nodes", "ada").json()
     assert [holder["job"] for gpu in node["gpus"] for holder in gpu["holders"]] == [job]
+
+
+def test_a_drained_node_shows_its_jobs_that_leave_and_those_that_stay(house: House) -> None:
+    saves = house.submit(resources={"gpu": 1}, checkpoint={"path": "/saved"})
+    stays = house.submit(resources={"gpu": 1})
+    assert house.ask("POST", "/v1/nodes/node-0/drain", json={"message": "disks"}).status_code == 204
+    (node,) = house.ask("GET", "/v1/nodes", "ada").json()
+    assert (node["drain"]["leave"], node["drain"]["stay"]) == ([saves], [stays])
 
 
 def test_a_cordoned_node_is_shown_as_such_and_back(house: House) -> None:
@@ -110,8 +125,8 @@ def test_healthz_is_ok_while_the_loop_acts(house: House) -> None:
 
 
 def test_a_loop_that_makes_no_pass_for_long_is_unhealthy_until_it_does() -> None:
-    now, pulse = [0.0], Pulse()
-    health = Health(pulse, clock=lambda: now[0])
+    now, pulse = [0.0], ControlLoopHealth()
+    health = ServerHealth(pulse, clock=lambda: now[0])
     now[0] = 31.0
     assert "no pass for 31 s" in health.wrong()
     pulse.passes += 1

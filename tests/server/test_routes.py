@@ -7,7 +7,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from grus.model.identifiers import JobId
-from grus.server.gate import PUBLIC
+from grus.server.http.auth_middleware import PUBLIC
 from tests.server.house import JOB, RUN, SWEEP, House, digest
 
 
@@ -59,23 +59,30 @@ TABLE: dict[str, Cell] = {
     "GET /v1/queues": LOOK,
     "PUT /v1/queues/{name}": ADMIN._replace(admin=200, body={"quota": 0}),
     "DELETE /v1/queues/{name}": ADMIN,
+    "PUT /v1/queues/{name}/members/{member}": ADMIN._replace(admin=200),
+    "DELETE /v1/queues/{name}/members/{member}": Cell(403, 403, 403, 404),  # nobody is a member of it
     "GET /v1/nodes": LOOK,
     "POST /v1/nodes/{id}/cordon": ADMIN,
     "POST /v1/nodes/{id}/uncordon": ADMIN,
+    "POST /v1/nodes/{id}/drain": ADMIN._replace(body={"message": "new disks"}),
     "GET /v1/status": LOOK,
     "GET /v1/users": LOOK,
     "PUT /v1/users/{name}": ADMIN._replace(admin=200, body={"role": "admin"}),
     "DELETE /v1/users/{name}": ADMIN,
+    "GET /v1/audit": ADMIN._replace(admin=200),
     "GET /v1/tokens": LOOK,
     "POST /v1/tokens": ADMIN._replace(admin=201, body={"user": "bob"}),
     "DELETE /v1/tokens/{digest}": Cell(404, 404, 404, 204),
     "GET /v1/secrets": LOOK,
     "PUT /v1/secrets/{name}": Cell(403, 204, 204, 204, {"value": "q7secret7q"}),
     "DELETE /v1/secrets/{name}": Cell(404, 404, 404, 404),
+    "GET /v1/notifications": ADMIN._replace(admin=200),
+    "POST /v1/notifications/test": ADMIN._replace(admin=200, body={}),
     "GET /v1/openapi.json": LOOK,
     "GET /v1/telemetry": LOOK,
     "GET /v1/telemetry/series": JOB_LOOK,
     "GET /v1/forecast": JOB_LOOK,
+    "GET /v1/history": LOOK,
     "GET /v1/report": LOOK,
     "GET /v1/sweeps/{id}": JOB_LOOK,
     "GET /v1/sweeps/{id}/best": Cell(409, 409, 404, 409),
@@ -100,7 +107,9 @@ def address(route: str, job: str) -> tuple[str, str]:
     node = "node-0" if "/nodes/" in path else RUN if "/runs/" in path else job
     asks = path.endswith(("/series", "/forecast"))
     question = f"?of=job&name={job}&measure=host_memory" if asks else ""
-    filled = path.format(id=node, name=name, digest=digest("bob"), fingerprint="f00d", other=RUN)
+    filled = path.format(
+        id=node, name=name, digest=digest("bob"), fingerprint="f00d", other=RUN, member="bob"
+    )
     return method, filled + question
 
 

@@ -3,20 +3,23 @@
 import hashlib
 import logging
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import uvicorn
 
-from grus.model.errors import BadInput, Conflict
+from grus.model.errors import BadInput, Conflict, DoesNotFit
 from grus.model.ports import AccessRole
-from grus.server import pools
-from grus.server.first_start import ensure_admin
-from grus.server.listen import Brake, bind
-from grus.server.lock import StateLock
-from grus.server.logs import log_to
-from grus.server.pools import choose
+from grus.server.http.listener import Brake, bind
+from grus.server.runtime import gpu_pool
+from grus.server.runtime.first_start import ensure_admin
+from grus.server.runtime.gpu_pool import PoolChoice, before, choose, remember, remembered
+from grus.server.runtime.lock import StateLock
+from grus.server.runtime.log_files import log_to
 from grus.store.memory import MemoryStore
+from grus.telemetry.virtual_gpus import VirtualSource
 
 
 def test_the_first_start_makes_an_administrator_and_stores_only_the_digest(tmp_path: Path) -> None:
@@ -98,36 +101,99 @@ def test_requests_that_are_handed_on_are_not_logged(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text() == ""
 
 
-def test_a_machine_without_gpus_gets_a_small_virtual_pool_and_a_notice(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(pools, "_nvml", lambda: None)
-    pool = choose("auto", tmp_path / "pool")
-    assert [len(node.devices) for node in pool.source.nodes(())] == [2]
-    assert "virtual" in pool.notice
+@pytest.fixture
+def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_pool, "_nvml", lambda: None)
 
 
-@pytest.mark.parametrize(("kept", "gpus"), [("2x4x16GB", [4, 4]), ("2x4", [2]), ("", [2])])
-def test_the_pretended_pool_of_last_time_comes_again_where_nothing_else_is_said(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kept: str, gpus: list[int]
+class RealSource(VirtualSource):
+    """Real GPUs, as far as the choice of a pool can tell."""
+
+    virtual = False
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_pool, "_nvml", lambda: RealSource("1x4x80GB"))
+
+
+def gpus(pool: PoolChoice) -> list[int]:
+    return [len(node.devices) for node in pool.source.nodes(())]
+
+
+@pytest.mark.usefixtures("no_driver")
+@pytest.mark.parametrize("text", ["auto", "nvml"])
+def test_a_machine_without_gpus_names_the_driver_and_virtual_gpus(text: str, tmp_path: Path) -> None:
+    with pytest.raises(DoesNotFit, match=r"NVIDIA's driver.*grus up --virtual 2x4x16GB"):
+        choose(text, before(tmp_path))
+
+
+@pytest.mark.usefixtures("no_driver")
+@pytest.mark.parametrize(("kept", "found"), [("2x4x16GB", [4, 4]), ("2x4", [2]), ("", [2])])
+def test_the_virtual_pool_of_last_time_comes_again_where_nothing_else_is_said(
+    tmp_path: Path, kept: str, found: list[int]
 ) -> None:
-    monkeypatch.setattr(pools, "_nvml", lambda: None)
-    choose("virtual 2x4x16GB", tmp_path / "pool")
-    assert (tmp_path / "pool").read_text() == "2x4x16GB"
+    (tmp_path / "grus.db").touch()
+    remember(choose("virtual 2x4x16GB", before(tmp_path)), tmp_path)
+    assert remembered(tmp_path) == "2x4x16GB"
     (tmp_path / "pool").write_text(kept)
-    pool = choose("auto", tmp_path / "pool")
-    assert [len(node.devices) for node in pool.source.nodes(())] == gpus
-    assert ("as before" in pool.notice) == (kept == "2x4x16GB")
+    pool = choose("auto", before(tmp_path))
+    assert gpus(pool) == found
+    assert "as before" in pool.notice
+
+
+@pytest.mark.usefixtures("no_driver")
+def test_a_state_whose_pool_was_chosen_automatically_by_an_earlier_version_still_starts(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "grus.db").touch()
+    telemetry_of(tmp_path, "", "node-0/gpu-1")
+    assert gpus(choose("auto", before(tmp_path))) == [2]
+
+
+def telemetry_of(state: Path, *devices: str) -> None:
+    with closing(sqlite3.connect(state / "telemetry.db")) as file:
+        file.execute("CREATE TABLE subjects (device TEXT NOT NULL)")
+        file.executemany("INSERT INTO subjects VALUES (?)", [(one,) for one in devices])
+        file.commit()
+
+
+@pytest.mark.usefixtures("no_driver")
+@pytest.mark.parametrize("text", ["auto", "nvml", "virtual 2x4x16GB"])
+@pytest.mark.parametrize("version", ["this", "earlier"])
+def test_real_gpus_are_never_replaced_by_virtual_ones(tmp_path: Path, text: str, version: str) -> None:
+    (tmp_path / "grus.db").touch()
+    if version == "this":
+        remember(PoolChoice(RealSource("1x4x80GB")), tmp_path)
+    else:
+        telemetry_of(tmp_path, "", "GPU-5f0c9b6e-0000-1111-2222-333344445555")
+    assert before(tmp_path).real
+    with pytest.raises((DoesNotFit, Conflict), match="of this state use"):
+        choose(text, before(tmp_path))
+
+
+@pytest.mark.usefixtures("driver")
+def test_real_gpus_are_taken_where_nothing_is_said_and_remembered(tmp_path: Path) -> None:
+    pool = choose("auto", before(tmp_path))
+    assert (gpus(pool), pool.notice) == ([4], "")
+    remember(pool, tmp_path)
+    assert remembered(tmp_path) == "nvml"
+    assert before(tmp_path).real
+
+
+def test_a_damaged_telemetry_file_proves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "grus.db").touch()
+    (tmp_path / "telemetry.db").write_text("no database")
+    assert not before(tmp_path).real
 
 
 def test_a_pool_that_was_asked_for_needs_no_notice(tmp_path: Path) -> None:
-    pool = choose("virtual 2x4x16GB", tmp_path / "pool")
-    assert [len(node.devices) for node in pool.source.nodes(())] == [4, 4]
+    pool = choose("virtual 2x4x16GB", before(tmp_path))
+    assert gpus(pool) == [4, 4]
     assert pool.notice == ""
 
 
 @pytest.mark.parametrize("text", ["", "virtual", "nvml 4", "real", "virtual 2y4"])
 def test_a_pool_that_cannot_be_understood_is_bad_input(text: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput):
-        choose(text, tmp_path / "pool")
-    assert not (tmp_path / "pool").exists()
+        choose(text, before(tmp_path))

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from grus.serving.app import LARGEST_BODY, App
-from grus.serving.served import Served
-from grus.serving.values import Form
+from grus.serving.json_tensors import Form
+from grus.serving.loaded_model import Served
 
 SECRET = "s" * 32
 PROOF = (b"authorization", f"token {SECRET}".encode())

@@ -6,10 +6,10 @@ from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import PRIORITIES, JobType
 from grus.model.queues import Queue
 from grus.model.resources import GPU, Range
-from grus.simulation.effects import Costs
-from grus.simulation.records import Ran, Result
+from grus.simulation.events.decision_effects import Costs
+from grus.simulation.events.run_records import JobOutcome, Result
 from grus.simulation.simulator import Fault, Simulation
-from grus.simulation.work import Linear, Work
+from grus.simulation.workload.job_work import Linear, TraceJob
 from tests.scheduling.builders import a_pool, a_queue
 
 FREE = Costs(start=0.0, pause=0.0, resize=0.0, leave=0.0)
@@ -32,9 +32,9 @@ def a_work(
     grace: float = 30.0,
     max_runtime: float | None = None,
     reports: bool = False,
-) -> Work:
+) -> TraceJob:
     usual = PRIORITIES["dev" if dev else "train"]
-    return Work(
+    return TraceJob(
         id=JobId(name),
         submit=submit,
         duration=duration,
@@ -54,7 +54,7 @@ def a_work(
 
 def a_simulation(
     pool: str,
-    works: Sequence[Work],
+    works: Sequence[TraceJob],
     *queues: Queue,
     costs: Costs = FREE,
     faults: Sequence[Fault] = (),
@@ -68,16 +68,16 @@ def a_simulation(
 
 def simulated(
     pool: str,
-    works: Sequence[Work],
+    works: Sequence[TraceJob],
     *queues: Queue,
     costs: Costs = FREE,
     faults: Sequence[Fault] = (),
-) -> dict[str, Ran]:
+) -> dict[str, JobOutcome]:
     """What became of each job, by name."""
     return by_name(a_simulation(pool, works, *queues, costs=costs, faults=faults).run())
 
 
-def by_name(result: Result) -> dict[str, Ran]:
+def by_name(result: Result) -> dict[str, JobOutcome]:
     return {ran.work.id: ran for ran in result.jobs}
 
 

@@ -3,29 +3,29 @@
 from dataclasses import asdict, replace
 
 from grus.model.resources import Replica
-from grus.simulation.alternatives import Advice, Alternative, Asked, Future, advise, decide, drawn
+from grus.simulation.alternatives import Advice, Alternative, Future, ProposedJob, advise, decide, drawn
 from grus.simulation.what_if import PRESENT, Scenario
-from grus.simulation.work import Work
+from grus.simulation.workload.job_work import TraceJob
 from tests.scheduling.builders import GB, a_pool, a_queue
 from tests.simulation.scenes import FREE, a_work
 
 WAIT = Alternative("wait for a whole GPU", 1, 20 * GB, (("V100", 1.0),))
 SPLIT = Alternative("split over 2 GPUs", 2, 10 * GB, (("RTX3060", 0.5),))
-ASKED = Asked(submit=0.0, seconds=600.0)
+ASKED = ProposedJob(submit=0.0, seconds=600.0)
 
 
-def on_the_large_one(name: str, duration: float) -> Work:
+def on_the_large_one(name: str, duration: float) -> TraceJob:
     spec = ASKED.work(WAIT).job().spec
     return replace(a_work(name, duration=duration), spec=spec)
 
 
-def a_scene(*works: Work) -> Scenario:
+def a_scene(*works: TraceJob) -> Scenario:
     """Two small GPUs and a large one."""
     nodes = a_pool("1x2:RTX3060+1x1:V100")
     return Scenario(PRESENT, nodes, (a_queue("default", quota=3),), works, FREE)
 
 
-def advised(*works: Work, ways: tuple[Alternative, ...] = (WAIT, SPLIT), worlds: int = 1) -> Advice:
+def advised(*works: TraceJob, ways: tuple[Alternative, ...] = (WAIT, SPLIT), worlds: int = 1) -> Advice:
     later = replace(ASKED, submit=1.0)
     return advise(a_scene(*works), later, ways, worlds=worlds)
 

@@ -5,13 +5,13 @@ import json
 import pytest
 
 from grus.model.identifiers import NodeId
-from grus.simulation.outcomes import Active, Outcome, measure, percentile
+from grus.simulation.outcomes import Active, SimulationOutcome, measure, percentile
 from grus.simulation.simulator import Fault
 from tests.scheduling.builders import a_queue
 from tests.simulation.scenes import a_simulation, a_work
 
 
-def two_in_a_row() -> Outcome:
+def two_in_a_row() -> SimulationOutcome:
     """One node of four GPUs: a (4 GPUs, 100 s) at 0, b (2 GPUs, 50 s) at 20, which waits for 80 s."""
     works = [a_work("a", gpus=4), a_work("b", submit=20.0, gpus=2, duration=50.0)]
     return measure(a_simulation("1x4", works).run())

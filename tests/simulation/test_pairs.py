@@ -3,24 +3,24 @@
 import pytest
 
 from grus.model.identifiers import JobId
-from grus.scheduling.footprint import Footprint
-from grus.simulation.effects import Costs
+from grus.scheduling.state.gpu_footprint import Footprint
+from grus.simulation.events.decision_effects import Costs
 from grus.simulation.simulator import simulate
-from grus.simulation.work import Work
+from grus.simulation.workload.job_work import TraceJob
 from tests.scheduling.builders import GB, a_pool, a_queue
 
 FREE = Costs(start=0.0, pause=0.0, resize=0.0, leave=0.0)
 
 
-def ends(*works: Work) -> list[float]:
+def ends(*works: TraceJob) -> list[float]:
     found = simulate(a_pool("1x1"), [a_queue("default", quota=1)], works, costs=FREE)
     assert found.violations == ()
     return [ran.ended or 0.0 for ran in found.jobs]
 
 
-def a_work(name: str, duration: float, use: float | None, **gains: float) -> Work:
+def a_work(name: str, duration: float, use: float | None, **gains: float) -> TraceJob:
     known = None if use is None else Footprint(name, use, 4 * GB, tuple(gains.items()))
-    return Work(id=JobId(name), submit=0.0, duration=duration, footprint=known)
+    return TraceJob(id=JobId(name), submit=0.0, duration=duration, footprint=known)
 
 
 def test_two_light_jobs_run_side_by_side_at_full_speed() -> None:

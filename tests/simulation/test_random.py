@@ -9,10 +9,10 @@ from grus.model.jobs import Job
 from grus.model.queues import Queue
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decisions
-from grus.simulation.effects import Costs
+from grus.simulation.events.decision_effects import Costs
 from grus.simulation.simulator import Simulation
-from grus.simulation.work import Work
-from grus.simulation.workloads import random_faults
+from grus.simulation.workload.job_work import TraceJob
+from grus.simulation.workload.synthetic import random_faults
 from tests.scheduling import invariants
 from tests.scheduling.builders import a_pool, a_queue
 from tests.scheduling.reference import Facts
@@ -26,7 +26,7 @@ QUEUES = (
 )
 
 
-def a_trace(seed: int, jobs: int = 40) -> list[Work]:
+def a_trace(seed: int, jobs: int = 40) -> list[TraceJob]:
     chance = random.Random(seed)
     works = []
     for number in range(jobs):

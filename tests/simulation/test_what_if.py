@@ -7,29 +7,30 @@ import pytest
 from grus.model.errors import BadInput
 from grus.model.resources import GPU
 from grus.simulation import answers
+from grus.simulation.outcomes import MeasuredTimes
 from grus.simulation.pools import count_gpus, parse_nodes, quotas_by_use, shares
 from grus.simulation.what_if import (
     PRESENT,
     STATIC,
     WHAT_IF,
-    Change,
     Chaos,
     Scenario,
+    ScenarioChange,
     changed,
     compare,
     resample,
     static_split,
     with_load,
 )
-from grus.simulation.work import Work
+from grus.simulation.workload.job_work import TraceJob
 from tests.scheduling.builders import a_queue
 from tests.simulation.scenes import FREE, a_work
 
 
-def a_scenario(works: list[Work] | None = None) -> Scenario:
+def a_scenario(works: list[TraceJob] | None = None, times: float = 1.0) -> Scenario:
     """Two nodes of four GPUs, two queues of four, and more to do than they can at once."""
     usual = [
-        a_work(f"{queue}{i:02}", queue=queue, submit=20.0 * i, gpus=2, duration=100.0 + i)
+        a_work(f"{queue}{i:02}", queue=queue, submit=times * 20.0 * i, gpus=2, duration=times * (100.0 + i))
         for queue in ("a", "b")
         for i in range(20)
     ]
@@ -38,7 +39,7 @@ def a_scenario(works: list[Work] | None = None) -> Scenario:
 
 
 def test_more_gpus_shorten_the_wait_and_the_sentence_says_so() -> None:
-    found = compare(a_scenario(), Change(add_nodes="1x4xV100"))
+    found = compare(a_scenario(times=200.0), ScenarioChange(add_nodes="1x4xV100"))
     now, then = found.side(PRESENT), found.side(WHAT_IF)
     assert now is not None
     assert then is not None
@@ -50,12 +51,33 @@ def test_more_gpus_shorten_the_wait_and_the_sentence_says_so() -> None:
 
 
 def test_gpus_that_nobody_needs_are_not_recommended() -> None:
-    found = compare(a_scenario([a_work("x", queue="a")]), Change(add_nodes="1x4xV100"))
+    days = [a_work(f"x{i:02}", queue="a", submit=9_000.0 * i, gpus=4, duration=8_900.0) for i in range(20)]
+    found = compare(a_scenario(days), ScenarioChange(add_nodes="1x4xV100"))
     assert answers.answer(found).startswith("No, do not buy yet: ")
 
 
+def test_advice_to_buy_says_what_it_lacks() -> None:
+    found = compare(a_scenario([a_work("x", queue="a")]), ScenarioChange(add_nodes="1x4xV100"))
+    assert answers.missing(found) == [
+        "at least 2 days of jobs (there are 1.7m)",
+        "at least 20 jobs (there are 1)",
+        "a pool used to at least 30% (it is used to 12%)",
+    ]
+    assert answers.answer(found).startswith("No advice on buying: it needs at least 2 days of jobs")
+
+
+def test_a_simulation_far_from_what_was_measured_gives_no_advice() -> None:
+    found = compare(a_scenario(times=200.0), ScenarioChange(add_nodes="1x4xV100"))
+    outcome = found.sides[0].outcomes[0]
+    names = MeasuredTimes.__dataclass_fields__
+    was = MeasuredTimes(**{name: getattr(outcome, name) for name in names})
+    assert answers.missing(replace(found, measured=was)) == []
+    [lack] = answers.missing(replace(found, measured=replace(was, jct_mean=was.jct_mean / 3)))
+    assert lack.startswith("a simulation within 50% of the measured mean completion")
+
+
 def test_other_changes_are_told_without_advice() -> None:
-    found = compare(a_scenario(), Change(load=1.5, quotas={"a": 2}))
+    found = compare(a_scenario(), ScenarioChange(load=1.5, quotas={"a": 2}))
     assert answers.answer(found).startswith("With quota a=2 and at 1.5 times the load, jobs complete in ")
 
 
@@ -68,7 +90,7 @@ def test_another_policy_is_a_change_like_others() -> None:
     ]
     works += [a_work("bob", queue="a", gpus=4, user="bob", submit=5.0, duration=10.0)]
     scene = replace(a_scenario(works), nodes=parse_nodes("1x8xV100"))
-    found = compare(scene, Change(policy="fifo"), static=False)
+    found = compare(scene, ScenarioChange(policy="fifo"), static=False)
     now, then = found.side(PRESENT), found.side(WHAT_IF)
     assert now is not None
     assert then is not None
@@ -77,7 +99,7 @@ def test_another_policy_is_a_change_like_others() -> None:
 
 
 def test_several_seeds_give_intervals_and_the_same_figures_again() -> None:
-    change = Change(remove=("node-1",))
+    change = ScenarioChange(remove=("node-1",))
     first = compare(a_scenario(), change, seeds=3, chaos=Chaos(3600.0, 60.0))
     second = compare(a_scenario(), change, seeds=3, chaos=Chaos(3600.0, 60.0))
     assert repr(first) == repr(second)
@@ -106,7 +128,7 @@ def test_load_multiplies_the_jobs(load: float, least: int, most: int) -> None:
 
 def test_a_static_split_lends_nothing() -> None:
     only_a = [a_work(f"a{i}", queue="a", gpus=2) for i in range(4)] + [a_work("b", queue="b", submit=110.0)]
-    found = compare(a_scenario(only_a), Change())
+    found = compare(a_scenario(only_a), ScenarioChange())
     now, split = found.side(PRESENT), found.side(STATIC)
     assert now is not None
     assert split is not None
@@ -132,17 +154,17 @@ def test_an_elastic_job_in_a_static_split_keeps_to_its_share() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (Change(remove=("node-0", "node-1")), "leaves no node"),
-        (Change(remove=("node-9",)), "names no node; there are node-0, node-1"),
-        (Change(quotas={"c": 2}), "names no queue; there are a, b"),
-        (Change(quotas={"a": -1}), "must be from 0"),
-        (Change(quotas={"a": 7}), "sum to 11, but the pool has 8"),
-        (Change(add_nodes="8xA100"), "write nodes x GPUs x type"),
-        (Change(load=0.0), "above zero"),
-        (Change(policy="luck"), "must be one of fifo, fair"),
+        (ScenarioChange(remove=("node-0", "node-1")), "leaves no node"),
+        (ScenarioChange(remove=("node-9",)), "names no node; there are node-0, node-1"),
+        (ScenarioChange(quotas={"c": 2}), "names no queue; there are a, b"),
+        (ScenarioChange(quotas={"a": -1}), "must be from 0"),
+        (ScenarioChange(quotas={"a": 7}), "sum to 11, but the pool has 8"),
+        (ScenarioChange(add_nodes="8xA100"), "write nodes x GPUs x type"),
+        (ScenarioChange(load=0.0), "above zero"),
+        (ScenarioChange(policy="luck"), "must be one of fifo, fair"),
     ],
 )
-def test_changes_that_make_no_sense_are_named(change: Change, words: str) -> None:
+def test_changes_that_make_no_sense_are_named(change: ScenarioChange, words: str) -> None:
     with pytest.raises(BadInput, match=words):
         changed(a_scenario(), change, 0)
 
@@ -153,7 +175,7 @@ def test_a_job_that_the_smaller_pool_could_never_run_is_named_before_anything_ru
     with pytest.raises(BadInput, match="more than the pool could ever give"):
         compare(
             Scenario(PRESENT, parse_nodes("1x4xV100+1x2xV100"), (a_queue("a"), a_queue("b")), tuple(works)),
-            Change(remove=("node-0",)),
+            ScenarioChange(remove=("node-0",)),
             runner=lambda scenarios: ran.extend(scenarios) or [],  # type: ignore[func-returns-value]  # extend gives None, which is meant
         )
     assert ran == []

@@ -5,8 +5,9 @@ from dataclasses import replace
 from itertools import count
 from typing import TypeVar
 
-from grus.model.artefacts import Artefact
+from grus.model.artefacts import Artifact
 from grus.model.curves import Reported
+from grus.model.execution_plans import Shortage, Way
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import (
     Affinity,
@@ -23,12 +24,11 @@ from grus.model.jobs import (
     Spec,
 )
 from grus.model.ports import Event, Store
-from grus.model.profiles import BINS, JobProfile, Pair, Run, Speed, Use
+from grus.model.profiles import BINS, GpuUsage, JobProfile, Pair, ProfiledRun, Speed
 from grus.model.resources import GPU, Range, Replica, Request, Role
 from grus.model.results import Metric, Result
 from grus.model.sweeps import Trial
-from grus.model.tags import Kind
-from grus.model.ways import Shortage, Way
+from grus.model.tags import WorkloadKind
 
 T = TypeVar("T")
 Heard = list[tuple[Job, Event | None]]
@@ -70,7 +70,7 @@ def a_report(job: str, number: int) -> Reported:
 
 
 def done(future: "Future[T]") -> T:
-    return future.result(timeout=30)
+    return future.result(timeout=300)
 
 
 def stored(store: Store, *jobs: Job) -> list[Job]:
@@ -127,7 +127,7 @@ def a_full_job() -> Job:
 
 def a_full_profile(fingerprint: str) -> JobProfile:
     """A value in every field."""
-    use = Use(
+    use = GpuUsage(
         type="A100",
         gpus=GPU,
         seconds=10.0,
@@ -137,7 +137,7 @@ def a_full_profile(fingerprint: str) -> JobProfile:
         how=("split",),
         slice=5,
     )
-    run = Run(
+    run = ProfiledRun(
         job=JobId("j1"),
         at=1.0,
         phase=Phase.SUCCEEDED,
@@ -146,7 +146,7 @@ def a_full_profile(fingerprint: str) -> JobProfile:
         host_memory=1 << 40,
         cpu=0.1,
         energy=2.5,
-        kind=Kind.TRAINING,
+        kind=WorkloadKind.TRAINING,
         period=0.1 + 0.2,
         data="d1",
         new_data=True,
@@ -206,8 +206,8 @@ def a_full_result(job: str) -> Result:
         code="c1",
         data="d1",
         image="i",
-        inputs=(Artefact("data", "a" * 64, 1 << 40),),
-        outputs=(Artefact("model", "b" * 64, 0),),
+        inputs=(Artifact("data", "a" * 64, 1 << 40),),
+        outputs=(Artifact("model", "b" * 64, 0),),
         trial=Trial(JobId("jsweep"), 3),
         same_as=JobId("jbefore"),
         fingerprint="f1",

@@ -1,7 +1,7 @@
 """Files as earlier releases have left them: `schemas/version_N.sql`, written by the code of that time.
 
 Each holds the same: two people, a token, a queue, a cordon, an epoch, and five jobs, one of each fate; what
-came with later versions is in the later ones only. Version 4 was never released alone.
+came with later versions is in the later ones only. Versions 4 and 6 were never released alone.
 """
 
 import sqlite3

@@ -20,7 +20,7 @@ from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.ports import Event, NewJob, Store, Token, User
 from grus.model.queues import Queue, Quota
 from grus.model.results import Result
-from grus.model.tags import Kind, Tag
+from grus.model.tags import Tag, WorkloadKind
 from grus.store.memory import MemoryStore
 from grus.store.sqlite import SqliteStore
 from tests.store.builders import a_full_profile, a_job, a_report, a_result
@@ -47,7 +47,7 @@ def held(store: SqliteStore) -> Iterator[None]:
 def outcome(future: "Future[Any]") -> object:
     """The result, or the kind and the sentence of the refusal."""
     try:
-        return future.result(timeout=30)
+        return future.result(timeout=300)
     except GrusError as error:
         return type(error), str(error)
 
@@ -138,7 +138,7 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
 
     @rule(keys=st.lists(NAMES, min_size=1), at=TIMES, gone=st.booleans())
     def tags(self, keys: list[str], at: float, gone: bool) -> None:
-        tag = None if gone else Tag(kind=Kind.IDLE, at=at, expires=at + 1 / 3)
+        tag = None if gone else Tag(kind=WorkloadKind.IDLE, at=at, expires=at + 1 / 3)
         self.waiting.append(lambda store: store.put_tags(dict.fromkeys(keys, tag)))
 
     @rule(id=IDS, at=TIMES, user=NAMES, queue=QUEUES, key=st.sampled_from(["", "k1", "k2"]), phase=PHASES)

@@ -12,7 +12,7 @@ from grus.model.errors import Fenced, StoreFailed
 from grus.model.identifiers import JobId
 from grus.model.jobs import Phase
 from grus.model.resources import GPU
-from grus.store import batch, codec
+from grus.store import codec, write_batch
 from grus.store.migrations import STEPS, Step, migrate
 from grus.store.sqlite import SqliteStore
 from tests.store import released
@@ -64,7 +64,7 @@ def test_a_file_from_before_results_were_kept_opens_with_its_jobs_which_have_non
     ended = replace(a_job("j1", phase=Phase.SUCCEEDED), version=1, ended_at=2.0)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         migrate(connection, STEPS[:4])
-        batch.insert_jobs(connection, [(ended, codec.JOB.encode(ended))])
+        write_batch.insert_jobs(connection, [(ended, codec.JOB.encode(ended))])
         assert version(connection) == 4
     store = SqliteStore(path)
     try:
@@ -142,6 +142,9 @@ def test_a_file_of_each_release_opens_with_all_that_it_holds(tmp_path: Path, bef
         assert list(store.tags()) == (["job/j0000000002"] if before >= 3 else [])
         assert len(store.reports(JobId("j0000000002"))) == (3 if before >= 5 else 0)
         assert [one.job for one in store.results()] == (["j0000000003"] if before >= 5 else [])
+        assert [one.action for one in store.audit()] == (["node.drain"] if before >= 7 else [])
+        assert [one.message for one in store.drains().values()] == (["new disks"] if before >= 7 else [])
+        assert [user.max_gpus for user in store.users()] == [None, None]
     finally:
         store.close()
     with closing(sqlite3.connect(path)) as connection:

@@ -53,3 +53,29 @@ def test_each_new_folder_on_the_way_lasts_in_the_one_above_it(
     assert done == [("sync", tmp_path.name), ("sync", "a")]
     on_disk.make_folder(tmp_path / "a" / "b")
     assert len(done) == 2
+
+
+@pytest.mark.parametrize(("uid", "mode"), [(0, 0o711), (1000, 0o700)])
+def test_the_folders_of_roots_state_can_be_passed_under_any_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uid: int, mode: int
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    before = os.umask(0o077)
+    try:
+        on_disk.make_state_folder(tmp_path / "home" / "state")
+    finally:
+        os.umask(before)
+    for folder in (tmp_path / "home", tmp_path / "home" / "state"):
+        assert stat.S_IMODE(folder.stat().st_mode) == mode
+
+
+def test_the_outermost_closed_folder_is_named(tmp_path: Path) -> None:
+    inner = tmp_path / "closed" / "inner"
+    inner.mkdir(parents=True)
+    for folder in (inner, tmp_path / "closed"):
+        folder.chmod(0o700)
+    found = on_disk.closed_folder(inner / "missing")
+    assert found is not None
+    assert inner.is_relative_to(found)
+    assert not found.stat().st_mode & stat.S_IXOTH
+    assert on_disk.closed_folder(Path("/")) is None

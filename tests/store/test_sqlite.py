@@ -5,20 +5,23 @@ import stat
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from grus.model.audit import AuditRecord
 from grus.model.errors import Fenced, StaleVersion, StoreFailed
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase
-from grus.model.ports import Store
+from grus.model.ports import Store, User
 from grus.store import sqlite
 from grus.store.sqlite import SqliteStore
+from tests.contracts.store_audit_contract import DrainContract
 from tests.contracts.store_contract import StoreContract
 from tests.contracts.store_together_contract import TogetherContract, some
-from tests.store.builders import a_job, a_report, an_event, done, stored
+from tests.store.builders import ADA, a_job, a_report, an_event, done, stored
 
 
 @pytest.fixture
@@ -33,7 +36,7 @@ def store(path: Path) -> Iterator[SqliteStore]:
     store.close()
 
 
-class TestSqliteStore(StoreContract, TogetherContract):
+class TestSqliteStore(StoreContract, DrainContract, TogetherContract):
     @pytest.fixture
     def store(self, path: Path) -> Iterator[Store]:
         store = SqliteStore(path)
@@ -137,7 +140,7 @@ def test_reading_goes_on_while_a_write_is_under_way(store: SqliteStore) -> None:
         release.wait(30)
 
     future = store._writer.do(slow)
-    assert began.wait(30)
+    assert began.wait(300)
     assert store.jobs() == [job]
     assert store.count() == {Phase.PENDING: 1}
     release.set()
@@ -164,7 +167,7 @@ def test_many_threads_read_what_one_writes(store: SqliteStore) -> None:
         done(store.replace(replace(job, version=version), an_event(job, "tick")))
     over.set()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=300)
     assert broken == []
 
 
@@ -177,7 +180,7 @@ def test_a_write_taken_back_before_it_began_is_not_done(store: SqliteStore) -> N
         release.wait(30)
 
     store._writer.do(slow)
-    assert began.wait(30)
+    assert began.wait(300)
     futures: list[Future[Job]] = [store.create(a_job(f"j{n}"), an_event()) for n in range(3)]
     assert futures[1].cancel()
     release.set()
@@ -211,7 +214,7 @@ def test_a_key_that_is_not_unicode_fails_alone(store: SqliteStore) -> None:
     bad = store.create(a_job("j2"), an_event(), key="\ud800")
     release.set()
     assert done(good).id == "j1"
-    assert bad.exception(timeout=30) is not None
+    assert bad.exception(timeout=300) is not None
     assert [job.id for job in store.jobs()] == ["j1"]
 
 
@@ -222,7 +225,7 @@ def test_of_jobs_created_together_a_fault_of_one_takes_all_back_and_no_neighbour
     bad = store.create_all([first, replace(second, key="\ud800")])
     good = store.create_all(some("j3", "j4", key="good"))
     release.set()
-    assert bad.exception(timeout=30) is not None
+    assert bad.exception(timeout=300) is not None
     assert [job.id for job in done(good)] == ["j3", "j4"]
     assert {job.id for job in store.jobs()} == {"j3", "j4"}
 
@@ -274,3 +277,16 @@ def test_a_prune_of_many_rows_lets_other_writes_go_between_its_slices(
         assert len(store.events()) == 1
     finally:
         store.close()
+
+
+@pytest.mark.parametrize("statement", ["UPDATE audit SET actor = 'x'", "DELETE FROM audit"])
+def test_the_audit_log_is_append_only(path: Path, statement: str) -> None:
+    store = SqliteStore(path)
+    record = AuditRecord(at=1.0, actor=ADA, action="user.set", target="ada")
+    done(store.put_user(User(name=ADA), record=record))
+    store.close()
+    with (
+        closing(sqlite3.connect(path)) as connection,
+        pytest.raises(sqlite3.IntegrityError, match="append-only"),
+    ):
+        connection.execute(statement)

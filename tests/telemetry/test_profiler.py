@@ -7,7 +7,7 @@ import pytest
 
 from grus.model.identifiers import JobId, WorkerId
 from grus.model.jobs import JobType
-from grus.model.tags import Kind, Stage
+from grus.model.tags import TrainingStage, WorkloadKind
 from grus.telemetry.profiler import EXPIRY
 from grus.telemetry.samples import Batch, Measure, Sample
 from tests.telemetry.watched import JOB, Watched, counted, course, epochs, gpu, worker
@@ -31,7 +31,7 @@ def test_three_rhythms_are_told_apart(watched: Watched) -> None:
         watched.profiler.jobs(watched.now)
     found = watched.profiler.jobs(watched.now)
     for name, period in periods.items():
-        assert found[jobs[name]].kind is Kind.TRAINING
+        assert found[jobs[name]].kind is WorkloadKind.TRAINING
         assert found[jobs[name]].period == pytest.approx(period, rel=0.05)
         of_gpu = watched.of(gpu(name))
         assert of_gpu is not None
@@ -56,9 +56,9 @@ def test_power_shows_a_rhythm_where_utilisation_does_not(watched: Watched) -> No
 def test_steps_tell_training_within_five_seconds_of_the_first(watched: Watched) -> None:
     watched.known("g0", started_at=1000.0)
     watched.go(20, gpu(), busy=0.8)
-    assert (watched.tag.kind, watched.tag.stage) == (Kind.UNKNOWN, Stage.START_UP)
+    assert (watched.tag.kind, watched.tag.stage) == (WorkloadKind.UNKNOWN, TrainingStage.START_UP)
     watched.go(5, gpu(), busy=0.8, steps=lambda at: at - 1000.0)
-    assert (watched.tag.kind, watched.tag.stage) == (Kind.TRAINING, Stage.TRAINING)
+    assert (watched.tag.kind, watched.tag.stage) == (WorkloadKind.TRAINING, TrainingStage.TRAINING)
 
 
 def test_a_tag_changes_only_when_something_has_changed(watched: Watched) -> None:
@@ -87,7 +87,7 @@ def test_idle_says_since_when(watched: Watched) -> None:
     watched.known("g0")
     watched.go(10, gpu(), busy=0.9)
     watched.go(60, gpu(), busy=0.0)
-    assert watched.tag.kind is Kind.IDLE
+    assert watched.tag.kind is WorkloadKind.IDLE
     assert watched.tag.at == pytest.approx(1011.0, abs=1.0)
 
 
@@ -110,7 +110,7 @@ def test_the_next_job_on_a_gpu_begins_anew(watched: Watched) -> None:
     watched.go(5, gpu(), busy=0.0, memory=0.0)
     watched.known("g0")
     watched.go(20, gpu(), busy=0.9, memory=1e9)
-    assert watched.tag.kind is Kind.UNKNOWN
+    assert watched.tag.kind is WorkloadKind.UNKNOWN
     assert watched.tag.period is None
     assert watched.tag.peak_memory == 1_000_000_000
 
@@ -120,7 +120,7 @@ def test_silence_is_not_rest(watched: Watched) -> None:
     watched.go(120, gpu(), busy=epochs(6.0))
     watched.go(60)
     assert watched.profiler.tags(watched.now) == {}
-    assert (watched.tag.kind, watched.tag.note) == (Kind.UNKNOWN, "no telemetry of it")
+    assert (watched.tag.kind, watched.tag.note) == (WorkloadKind.UNKNOWN, "no telemetry of it")
     watched.go(5, gpu(), busy=epochs(6.0))
     assert watched.tag.hung_since is None
     assert watched.of(gpu()) is not None
@@ -132,7 +132,7 @@ def test_a_gpu_of_nobody_is_tagged_only_while_somebody_uses_it(watched: Watched)
     watched.go(120, gpu(), busy=epochs(6.0))
     tag = watched.of(gpu())
     assert tag is not None
-    assert tag.kind is Kind.TRAINING
+    assert tag.kind is WorkloadKind.TRAINING
     watched.go(60, gpu(), busy=0.0)
     assert watched.of(gpu()) is None
 
@@ -144,10 +144,10 @@ def test_of_four_gpus_of_which_a_job_uses_one_three_are_idle(watched: Watched) -
         watched.go(1, gpu("g0"), busy=epochs(8.0))
         watched.now -= 1.0
         watched.go(1, *map(gpu, names[1:]), busy=0.0)
-    assert watched.tag.kind is Kind.TRAINING
+    assert watched.tag.kind is WorkloadKind.TRAINING
     assert watched.tag.utilisation == pytest.approx(0.66 / 4, abs=0.05)
     kinds = [tag.kind for name in names if (tag := watched.of(gpu(name))) is not None]
-    assert kinds == [Kind.TRAINING, Kind.IDLE, Kind.IDLE, Kind.IDLE]
+    assert kinds == [WorkloadKind.TRAINING, WorkloadKind.IDLE, WorkloadKind.IDLE, WorkloadKind.IDLE]
 
 
 def test_a_gpu_that_two_jobs_share_is_judged_by_itself(watched: Watched) -> None:
@@ -156,13 +156,13 @@ def test_a_gpu_that_two_jobs_share_is_judged_by_itself(watched: Watched) -> None
     watched.go(60, gpu(), busy=0.0)
     tag = watched.of(gpu())
     assert tag is not None
-    assert tag.kind is Kind.IDLE
+    assert tag.kind is WorkloadKind.IDLE
 
 
 def test_known_work_on_new_data_is_retraining(watched: Watched) -> None:
-    watched.known("g0", kind=Kind.TRAINING, new_data=True)
+    watched.known("g0", kind=WorkloadKind.TRAINING, new_data=True)
     watched.go(10, gpu(), busy=0.8, steps=counted(1.0))
-    assert watched.tag.kind is Kind.RETRAINING
+    assert watched.tag.kind is WorkloadKind.RETRAINING
 
 
 def test_a_dev_job_is_dev_and_idle_but_never_hung(watched: Watched) -> None:
@@ -182,7 +182,7 @@ def hung_after(watched: Watched, begin: float) -> float:
     told = [(at, tag) for at, tag in watched.told if tag.hung_since is not None]
     assert told, watched.told[-1]
     assert watched.tag.hung_since is not None
-    assert watched.tag.kind is Kind.TRAINING
+    assert watched.tag.kind is WorkloadKind.TRAINING
     return told[0][0] - begin
 
 
@@ -275,7 +275,7 @@ def test_a_job_that_never_reported_and_never_had_a_rhythm_is_never_hung(watched:
     watched.known("g0")
     watched.go(600, gpu(), busy=course((0, 0.9), (200, 0.0)))
     assert all(tag.hung_since is None for _, tag in watched.told)
-    assert watched.tag.kind is Kind.IDLE
+    assert watched.tag.kind is WorkloadKind.IDLE
 
 
 def test_a_job_that_gets_on_again_is_not_hung_any_more(watched: Watched) -> None:
@@ -308,8 +308,8 @@ def test_saving_and_evaluating_are_told_in_long_epochs_only(watched: Watched) ->
         return float(int((at - 1000.0) / 120.0) * 80 + int(min(within(at), 80)))
 
     watched.go(600, gpu(), worker(), busy=busy, steps=steps, more={Measure.DISK_WRITE: writes})
-    stages = {tag.stage for _, tag in watched.told if tag.kind is Kind.TRAINING}
-    assert stages == {Stage.TRAINING, Stage.EVALUATION, Stage.CHECKPOINT}
+    stages = {tag.stage for _, tag in watched.told if tag.kind is WorkloadKind.TRAINING}
+    assert stages == {TrainingStage.TRAINING, TrainingStage.EVALUATION, TrainingStage.CHECKPOINT}
     assert all(tag.hung_since is None for _, tag in watched.told)
 
 
@@ -353,7 +353,7 @@ def test_peak_memory_is_that_of_one_gpu(watched: Watched) -> None:
 
 def test_a_job_known_by_its_samples_alone_is_tagged_and_forgotten_with_them(watched: Watched) -> None:
     watched.go(120, worker(), busy=epochs(6.0))
-    assert watched.tag.kind is Kind.TRAINING
+    assert watched.tag.kind is WorkloadKind.TRAINING
     watched.go(700)
     assert watched.profiler.jobs(watched.now) == {}
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from grus.model.identifiers import DeviceId, JobId, NodeId, WorkerId
 from grus.model.tags import Tag
-from grus.telemetry.profiler import Known, Profiler
+from grus.telemetry.profiler import JobFacts, Profiler
 from grus.telemetry.samples import Batch, Measure, Sample, Subject
 
 JOB = JobId("j1")
@@ -36,7 +36,7 @@ class Watched:
 
     def known(self, *devices: str, job: JobId = JOB, **facts: object) -> None:
         held = frozenset(DeviceId(name) for name in devices)
-        self.profiler.known(job, Known(devices=held, **facts))  # type: ignore[arg-type]  # the fields of Known
+        self.profiler.known(job, JobFacts(devices=held, **facts))  # type: ignore[arg-type]  # the fields of Known
 
     def go(
         self,

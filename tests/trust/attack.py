@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.environments import python_with
-from grus.server.gate import PUBLIC
+from grus.server.http.auth_middleware import PUBLIC
 from tests.trust import inside, intrusion, routes
 from tests.trust.projects import CALLERS, MARK, Projects, two_projects
 
@@ -35,7 +35,7 @@ def description(pool: Projects) -> dict[str, Any]:
     request = urllib.request.Request(
         f"{pool.address}/v1/openapi.json", headers={"Authorization": "Bearer grus_admin"}
     )
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=300) as answer:
         found = json.load(answer)
     assert isinstance(found, dict)
     return found

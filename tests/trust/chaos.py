@@ -28,7 +28,7 @@ from grus.engines.local import processes
 from grus.model.errors import Conflict, GrusError, NotFound, StoreFailed, Unreachable
 from grus.model.jobs import TERMINAL, Phase
 from grus.sdk.client import Client
-from grus.sdk.places import running
+from grus.sdk.state_paths import running
 from grus.sdk.transport import Transport
 from tests.live import witness
 from tests.live.pool import LivePool
@@ -375,7 +375,7 @@ class Chaos:
             self._figures.failed_starts += 1
         else:
             self._figures.server_deaths += 1
-        _say(f"the server ended with {process.returncode}: {self._pool.said.read_text()[-500:]}")
+        _say(f"the server ended with {process.poll()}: {self._pool.said.read_text()[-500:]}")
         self._launch()
 
     def _launch(self) -> None:

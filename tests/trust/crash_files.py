@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from grus.artefacts import storing, vault
-from grus.elastic import checkpoint_files
+from grus.elastic.training_state import checkpoint_files
 
 PIECE = 1500
 """Bytes that the system takes of a write at most."""
@@ -129,18 +129,18 @@ def a_result(folder: Path) -> None:
     """A vault, and what a job has left."""
     for name in ("vault", "result"):
         (folder / name).mkdir()
-    vault.Vault(folder / "vault").make()
+    vault.ArtifactStore(folder / "vault").make()
     for name in ("model", "figures"):
         (folder / "result" / name).write_bytes(name.encode() * 300)
 
 
 def keep(folder: Path) -> None:
-    storing.keep(vault.Vault(folder / "vault"), folder / "result")
+    storing.keep(vault.ArtifactStore(folder / "vault"), folder / "result")
 
 
 def kept(folder: Path, told: bool) -> None:
     """What was told to be kept is; kept again, it is whole and the same; the dead one's parts can go."""
-    place = vault.Vault(folder / "vault")
+    place = vault.ArtifactStore(folder / "vault")
     wanted = storing.measured(folder / "result").digest
     assert place.whole(wanted) or not told
     assert storing.keep(place, folder / "result").digest == wanted

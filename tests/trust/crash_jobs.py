@@ -6,13 +6,13 @@ must be in the end. Those about stages and sweeps are in `tests.trust.crash_work
 
 import json
 
-from grus.model.artefacts import Artefact, Input, Output
+from grus.model.artefacts import Artifact, Input, Output
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, NodeId
 from grus.model.jobs import Exit, ExitCause, Idle, PauseCause, Phase
 from grus.model.queues import Queue
 from grus.model.resources import Range
-from grus.model.tags import Kind, Tag
+from grus.model.tags import Tag, WorkloadKind
 from tests.controlplane.plane import ADMIN, ANN
 from tests.scheduling.builders import GB, a_queue, a_role, lose
 from tests.trust.dying import Drive
@@ -148,7 +148,7 @@ def handed_on(drive: Drive) -> dict[str, Phase]:
     drive.do(lambda: drive.plane.engine.reports(second, json.dumps(kept)))
     drive.do(lambda: _unless_ended(drive, second))
     for name in ("a", "b"):
-        assert drive.plane.job(drive.ids[name]).artefacts == (Artefact("data", "ab" * 32, 7),)
+        assert drive.plane.job(drive.ids[name]).artefacts == (Artifact("data", "ab" * 32, 7),)
     return {"a": Phase.SUCCEEDED, "b": Phase.SUCCEEDED}
 
 
@@ -207,7 +207,9 @@ def served(drive: Drive) -> dict[str, Phase]:
 def idled(drive: Drive) -> dict[str, Phase]:
     """Nobody works in a session: it is warned and paused; somebody resumes it, and stops it later."""
     drive.submit("d", type="dev", idle=Idle(below=0.1, seconds=20.0, action="pause"))
-    drive.plane.tags = {drive.ids["d"]: Tag(kind=Kind.IDLE, at=drive.plane.now, expires=1e9, utilisation=0.0)}
+    drive.plane.tags = {
+        drive.ids["d"]: Tag(kind=WorkloadKind.IDLE, at=drive.plane.now, expires=1e9, utilisation=0.0)
+    }
     for _ in range(20):  # who takes over begins to count anew
         if drive.job("d").phase is Phase.PAUSED:
             break

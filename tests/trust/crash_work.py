@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from unittest.mock import patch
 
-from grus.api.jobfile import parse_job_file
-from grus.controlplane import fingerprints
-from grus.controlplane.skipping import Skipping
+from grus.api.inputs.job_file import parse_job_file
+from grus.controlplane.fingerprint import fingerprints
+from grus.controlplane.jobs.stage_cache import Skipping
 from grus.model.identifiers import JobId, NodeId
 from grus.model.jobs import Job, JobType, Phase
 from grus.model.sweeps import Axis, Budget, Rule, Stopping, Sweep

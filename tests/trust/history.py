@@ -10,8 +10,8 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from grus.controlplane.lifecycle import change
-from grus.controlplane.results import result_of
+from grus.controlplane.history.results import result_of
+from grus.controlplane.jobs.lifecycle import change
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Exit, ExitCause, Job, Phase, Seat, Spec
 from grus.model.ports import Event

@@ -120,7 +120,7 @@ def member(pool: OtherPool, name: str, unix_user: str, *, accept: bool = False) 
     user |= {"accept_shared_account": True} if accept else {}
     pool.grus.put_user(name, user)
     secret = pool.grus.new_token({"user": name}).secret
-    return Client(transport=Transport(None, secret, timeout=20.0, patience=5.0, env=pool.env))
+    return Client(transport=Transport(None, secret, timeout=60.0, patience=5.0, env=pool.env))
 
 
 def folder_of(pool: OtherPool, name: str, unix_user: str) -> Path:

@@ -170,7 +170,7 @@ def unmounts(state: str, database: str) -> str:
         for before in ((), ("unshare", "-Urm"), ("unshare", "-Urmpf", "--mount-proc")):
             try:
                 done = subprocess.run(
-                    [*before, "sh", "-c", line], capture_output=True, timeout=20, check=False
+                    [*before, "sh", "-c", line], capture_output=True, timeout=300, check=False
                 )
             except (OSError, subprocess.TimeoutExpired):
                 continue

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from grus.dashboard import static
+from grus.dashboard import static_files
 from tests.trust.asking import Answer, Door, read
 from tests.trust.projects import CLOSED, OTHER, Projects, digest
 
@@ -75,7 +75,7 @@ def paths(pool: Projects) -> Iterator[Attack]:
     """Every place where a string could become a path."""
     door, job = Door(pool.address, "grus_admin"), pool.live[0]
     places = (
-        f"/static/{static.present()}/{{}}",
+        f"/static/{static_files.present()}/{{}}",
         "/static/{}/grus.css",
         "/v1/jobs/{}",
         "/v1/jobs/{}/log",

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from grus.api.pods import text
+from grus.api.inputs.pod import text
 from grus.engines.kubernetes.pods import CannotStart, require_allowed
-from grus.kubernetes import rights
-from grus.kubernetes.kinds import GPU_JOBS, PODS
+from grus.kubernetes.client.resource_kinds import GPU_JOBS, PODS
+from grus.kubernetes.install import rbac
 from grus.model.identifiers import JobId, NodeId, WorkerId
 from grus.model.ports import WorkerSpec
 from grus.operator.options import SYSTEM
@@ -51,7 +51,7 @@ ESCALATIONS = (
 )
 """Rights that lead from a stolen token to the cluster, in a system namespace."""
 
-NODE_ACCOUNTS = (rights.AGENT, rights.PROFILER)
+NODE_ACCOUNTS = (rbac.AGENT, rbac.PROFILER)
 """Accounts whose tokens are on every node."""
 
 Row = tuple[str, int, list[str]]

@@ -8,7 +8,7 @@ from functools import partial
 
 from grus.controlplane.settings import Settings
 from grus.dashboard.mounting import mount
-from grus.sdk.places import places
+from grus.sdk.state_paths import places
 from grus.server import main
 from grus.server.config import load
 

@@ -128,11 +128,13 @@ def _repeat(kept: SqliteStore, words: Words, found: Findings) -> None:
 
 def checkpoints(folder: Path, words: Words) -> Findings:
     """The newest whole one is loaded: not older than what was said to be saved, and as it was saved."""
-    from grus.elastic.checkpoints import Checkpoints
+    from grus.elastic.training_state.checkpoints import Checkpoints
     from tests.elastic.checkpoint_kills import right
 
     found = Findings(held=len(words))
-    logging.getLogger("grus.elastic.checkpoints").setLevel(logging.CRITICAL)  # skips are what is expected
+    logging.getLogger("grus.elastic.training_state.checkpoints").setLevel(
+        logging.CRITICAL
+    )  # skips are what is expected
     saved = max((word["saved"] for word in words), default=0)
     loaded = Checkpoints(folder / "checkpoints").load()
     if loaded is not None and not right(*loaded):
@@ -144,19 +146,19 @@ def checkpoints(folder: Path, words: Words) -> Findings:
 
 def vault(folder: Path, words: Words) -> Findings:
     """What was kept is there, each byte of it; what was not can be brought in again."""
-    from grus.artefacts.manifest import Damaged
+    from grus.artefacts.manifest import DamagedArtifact
     from grus.artefacts.storing import keep
-    from grus.artefacts.vault import Vault
+    from grus.artefacts.vault import ArtifactStore
 
     found = Findings(held=len(words))
-    kept = Vault(folder / "vault")
+    kept = ArtifactStore(folder / "vault")
     for word in words:
         try:
             for name, parts in kept.manifest(word["kept"]).parts():
                 kept.chunk(name, parts)
         except NotFound as error:
             found.lost.append(str(error))
-        except Damaged as error:
+        except DamagedArtifact as error:
             found.corrupt.append(str(error))
     kept.root.mkdir(exist_ok=True)
     kept.make()
@@ -188,8 +190,8 @@ def code(folder: Path, words: Words) -> Findings:
 
 def first_start(folder: Path, words: Words) -> Findings:
     """Whoever was told the secret gets in with it; a server always starts, and its token is in the file."""
-    from grus.server.first_start import ensure_admin
-    from grus.server.sessions import key_in
+    from grus.server.http.browser_sessions import key_in
+    from grus.server.runtime.first_start import ensure_admin
 
     found = Findings(held=len(words))
     file, key_file = folder / "state" / "token", folder / "state" / "session.key"
@@ -223,7 +225,7 @@ def first_start(folder: Path, words: Words) -> Findings:
 def engine(folder: Path, words: Words) -> Findings:
     """After a restart of the machine every worker that ever ran is known, and has ended as it was told."""
     from grus.engines.local.engine import LocalEngine
-    from grus.telemetry.virtual import VirtualSource
+    from grus.telemetry.virtual_gpus import VirtualSource
 
     found = Findings(held=len(words))
     (folder / "state").mkdir(exist_ok=True)

@@ -29,7 +29,7 @@ Word = dict[str, object]
 State = tuple[disk.Image, list[Word]]
 """A disk after a cut, and what had been said before it."""
 ROOT = Path(__file__).parents[2]
-PATIENCE = 120.0
+PATIENCE = 300.0
 NAMING = {disk.Kind.CREATE, disk.Kind.RENAME, disk.Kind.LINK, disk.Kind.MKDIR}
 MOODS = ("any", "any", "beginning", "sync", "promise", "promise", "names")
 OPENING = 150

@@ -128,7 +128,7 @@ def store_normal(folder: Path, seed: int, size: int) -> None:
 
 def checkpoints(folder: Path, seed: int, size: int) -> None:
     """A run saves `size` checkpoints, one after the other, going on where it can."""
-    from grus.elastic.checkpoints import Checkpoints
+    from grus.elastic.training_state.checkpoints import Checkpoints
     from tests.elastic.checkpoint_kills import state_of
 
     said = Said(folder)
@@ -160,11 +160,11 @@ def vault(folder: Path, seed: int, size: int) -> None:
     import tempfile
 
     from grus.artefacts.storing import keep
-    from grus.artefacts.vault import Vault
+    from grus.artefacts.vault import ArtifactStore
 
     said = Said(folder)
     make_folder(folder / "vault")  # as the server does
-    kept = Vault(folder / "vault")
+    kept = ArtifactStore(folder / "vault")
     kept.make()
     with tempfile.TemporaryDirectory() as elsewhere:
         for number in range(seed * size, seed * size + size):
@@ -179,7 +179,7 @@ def code(folder: Path, seed: int, size: int) -> None:
     """`size` folders of code are copied, as at submits."""
     import tempfile
 
-    from grus.controlplane import code_snapshot
+    from grus.controlplane.admission import code_snapshot
 
     said = Said(folder)
     with tempfile.TemporaryDirectory() as elsewhere:
@@ -195,8 +195,8 @@ def code(folder: Path, seed: int, size: int) -> None:
 
 def first_start(folder: Path, seed: int, size: int) -> None:
     """A server's first start: its administrator's token, and the key of its sessions."""
-    from grus.server.first_start import ensure_admin
-    from grus.server.sessions import key_in
+    from grus.server.http.browser_sessions import key_in
+    from grus.server.runtime.first_start import ensure_admin
     from grus.store.sqlite import SqliteStore
 
     said = Said(folder)
@@ -230,7 +230,7 @@ def a_worker(name: str, said: Path, code: int) -> WorkerSpec:
 def engine(folder: Path, seed: int, size: int) -> None:
     """`size` workers run to their ends, some at a time."""
     from grus.engines.local.engine import LocalEngine
-    from grus.telemetry.virtual import VirtualSource
+    from grus.telemetry.virtual_gpus import VirtualSource
 
     # The launcher has an environment of its own: it is laid above the journal by what starts it.
     if "LD_PRELOAD" in os.environ:
@@ -251,9 +251,9 @@ def engine(folder: Path, seed: int, size: int) -> None:
     for number in range(size):
         pool.start(a_worker(f"j{seed}x{number}.1.0", said.path, chance.randrange(100)))
         if number >= THREADS:
-            assert left.acquire(timeout=60)
+            assert left.acquire(timeout=300)
     for _ in range(min(size, THREADS)):
-        assert left.acquire(timeout=60)
+        assert left.acquire(timeout=300)
     pool.close()
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from grus.model.artefacts import Artefact
+from grus.model.artefacts import Artifact
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import Exit, ExitCause, Job, JobType, PauseCause, Phase
 from grus.model.ports import AccessRole, Event, Token, User
@@ -26,9 +26,9 @@ from grus.model.queues import Queue, Quota
 from grus.model.results import Metric, Result
 from grus.model.sweeps import Axis, Sweep
 from grus.sdk.client import Client
-from grus.sdk.places import running
+from grus.sdk.state_paths import running
 from grus.sdk.transport import Transport
-from grus.server.first_start import ensure_admin
+from grus.server.runtime.first_start import ensure_admin
 from grus.store.sqlite import SqliteStore
 from tests.dashboard.sweeps import put_sweep, put_trial
 from tests.live.pool import LivePool
@@ -112,15 +112,15 @@ class Projects(LivePool):
         self.live: list[str] = []
 
     def client_of(self, token: str) -> Client:
-        return Client(transport=Transport(None, token, timeout=20.0, patience=5.0, env=self.env))
+        return Client(transport=Transport(None, token, timeout=60.0, patience=5.0, env=self.env))
 
     def settle_in(self) -> None:
         """The first project works for a moment; then no job starts any more."""
         with self.client_of("grus_member") as owner:
             left = owner.submit(_a_maker(self.home))
-            assert left.wait(60).phase == "succeeded", left.events()
+            assert left.wait(300).phase == "succeeded", left.events()
             runs = owner.submit(_a_speaker(self.home))
-            eventually(lambda: bool(owner.job(runs.id).progress), "it has reported", 60)
+            eventually(lambda: bool(owner.job(runs.id).progress), "it has reported")
             self.grus.cordon(self.grus.nodes()[0].id)
             waits = owner.submit({**_a_speaker(self.home), "name": mark("waiting")})
         self.live = [left.id, runs.id, waits.id]
@@ -238,7 +238,7 @@ def _result() -> Result:
         command=("/bin/sh", "-c", mark("command")),
         params=((mark("param"), mark("value")),),
         metrics=(Metric(mark("metric"), 1.0, 1.0, 2.0),),
-        outputs=(Artefact(mark("artefact"), "d" * 64, 1),),
+        outputs=(Artifact(mark("artefact"), "d" * 64, 1),),
         fingerprint=FINGERPRINT,
     )
 

@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from grus.controlplane.loop import ControlLoop
+from grus.controlplane.reconciler.loop import ControlLoop
 from grus.model.cluster import Node
 from grus.model.identifiers import DeviceId, JobId, QueueName, WorkerId
 from grus.model.jobs import HOLDING, NEVER_CHARGED, NEXT, Desired, Job, JobType, Phase, Seat
 from grus.model.ports import Event, WorkerSpec
 from grus.model.queues import Queue
 from grus.model.resources import GPU
-from grus.scheduling.topology import NOW
+from grus.scheduling.state.pool_topology import NOW
 from tests.scheduling import reference
 from tests.scheduling.reference import Facts
 from tests.trust.machines import Pool

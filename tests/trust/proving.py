@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.engines.local import killing, processes
+from grus.engines.local import process_kill, processes
 from tests.trust import simulate
 from tests.trust.bugs.planting import Bug
 
@@ -116,7 +116,7 @@ def _answer(end: Connection) -> tuple[Verdict, str]:
 
 def _end_with_all_below(process: multiprocessing.process.BaseProcess) -> None:
     assert process.pid is not None
-    killing.sweep(lambda: processes.descendants([process.pid or 0], processes.scan()))
+    process_kill.sweep(lambda: processes.descendants([process.pid or 0], processes.scan()))
     process.kill()
 
 
@@ -131,7 +131,7 @@ def _child(attempt: Attempt, told: Connection) -> None:
             verdict, words = _prove(attempt.proof)
     except Exception as error:  # noqa: BLE001 - the edge of a process: a plant that cannot be planted is told
         verdict, words = Verdict.NOT_RUN, f"{type(error).__name__}: {error}"
-    killing.sweep(killing.below_me)
+    process_kill.sweep(process_kill.below_me)
     told.send((verdict, words))
     told.close()
     os._exit(0)

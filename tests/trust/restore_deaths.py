@@ -17,22 +17,22 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from grus.engines.local import epochs
+from grus.engines.local import fencing
 from grus.model.errors import GrusError
 from grus.model.identifiers import QueueName
 from grus.model.queues import Queue
-from grus.sdk.places import Places, places
-from grus.server.backing_up import back_up
-from grus.server.record import require
-from grus.server.restoring import restore
-from grus.store.examination import examine
+from grus.sdk.state_paths import GrusPaths, places
+from grus.server.backup.create import back_up
+from grus.server.backup.restore import restore
+from grus.server.runtime.state_check import require
+from grus.store.integrity_check import examine
 from grus.store.sqlite import SqliteStore
 from tests.store.builders import a_job, an_event
 from tests.trust import disk, preloading
 from tests.trust.used_state import examined
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 120.0
+PATIENCE = 300.0
 EARLIER, LATER = frozenset({"j1", "j2"}), frozenset({"j2", "j3", "j4"})
 """Jobs of the back-up, and of the state that it replaces."""
 ENDED = '{"cause": "DONE", "code": 0, "text": "", "at": 1.0}'
@@ -55,7 +55,7 @@ def deaths(folder: Path, step: int = 1, seed: int = 1) -> Iterator[str]:
         power_on.do(operation)
 
 
-def before(folder: Path) -> tuple[Places, Path]:
+def before(folder: Path) -> tuple[GrusPaths, Path]:
     """A state that was left by kill -9, and an earlier back-up of another moment."""
     made = folder / "made"
     for name, jobs in (("earlier", EARLIER), ("later", LATER)):
@@ -100,7 +100,7 @@ def wrong(home: Path, backed_up: Path, *, over: bool, serve: bool) -> str:
         return str(error)
 
 
-def _state_wrong(at: Places, over: bool, serve: bool) -> str:
+def _state_wrong(at: GrusPaths, over: bool, serve: bool) -> str:
     found = _jobs(at.state)
     if found not in ((EARLIER,) if over else (EARLIER, LATER)):
         return f"the state has jobs {sorted(found)}"
@@ -112,7 +112,7 @@ def _state_wrong(at: Places, over: bool, serve: bool) -> str:
     return "" if _jobs(at.state) == found else "a server finds other jobs than fsck"
 
 
-def _next_try_wrong(at: Places, backed_up: Path) -> str:
+def _next_try_wrong(at: GrusPaths, backed_up: Path) -> str:
     done = restore(at, backed_up, 2000.0, force=True)
     if _jobs(at.state) != EARLIER or not examined(at.state).clean:
         return "the restore that was repeated did not bring the back-up"
@@ -127,5 +127,5 @@ def _jobs(state: Path) -> frozenset[str]:
 def _take_over(state: Path) -> None:
     """As a server that starts; then it is killed."""
     with closing(SqliteStore(state / "grus.db", lasting=False)) as store:
-        store.raise_epoch(epochs.highest(state / "engine"))
-        epochs.take_over(state / "engine", store.take_over())
+        store.raise_epoch(fencing.highest(state / "engine"))
+        fencing.take_over(state / "engine", store.take_over())

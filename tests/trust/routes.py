@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from fastapi.routing import APIRoute
 
-from grus.dashboard import static
+from grus.dashboard import static_files
 from grus.dashboard.mounting import mount
-from grus.server.gate import PUBLIC, SIGN_IN, STATIC
+from grus.server.http.auth_middleware import PUBLIC, SIGN_IN, STATIC
 from tests.dashboard.test_routes import TABLE as PAGES
 from tests.server.house import JOB, House
 from tests.server.test_routes import TABLE as API
@@ -86,7 +86,7 @@ def question(route: str, pool: Projects) -> Question:
     names = {"/users/": OWNER, "/artefacts/": mark("artefact"), STATIC: "grus.css", "/secrets/": "own"}
     node = next((one for part, one in ids.items() if part in path), runs)
     name = next((one for part, one in names.items() if part in path), CLOSED)
-    version = static.present()
+    version = static_files.present()
     filled = path.format(
         id=node,
         name=name,

@@ -4,9 +4,9 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from grus.api.jobfile import parse_job_file
+from grus.api.inputs.job_file import parse_job_file
 from grus.api.wire import JobIn
-from grus.controlplane import retention
+from grus.controlplane.history import retention
 from grus.model.cluster import Health
 from grus.model.errors import BadInput, Conflict, DoesNotFit, Fenced, NotFound, StoreFailed
 from grus.model.identifiers import JobId, QueueName
@@ -14,7 +14,7 @@ from grus.model.jobs import Checkpoint, Idle, Job, JobType, Spec
 from grus.model.queues import Quota
 from grus.model.resources import GPU, Range
 from grus.model.sweeps import Axis, Budget, Rule, Stopping, Sweep
-from grus.model.tags import Kind, Tag
+from grus.model.tags import Tag, WorkloadKind
 from tests.controlplane.plane import ADMIN, ANN, a_spec
 from tests.scheduling.builders import a_pool, a_queue, a_role
 from tests.trust.deeds import Deed
@@ -318,7 +318,7 @@ class Storm:
         holding = [job for job in world.open_jobs() if job.seats]
         place, now, period = chance.random(), world.wall(), chance.choice([None, 8.0, 50.0, 200.0])
         tag = Tag(
-            kind=chance.choice([Kind.TRAINING, Kind.TRAINING, Kind.IDLE]),
+            kind=chance.choice([WorkloadKind.TRAINING, WorkloadKind.TRAINING, WorkloadKind.IDLE]),
             at=now,
             expires=now + chance.choice([30.0, 600.0]),
             period=period,

@@ -8,8 +8,8 @@ from unittest.mock import patch
 
 import pytest
 
-from grus.controlplane.loop import ControlLoop
-from grus.elastic import checkpoint_files
+from grus.controlplane.reconciler.loop import ControlLoop
+from grus.elastic.training_state import checkpoint_files
 from grus.model.jobs import Job
 from grus.model.ports import NewJob, Store
 from grus.store.memory import MemoryStore

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import cast
 
-from grus.controlplane.fsck import check
+from grus.controlplane.integrity.check import check
 from tests.trust import history, load
 from tests.trust.load import Asked, LoadedServer, on_time
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from grus.controlplane import lifecycle, retention
-from grus.controlplane.lifecycle import Change
+from grus.controlplane.history import retention
+from grus.controlplane.jobs import lifecycle
+from grus.controlplane.jobs.lifecycle import JobChange
 from grus.model.jobs import Job
-from grus.scheduling import victims
+from grus.scheduling.preempt import candidates
 from grus.store import rules
 from grus.store.memory import MemoryStore
 from tests.trust.simulate import run, shrink
@@ -40,7 +41,7 @@ def test_a_seed_gives_the_same_history_to_the_byte_in_any_process() -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=300,
         )
         found.add(ran.stdout.strip())
     assert len(found) == 1
@@ -54,11 +55,11 @@ def _caught(seeds: int = 12) -> tuple[int, str]:
     raise AssertionError("nothing was noticed")
 
 
-def _seats_are_given_back_too_early(real: Callable[..., Change | None]) -> Callable[..., Change | None]:
-    def advance(job: Job, statuses: object, *rest: object) -> Change | None:
+def _seats_are_given_back_too_early(real: Callable[..., JobChange | None]) -> Callable[..., JobChange | None]:
+    def advance(job: Job, statuses: object, *rest: object) -> JobChange | None:
         found = real(job, statuses, *rest)
         if found is None and lifecycle.ending(job) and job.seats:
-            return Change(replace(job, seats=job.seats[1:]), None)
+            return JobChange(replace(job, seats=job.seats[1:]), None)
         return found
 
     return advance
@@ -80,7 +81,7 @@ def test_a_release_before_the_death_is_noticed_and_told_in_a_short_history(
 
 
 def test_a_queue_that_cannot_have_back_what_it_lent_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(victims, "may_reclaim", lambda *_: False)
+    monkeypatch.setattr(candidates, "may_reclaim", lambda *_: False)
     assert _caught() == (0, "L1")
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from grus.model.errors import Conflict, StoreFailed
-from grus.server.backing_up import back_up
-from grus.server.restoring import restore
-from grus.store.copying import epoch_of
+from grus.server.backup.create import back_up
+from grus.server.backup.restore import restore
+from grus.store.file_copy import epoch_of
 from tests.server.process import ServerProcess
 from tests.store import released
 from tests.trust import preloading, restore_deaths, upgrades

@@ -26,10 +26,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from grus.api.wire import JobOut
-from grus.controlplane.fsck import check
+from grus.controlplane.integrity.check import check
 from grus.sdk.client import Client
-from grus.server.backing_up import back_up
-from grus.server.restoring import restore
+from grus.server.backup.create import back_up
+from grus.server.backup.restore import restore
 from grus.store.migrations import STEPS
 from grus.store.sqlite import SqliteStore
 from tests.live.pool import LivePool
@@ -42,7 +42,7 @@ from tests.trust.used_state import WAITS, a_used_pool, examined, use
 SUBMITTERS = 4
 AHEAD = 20
 """Jobs that must be acknowledged between two back-ups, so that there is load."""
-PATIENCE = 180.0
+PATIENCE = 300.0
 
 
 @dataclass(slots=True)
@@ -128,7 +128,7 @@ def newer_is_refused(home: Path) -> bool:
     before = path.read_bytes()
     env = {**ServerProcess(home).env}
     command = [sys.executable, "-m", "grus.cli.main", "up", "--virtual", "1x1x1GB", "--port", "0"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
     refused = done.returncode == 1 and "written by a newer Grus; upgrade" in done.stderr
     return refused and path.read_bytes() == before
 

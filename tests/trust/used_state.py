@@ -6,8 +6,8 @@ Its jobs go on, as they do; whoever made it ends them by `LivePool.end`.
 import time
 from pathlib import Path
 
-from grus.controlplane.fsck import Verdict, check
-from grus.controlplane.leftovers import Leftovers
+from grus.controlplane.integrity.check import FsckResult, check
+from grus.controlplane.integrity.orphans import Leftovers
 from grus.controlplane.settings import Settings
 from grus.model.jobs import TERMINAL, Phase
 from tests.live.pool import LivePool
@@ -24,7 +24,7 @@ def a_used_pool(folder: Path) -> LivePool:
     return LivePool(folder, POOL, vision={"quota": 4})
 
 
-def examined(state: Path) -> Verdict:
+def examined(state: Path) -> FsckResult:
     """As `grus fsck --artefacts` does."""
     settings = Settings(state=state, as_submitters=False)
     return check(state / "grus.db", Leftovers(settings, time.time()), read_all=True)
@@ -37,7 +37,7 @@ def use(pool: LivePool) -> None:
     made = grus.submit({"name": "makes", "queue": "vision", **output})
     failed = grus.submit({"name": "fails", "queue": "vision", "run": "exit 3", "workdir": "/"})
     for job, phase in ((made, Phase.SUCCEEDED), (failed, Phase.FAILED)):
-        assert job.wait(60).phase == phase
+        assert job.wait(300).phase == phase
     pool.submit("gang", "vision", gpus=2, launch="per-gpu")
     eventually(lambda: pool["gang"].phase == Phase.RUNNING, "the gang runs")
     paused = grus.submit({"name": "rests", **WAITS})

@@ -17,7 +17,7 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from pathlib import Path
 
-from grus.controlplane.profiles import Profiles
+from grus.controlplane.fingerprint.profile_cache import Profiles
 from grus.controlplane.settings import Settings
 from grus.model.cluster import Node
 from grus.model.errors import Fenced, GrusError, StoreFailed
@@ -28,7 +28,7 @@ from grus.model.queues import Queue
 from grus.model.tags import Tag
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decisions
-from grus.scheduling.snapshot import Snapshot
+from grus.scheduling.state.snapshot import Snapshot
 from tests.controlplane.plane import ADMIN, ANN, Server
 from tests.scheduling import invariants
 from tests.scheduling.reference import Facts

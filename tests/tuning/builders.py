@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from grus.model.jobs import Phase
 from grus.model.sweeps import Axis, Budget, Rule, Stopping, Sweep
 from grus.tuning.orders import Order, Start
-from grus.tuning.study import Room, decide
-from grus.tuning.trials import TrialView
+from grus.tuning.search_step import Room, decide
+from grus.tuning.trial_state import TrialView
 
 NO_LIMIT = Budget()
 AXES = (

@@ -2,8 +2,8 @@ import pytest
 
 from grus.model.jobs import Phase
 from grus.model.sweeps import Goal, Rule, Stopping
-from grus.tuning.continuing import continued
 from grus.tuning.early_stopping import bracket, foretold, verdict
+from grus.tuning.learning_curve import continued
 from grus.tuning.rungs import Ladder, ladder, rungs
 from tests.tuning.builders import a_sweep, a_trial, held
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from grus.model.jobs import Phase
 from grus.model.sweeps import Axis, Budget, Rule, Stopping, Sweep
 from grus.tuning.orders import Order, Pause, Resume
-from grus.tuning.study import Room, champion, decide
-from grus.tuning.trials import TrialView
+from grus.tuning.search_step import Room, champion, decide
+from grus.tuning.trial_state import TrialView
 
 SWEEP = Sweep(
     axes=(Axis(name="lr", low=0.0, high=1.0),),

@@ -10,7 +10,7 @@ from grus.model.sweeps import Axis, Goal
 from grus.tuning import samplers, sampling
 from grus.tuning.importance import importance
 from grus.tuning.samplers import SAMPLERS
-from grus.tuning.trials import TrialView
+from grus.tuning.trial_state import TrialView
 from tests.tuning.builders import a_sweep, a_trial
 
 

@@ -1,1 +1,3 @@
-"""The edge: what people and programs write is parsed and judged here, what they read is rendered. No I/O."""
+"""Boundary of the system: parses and validates what users and programs write, and renders what they read. No
+I/O.
+"""

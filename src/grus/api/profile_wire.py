@@ -1,26 +1,28 @@
-"""What is known of fingerprints, expected of jobs, and recognised of what runs, as it is shown."""
+"""Wire models of profiles, expectations and tags: learned about fingerprints, expected of jobs, recognized in
+what runs.
+"""
 
 from collections.abc import Iterable
 
-from grus.api.out import Out
-from grus.api.times import maybe_rfc3339, rfc3339
 from grus.api.units import gpu_number
-from grus.model.expecting import Expected
-from grus.model.profiles import JobProfile, Pair, Run, Speed, Use
+from grus.api.wire_types.base import Out
+from grus.api.wire_types.timestamps import maybe_rfc3339, rfc3339
+from grus.model.profiles import GpuUsage, JobProfile, Pair, ProfiledRun, Speed
+from grus.model.run_estimate import Expected
 from grus.model.tags import Tag
 
 
 class TagOut(Out):
-    """What was recognised of a job or a GPU."""
+    """Recognized activity of a job or a GPU."""
 
     kind: str
     """idle, dev, training, retraining, inference or unknown."""
     at: str
-    """Since when."""
+    """Start time of the activity."""
     expires: str
     confidence: float = 0.0
     period: float | None = None
-    """Seconds of an epoch, or whatever repeats."""
+    """Seconds of an epoch, or of another repeating pattern."""
     stage: str = ""
     hung_since: str | None = None
     utilisation: float | None = None
@@ -29,7 +31,7 @@ class TagOut(Out):
 
 
 class UseOut(Out):
-    """How GPUs were used at one size."""
+    """Use of GPUs at one size."""
 
     type: str
     gpus: float | int
@@ -40,7 +42,9 @@ class UseOut(Out):
 
 
 class SpeedOut(Out):
-    """How fast it was at one size; `throughput` in examples a second, 1,024 a step where it does not say."""
+    """Speed at one size; `throughput` in examples a second, assuming 1,024 per step if the job does not
+    report it.
+    """
 
     type: str
     nodes: int
@@ -50,7 +54,7 @@ class SpeedOut(Out):
 
 
 class PairOut(Out):
-    """What came of sharing a GPU with another fingerprint: above 1 it pays."""
+    """Result of sharing a GPU with another fingerprint: a gain above 1 is a benefit."""
 
     other: str
     gain: float
@@ -59,12 +63,12 @@ class PairOut(Out):
 
 
 class ShortOut(Out):
-    """So many GPUs with so much memory each did not suffice."""
+    """Allocation that ran out of memory (OOM): this many GPUs with this much memory each."""
 
     gpus: int
     memory: int
     how: str = ""
-    """The strategies that were switched on."""
+    """Strategies that were switched on."""
 
 
 class RunOut(Out):
@@ -82,12 +86,12 @@ class RunOut(Out):
     period: float | None = None
     data: str = ""
     new_data: bool = False
-    """Whether others had run before, and none of them on these data."""
+    """True if others had run before, and none of them on these data."""
     uses: tuple[UseOut, ...] = ()
 
 
 class ProfileOut(Out):
-    """Everything that jobs of one fingerprint have shown. What nobody measured is null."""
+    """Profile of all jobs of one fingerprint. Unmeasured values are null."""
 
     fingerprint: str
     name: str = ""
@@ -95,7 +99,7 @@ class ProfileOut(Out):
     command: str = ""
     image: str = ""
     runs: int = 0
-    """Jobs in all; the last ones are in `last`."""
+    """Total number of jobs; the last ones are in `last`."""
     kind: str = "unknown"
     period: float | None = None
     peak_memory: int | None = None
@@ -103,14 +107,14 @@ class ProfileOut(Out):
     mean_utilisation: float | None = None
     p95_utilisation: float | None = None
     duration: float | None = None
-    """Seconds that a run usually lasts."""
+    """Usual duration of a run in seconds."""
     energy: float | None = None
-    """Joules that a run usually takes."""
+    """Usual energy of a run in joules."""
     uses: tuple[UseOut, ...] = ()
     speeds: tuple[SpeedOut, ...] = ()
     pairs: tuple[PairOut, ...] = ()
     short: tuple[ShortOut, ...] = ()
-    """What did not suffice; it is not given to a job of this fingerprint again."""
+    """Allocations that ran out of memory (OOM); no job of this fingerprint gets them again."""
     data: tuple[str, ...] = ()
     last: tuple[RunOut, ...] = ()
     updated_at: str | None = None
@@ -121,15 +125,15 @@ class SizeOut(Out):
     type: str
     throughput: float
     speedup: float
-    """Against the smallest size that was run on this type."""
+    """Speed-up against the smallest size that was run on this type."""
 
 
 class ExpectedOut(Out):
-    """What a job may be expected to take, from earlier runs."""
+    """Expected resource use and duration of a job, from earlier runs."""
 
     fingerprint: str
     same_code: bool
-    """Otherwise it is what an earlier version of the code did."""
+    """True if from the same code; otherwise from an earlier version of the code."""
     runs: int
     new_data: bool = False
     memory: int | None = None
@@ -146,7 +150,7 @@ class ExpectedOut(Out):
 
 
 class LearnedOut(Out):
-    """Of one job: its fingerprint, what is known of that, and what was to be expected."""
+    """Learned data about one job: its fingerprint, the fingerprint's profile, and the expectation."""
 
     job: str
     fingerprint: str
@@ -200,7 +204,7 @@ def profile_out(profile: JobProfile) -> ProfileOut:
     )
 
 
-def _uses_out(uses: Iterable[Use]) -> tuple[UseOut, ...]:
+def _uses_out(uses: Iterable[GpuUsage]) -> tuple[UseOut, ...]:
     return tuple(
         UseOut(
             type=use.type,
@@ -224,7 +228,7 @@ def _pair_out(one: Pair) -> PairOut:
     return PairOut(other=one.other, gain=one.gain, times=one.times, at=rfc3339(one.at))
 
 
-def run_out(run: Run) -> RunOut:
+def run_out(run: ProfiledRun) -> RunOut:
     return RunOut(
         job=run.job,
         at=rfc3339(run.at),

@@ -1,50 +1,53 @@
-"""How jobs took changes of their size and what more GPUs brought them, as reports show it.
+"""Scaling reports: the effect of size changes on jobs, and the speed-up from more GPUs.
 
-GPUs are numbers such as 2 or 0.5, times RFC 3339, lengths of time seconds. What was not measured, or not put
-to the test, is None: never zero, never a guess.
+GPUs are numbers such as 2 or 0.5, times RFC 3339, lengths of time seconds. A value that was not measured, or
+not tested, is None: never zero, never a guess.
 """
 
-from grus.api.out import Out
+from grus.api.wire_types.base import Out
 
 Gpus = float | int
 
 
 class ResizeOut(Out):
-    """One change of a job's size while it had work to do."""
+    """Size change of a job while it had work to do."""
 
     job: str
     name: str
     at: str
     how: str
-    """grow, shrink, move or restart (it saved, ended, and began again with another size)."""
+    """Kind: grow, shrink, move or restart (it saved, ended, and started again with another size)."""
     before: Gpus
     after: Gpus
     worked: bool | None = None
-    """Whether it went on at the new size; None where that cannot be told from its events."""
+    """True if it continued at the new size; None if its events do not show it."""
     seconds: float | None = None
-    """Until it had adapted: until the new ones computed with the others, until what it gave back was free,
-    or until it ran again; None where nobody says."""
+    """Seconds until it had adapted: until the new workers computed with the others, until the released GPUs
+    were free, or until it ran again; None if unknown.
+    """
 
 
 class SpeedOut(Out):
-    """How fast jobs of one kind were at one size."""
+    """Speed of jobs of one kind at one size."""
 
     gpus: int
     throughput: float
-    """Examples a second; steps a second where the batch is not told."""
+    """Examples a second; steps a second if the batch size is not reported."""
     speedup: float
-    """Throughput against that at the smallest size."""
+    """Throughput relative to that at the smallest size."""
     efficiency: float
-    """Speed-up against the number of times the GPUs; 1 is full advantage."""
+    """Speed-up divided by the factor of GPUs; 1 is ideal scaling."""
     foretold: float | None = None
-    """The speed-up that a fit to the other sizes gives; None of the smallest, and of fewer than three."""
+    """Speed-up predicted by a fit to the other sizes; None for the smallest, and with fewer than three
+    sizes.
+    """
     steps: float | None = None
-    """Steps that this was measured on; None of what earlier runs have shown."""
+    """Steps of this measurement; None for results of earlier runs."""
     seconds: float | None = None
 
 
 class FitOut(Out):
-    """The speed-up that the fit gives a size, within one standard deviation."""
+    """Speed-up predicted by the fit at a size, within one standard deviation."""
 
     gpus: int
     speedup: float
@@ -53,7 +56,7 @@ class FitOut(Out):
 
 
 class SpeedupOut(Out):
-    """What more GPUs brought the jobs of one fingerprint, on one type of GPU."""
+    """Speed-up of the jobs of one fingerprint with more GPUs, on one type of GPU."""
 
     name: str
     type: str
@@ -61,28 +64,28 @@ class SpeedupOut(Out):
     unit: str
     """examples or steps."""
     sizes: tuple[SpeedOut, ...]
-    """The smallest, which the others are held against, first."""
+    """Sizes, the smallest first, which the others are compared with."""
     fit: tuple[FitOut, ...] = ()
-    """Empty where one size alone is known."""
+    """Fitted speed-ups; empty if only one size is known."""
     error: float | None = None
-    """Root mean square of what the foretold speed-ups are off, as a part of the measured ones."""
+    """Root mean square of the relative error of the predicted speed-ups."""
     full: bool | None = None
-    """Whether the largest size still has an efficiency of at least four fifths; None of a single size."""
+    """True if the efficiency at the largest size is at least four fifths; None if there is only one size."""
     sentence: str = ""
 
 
 class ScalabilityOut(Out):
-    """Both meanings of the word: still works when resized; takes full advantage of more GPUs."""
+    """Scalability in both meanings: jobs still work when resized; they take full advantage of more GPUs."""
 
     resizes: tuple[ResizeOut, ...] = ()
-    """The newest; no more than a few hundred."""
+    """Newest resizes; no more than a few hundred."""
     resizes_in_all: int = 0
     worked: int = 0
-    """Resizes after which the job went on at its new size."""
+    """Resizes after which the job continued at its new size."""
     failed: int = 0
-    """… and after which it did not."""
+    """Resizes after which it did not continue."""
     speedups: tuple[SpeedupOut, ...] = ()
-    """Of those measured on most steps; no more than a hundred."""
+    """Speed-ups of the fingerprints measured on most steps; no more than a hundred."""
     sentence: str = ""
 
 
@@ -94,7 +97,7 @@ class CourseOut(Out):
 
 
 class ElasticJobOut(Out):
-    """What one job has shown. None: it was not put to the test."""
+    """Elasticity of one job, as observed. None: it was not tested."""
 
     job: str
     name: str
@@ -102,34 +105,34 @@ class ElasticJobOut(Out):
     asked: Gpus
     most: Gpus
     starts_below: bool | None = None
-    """Whether it began with fewer GPUs than it can use; False of a job that can use one number only."""
+    """True if it started with fewer GPUs than it can use; False for a job that can use one number only."""
     survives_loss: bool | None = None
-    """Whether the others went on when a worker was lost; False if it had to begin again."""
+    """True if the others continued when a worker was lost; False if the job had to restart."""
     uses_late: bool | None = None
-    """Whether workers that came later computed with the others."""
+    """True if workers that came later computed with the others."""
     started_with: Gpus | None = None
     lost: int = 0
     late: int = 0
-    """Times that late workers joined."""
+    """Number of times that late workers joined."""
     restarts: int = 0
-    """Attempts that ended because a worker did, so that it had to begin again."""
+    """Attempts that ended because a worker did, so that the job had to restart."""
     course: tuple[CourseOut, ...] = ()
 
 
 class AdaptingOut(Out):
-    """How long jobs took to adapt."""
+    """Durations of jobs' adaptation to a new size."""
 
     to: str
     """grow, shrink, loss or restart."""
     times: int
     measured: int
-    """How many of these tell how long it took."""
+    """Number of these whose duration is known."""
     median: float | None = None
     longest: float | None = None
 
 
 class SupplyOut(Out):
-    """What jobs wanted against what they had, on an even grid; GPUs."""
+    """GPUs that jobs could use compared with the GPUs that they had, on an even grid."""
 
     start: str
     step: float
@@ -139,18 +142,18 @@ class SupplyOut(Out):
     wanted_gpu_hours: float
     held_gpu_hours: float
     unmet_gpu_hours: float
-    """Wanted and not had, while there were GPUs free."""
+    """Requested and not allocated, while there were GPUs free."""
     beyond_gpu_hours: float
-    """Wanted beyond all that there was."""
+    """Requested beyond the whole pool."""
     unmet_time: float
-    """Part of the time in which something was wanted, and GPUs were free."""
+    """Part of the time in which GPUs were requested and others were free."""
     source: str
-    """jobs (their events) or counts (each minute)."""
+    """Source of the data: jobs (their events) or counts (each minute)."""
 
 
 class ElasticityOut(Out):
     jobs: tuple[ElasticJobOut, ...] = ()
-    """Those whose size changed most often; no more than a few hundred."""
+    """Jobs whose size changed most often; no more than a few hundred."""
     jobs_in_all: int = 0
     adapting: tuple[AdaptingOut, ...] = ()
     supply: SupplyOut | None = None
@@ -158,7 +161,7 @@ class ElasticityOut(Out):
 
 
 class SplitSideOut(Out):
-    """The same jobs under one regime. Seconds; parts are 0 to 1."""
+    """Same jobs under one regime. Seconds; parts are 0 to 1."""
 
     name: str
     """measured, present or static split."""
@@ -174,13 +177,15 @@ class SplitSideOut(Out):
 
 
 class SplitOut(Out):
-    """Before and after: each queue with GPUs of its own, against one pool; by simulation of the same jobs."""
+    """Comparison by simulation of the same jobs: each queue with GPUs of its own, against one pool."""
 
     shares: dict[str, int]
     """GPUs that each queue would own."""
     sides: tuple[SplitSideOut, ...]
     left_out: int = 0
-    """Jobs that did not end, or never ran: nobody knows how long they are."""
+    """Jobs that did not end, or never ran: their length is unknown."""
     sentence: str = ""
     buying: str = ""
-    """Whether another node like the largest one would pay: a sentence."""
+    """Sentence about the benefit of another node like the largest one."""
+    model: str = ""
+    """Assumptions of the simulation, and its distance from the measurement."""

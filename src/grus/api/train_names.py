@@ -1,7 +1,7 @@
-"""Losses and optimizers that a `train:` section can name, with what each optimizer can be told.
+"""Losses and optimizers that a `train:` section can name, with the options of each optimizer.
 
 The names are those of torch (`torch.nn.functional`, `torch.optim`) in small letters; torch itself is not
-needed to know them. A test holds this table against the torch that is installed.
+needed to know them. A test compares this table with the installed torch.
 """
 
 from dataclasses import dataclass
@@ -22,26 +22,26 @@ LOSSES = {
     "multilabel_margin": "multilabel_margin_loss",
     "multilabel_soft_margin": "multilabel_soft_margin_loss",
 }
-"""Of an output and a target, by the name that people write; torch's own name is understood too."""
+"""Losses of an output and a target, by the name that users write; torch's own name is understood too."""
 
 
 METRICS = ("accuracy", "top5", "mae", "mse")
-"""Of an output and a target, by which a model is judged."""
+"""Metrics of an output and a target, for the evaluation of a model."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class OptimizerSpec:
     """An optimizer."""
 
     torch: str
     """Its class in `torch.optim`."""
     options: frozenset[str]
     needs_rate: bool = False
-    """It has no learning rate that is right for most trainings."""
+    """True if no learning rate is right for most trainings."""
 
 
-def _known(torch: str, options: str, *, needs_rate: bool = False) -> Known:
-    return Known(torch, frozenset({"lr", *options.split()}), needs_rate)
+def _known(torch: str, options: str, *, needs_rate: bool = False) -> OptimizerSpec:
+    return OptimizerSpec(torch, frozenset({"lr", *options.split()}), needs_rate)
 
 
 OPTIMIZERS = {
@@ -63,5 +63,5 @@ PAIRS = frozenset({"betas"})
 
 
 def loss_name(name: str) -> str | None:
-    """The function of `torch.nn.functional` that a name means; None if it is not known."""
+    """Return the function of `torch.nn.functional` that a name means; None if it is not known."""
     return LOSSES.get(name) or (name if name in LOSSES.values() else None)

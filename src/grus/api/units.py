@@ -1,4 +1,4 @@
-"""Amounts as people write them: GPUs, bytes, seconds, percentages; each with its inverse.
+"""Units: amounts as users write them (GPUs, bytes, seconds, percentages), each with its inverse.
 
 Everything here is a pure function of its argument. A parser raises ValueError whose text is the broken rule,
 ready to be shown; it never guesses: an amount without a unit, or with one that means two things, is refused.
@@ -13,7 +13,7 @@ from functools import lru_cache
 from grus.model.resources import GPU, Range
 
 MOST_GPUS = 16_384
-"""More GPUs than this in one job is taken for a typing error."""
+"""Maximum number of GPUs in one job; a larger number is assumed to be a typing error."""
 SMALLEST_SHARE = GPU // 100
 
 _UNITS = {
@@ -30,7 +30,7 @@ _UNITS = {
     "PIB": 2**50,
 }
 _SPELLED = ("PiB", "PB", "TiB", "TB", "GiB", "GB", "MiB", "MB", "KiB", "KB")
-"""Largest first."""
+"""Units, largest first."""
 _BYTES = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,6})?) ?([A-Za-z]{1,3})", re.ASCII)
 _HALF_UNIT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,6})?) ?([KMGTP])(i?)", re.ASCII | re.IGNORECASE)
 _SPAN = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,6})?[smhdw])+", re.ASCII)
@@ -56,7 +56,7 @@ ONE = Range(1, 1)
 
 @dataclass(frozen=True, slots=True)
 class GpuAsk:
-    """A request for GPUs as written in `resources.gpu`."""
+    """Request for GPUs as written in `resources.gpu`."""
 
     count: Range = ONE
     """Whole GPUs; 1 for a slice."""
@@ -65,13 +65,13 @@ class GpuAsk:
     memory: int = 0
     """A slice of one GPU by memory, in bytes; 0 if this is none."""
     types: tuple[str, ...] = ()
-    """GPU types that will do; empty for any."""
+    """Accepted GPU types; empty for any."""
     auto: bool = False
-    """Grus is to choose the size."""
+    """True if Grus chooses the size."""
 
     @property
     def sliced(self) -> bool:
-        """Whether it asks for a part of one GPU."""
+        """Return whether it requests a part of one GPU."""
         return bool(self.share or self.memory)
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class GpuAsk:
 
 @lru_cache(maxsize=2048, typed=True)
 def parse_gpu(value: object) -> GpuAsk:
-    """`4`, `0.5`, `2..8`, `12GB`, `A100:2..8`, `A100|H100:4`."""
+    """Parse `4`, `0.5`, `2..8`, `12GB`, `A100:2..8`, `A100|H100:4`."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(GPU_FORMS)
     if isinstance(value, int | float):
@@ -127,7 +127,7 @@ def _gpu_amount(text: str) -> GpuAsk:
 
 
 def _gpu_hint(text: str) -> str:
-    """What the writer probably meant, else all forms."""
+    """Suggest the form that the writer probably meant, else list all forms."""
     if match := re.fullmatch(r"([0-9]+) *(?:-|to|\.\.\.|\.\. +|…|,) *([0-9]+)", text, re.ASCII):
         return f"a range is written with two dots: {match[1]}..{match[2]}"
     if re.fullmatch(r"[0-9]+\.\.|\.\.[0-9]+", text, re.ASCII):
@@ -152,7 +152,7 @@ def _gpu_range(low: int, high: int) -> Range:
 
 
 def _gpu_number(number: float) -> GpuAsk:
-    if isinstance(number, float) and not math.isfinite(number):  # a whole one may be too large for a float
+    if isinstance(number, float) and not math.isfinite(number):  # a whole number may be too large for a float
         raise ValueError(GPU_FORMS)
     if number < 0:
         raise ValueError(f"must not be negative; {GPU_FORMS}")
@@ -169,7 +169,7 @@ def _gpu_number(number: float) -> GpuAsk:
 
 
 def render_gpu(ask: GpuAsk) -> str:
-    """The inverse of parse_gpu."""
+    """Render a request: the inverse of parse_gpu."""
     if ask.auto:
         amount = "auto"
     elif ask.share:
@@ -182,18 +182,18 @@ def render_gpu(ask: GpuAsk) -> str:
 
 
 def render_gpus(amount: int) -> str:
-    """Micro-GPUs as people write them: 2, 0.5."""
+    """Render micro-GPUs as users write them: 2, 0.5."""
     return f"{amount / GPU:.6f}".rstrip("0").rstrip(".")
 
 
 def gpu_number(amount: int) -> int | float:
-    """Micro-GPUs as a number of GPUs: 2 or 0.5."""
+    """Return micro-GPUs as a number of GPUs: 2 or 0.5."""
     whole, rest = divmod(amount, GPU)
     return amount / GPU if rest else whole
 
 
 def parse_range(value: object) -> Range:
-    """A number of replicas: `4` or `2..8`, at least 1."""
+    """Parse a number of replicas: `4` or `2..8`, at least 1."""
     if isinstance(value, int) and not isinstance(value, bool):
         low = high = value
     elif isinstance(value, str) and (match := _RANGE.fullmatch(value.strip())):
@@ -213,7 +213,7 @@ def parse_range(value: object) -> Range:
 
 @lru_cache(maxsize=2048, typed=True)
 def parse_bytes(value: object) -> int:
-    """`12GB` is decimal (12 × 10^9), `12GiB` binary (12 × 2^30); upper or lower case."""
+    """Parse bytes: `12GB` is decimal (12 × 10^9), `12GiB` binary (12 × 2^30); upper or lower case."""
     if isinstance(value, int) and not isinstance(value, bool):
         raise ValueError(f"needs a unit: {BYTES_FORMS}")
     if not isinstance(value, str):
@@ -235,7 +235,7 @@ def parse_bytes(value: object) -> int:
 
 
 def render_bytes(amount: int) -> str:
-    """The inverse of parse_bytes: in the largest unit of which it is a whole number."""
+    """Render bytes in the largest unit of which they are a whole number: the inverse of parse_bytes."""
     for name in _SPELLED:
         unit = _UNITS[name.upper()]
         if amount and amount % unit == 0:
@@ -244,7 +244,7 @@ def render_bytes(amount: int) -> str:
 
 
 def render_bytes_short(amount: int) -> str:
-    """For people, rounded: 12GB, 1.5GB, 830MB. Not exact."""
+    """Render bytes for users, rounded: 12GB, 1.5GB, 830MB. Not exact."""
     for name in _SPELLED[1::2]:
         unit = _UNITS[name]
         if amount >= unit:
@@ -254,9 +254,9 @@ def render_bytes_short(amount: int) -> str:
 
 @lru_cache(maxsize=2048, typed=True)
 def parse_seconds(value: object) -> float:
-    """`120s`, `30m`, `1h30m`, `3d`, `2w`; a plain number is seconds."""
+    """Parse seconds: `120s`, `30m`, `1h30m`, `3d`, `2w`; a plain number is seconds."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        if not 0 <= value <= 1e12:  # nor is what is no number between the two
+        if not 0 <= value <= 1e12:  # nor is a value that is no number between the two
             raise ValueError(f"must be a number of seconds, not negative; {SECONDS_FORMS}")
         return float(value)
     if not isinstance(value, str):
@@ -272,7 +272,7 @@ def parse_seconds(value: object) -> float:
 
 
 def render_seconds(seconds: float) -> str:
-    """The inverse of parse_seconds, to the microsecond: 90 is `1m30s`."""
+    """Render seconds, to the microsecond: 90 is `1m30s`. The inverse of parse_seconds."""
     rest = round(seconds * 1_000_000)
     text = ""
     for unit in "dhm":
@@ -285,7 +285,7 @@ def render_seconds(seconds: float) -> str:
 
 @lru_cache(maxsize=256, typed=True)
 def parse_percent(value: object) -> float:
-    """`10%` is 0.1. A bare number is refused: 0.1 could mean a tenth or a thousandth."""
+    """Parse a percentage: `10%` is 0.1. A bare number is refused: 0.1 could mean a tenth or a thousandth."""
     match = _PERCENT.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or float(match[1]) > 100:
         raise ValueError(PERCENT_FORMS)
@@ -293,5 +293,5 @@ def parse_percent(value: object) -> float:
 
 
 def render_percent(part: float) -> str:
-    """The inverse of parse_percent: 0.1 is `10%`."""
+    """Render a percentage: 0.1 is `10%`. The inverse of parse_percent."""
     return f"{part * 100:.4f}".rstrip("0").rstrip(".") + "%"

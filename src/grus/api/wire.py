@@ -1,7 +1,24 @@
-"""Everything that goes over the wire, in one place to import from; each noun lives in a file of its own."""
+"""All wire models in one module to import from; each noun has a module of its own."""
 
-from grus.api.job_in import AffinityIn, CheckpointIn, IdleIn, JobIn, RoleIn
-from grus.api.job_out import (
+from grus.api.inputs.job import AffinityIn, CheckpointIn, IdleIn, JobIn, RoleIn
+from grus.api.inputs.job_spec import is_bundle, looks_like_job_id, to_spec, with_launch
+from grus.api.inputs.resources import ResourcesIn
+from grus.api.parsing.rules import mistakes_of, read
+from grus.api.profile_wire import (
+    ExpectedOut,
+    LearnedOut,
+    ProfileOut,
+    RunOut,
+    ShortOut,
+    SizeOut,
+    TagOut,
+    UseOut,
+    expected_out,
+    profile_out,
+    tag_out,
+)
+from grus.api.units import parse_bytes, parse_gpu, parse_percent, parse_range, parse_seconds
+from grus.api.wire_types.job import (
     AffectedOut,
     EtaOut,
     EventOut,
@@ -25,18 +42,9 @@ from grus.api.job_out import (
     why_out,
     worker_out,
 )
-from grus.api.job_spec import is_bundle, looks_like_job_id, to_spec, with_launch
-from grus.api.people_wire import (
-    TokenIn,
-    TokenOut,
-    UserIn,
-    UserOut,
-    expires_at,
-    to_user,
-    token_out,
-    user_out,
-)
-from grus.api.pool_wire import (
+from grus.api.wire_types.pool import (
+    DrainIn,
+    DrainOut,
     ForecastsOut,
     GpuOut,
     NodeOut,
@@ -52,23 +60,19 @@ from grus.api.pool_wire import (
     to_queue,
     to_size,
 )
-from grus.api.profile_wire import (
-    ExpectedOut,
-    LearnedOut,
-    ProfileOut,
-    RunOut,
-    ShortOut,
-    SizeOut,
-    TagOut,
-    UseOut,
-    expected_out,
-    profile_out,
-    tag_out,
+from grus.api.wire_types.timestamps import parse_time, rfc3339
+from grus.api.wire_types.users import (
+    AuditOut,
+    TokenIn,
+    TokenOut,
+    UserIn,
+    UserOut,
+    audit_out,
+    expires_at,
+    to_user,
+    token_out,
+    user_out,
 )
-from grus.api.resources_in import ResourcesIn
-from grus.api.rules import mistakes_of, read
-from grus.api.times import parse_time, rfc3339
-from grus.api.units import parse_bytes, parse_gpu, parse_percent, parse_range, parse_seconds
 
 __all__ = [
     "tag_out",
@@ -84,7 +88,10 @@ __all__ = [
     "ExpectedOut",
     "AffectedOut",
     "AffinityIn",
+    "AuditOut",
     "CheckpointIn",
+    "DrainIn",
+    "DrainOut",
     "EtaOut",
     "EventOut",
     "ExitOut",
@@ -111,6 +118,7 @@ __all__ = [
     "UserOut",
     "WhyOut",
     "WorkerOut",
+    "audit_out",
     "eta_out",
     "event_out",
     "exit_out",

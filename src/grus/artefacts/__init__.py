@@ -1,6 +1,5 @@
-"""Results of jobs, kept by their content and handed on: a vault of chunks, a cache beside it, and the program
-that stands around a job's own (`docs/artefacts.md`).
+"""Artifacts of jobs, content-addressed: a store of chunks, a cache, and the wrapper of a job's program.
 
-Everything here runs as the Unix user whose results they are, in processes of that user, with the standard
-library alone: it travels with workers. Nothing here knows the server.
+See `docs/artefacts.md`. All code here runs as the Unix user who owns the results, in processes of that user,
+with the standard library alone: it is sent along with workers. It does not depend on the server.
 """

@@ -1,9 +1,9 @@
-"""An artefact as a tar, for people; and a tar as files again.
+"""Artifacts as tar files for download, and back.
 
-    python -m grus.artefacts.archive VAULT DIGEST OFFSET > rest.tar
+    python -m grus.artefacts.archive STORE DIGEST OFFSET > rest.tar
 
-The same artefact gives the same bytes whenever it is asked for, so that a broken download goes on where it
-was. What is read is held against its hashes on the way; a damaged artefact ends the stream, never quietly.
+The same artifact always gives the same bytes, so that a broken download can resume. Data is verified against
+its hashes while it is read; a damaged artifact ends the stream, never silently.
 """
 
 import os
@@ -18,22 +18,22 @@ from grus.artefacts.manifest import (
     FILE,
     FOLDER,
     LINK,
-    Damaged,
-    Entry,
+    DamagedArtifact,
     Manifest,
+    ManifestEntry,
     Piece,
     is_inside,
     leads_inside,
 )
 from grus.artefacts.storing import measured
-from grus.artefacts.vault import Vault
+from grus.artefacts.vault import ArtifactStore
 from grus.model.errors import Conflict, GrusError
 
 BLOCK = tarfile.BLOCKSIZE
 COPIED = 1 << 20
 
 
-class Part(NamedTuple):
+class TarSegment(NamedTuple):
     """Some bytes of the tar: how many, and how to get them."""
 
     length: int
@@ -41,9 +41,9 @@ class Part(NamedTuple):
 
 
 class _Chunk:
-    """Read once, when the first of it is wanted."""
+    """Chunk that is read once, when its first part is needed."""
 
-    def __init__(self, vault: Vault, digest: str, parts: tuple[Piece, ...]) -> None:
+    def __init__(self, vault: ArtifactStore, digest: str, parts: tuple[Piece, ...]) -> None:
         self._read = partial(vault.chunk, digest, parts)
         self._content: bytes | None = None
 
@@ -53,8 +53,8 @@ class _Chunk:
         return self._content[at : at + length]
 
 
-def stream(vault: Vault, manifest: Manifest, offset: int = 0) -> Iterator[bytes]:
-    """The tar from this byte on. What lies before is not read. Raises Damaged."""
+def stream(vault: ArtifactStore, manifest: Manifest, offset: int = 0) -> Iterator[bytes]:
+    """Yield the tar from this byte on. Earlier chunks are not read. Raises DamagedArtifact."""
     for part in _parts(vault, manifest):
         if offset >= part.length:
             offset -= part.length
@@ -63,31 +63,31 @@ def stream(vault: Vault, manifest: Manifest, offset: int = 0) -> Iterator[bytes]
             offset = 0
 
 
-def _parts(vault: Vault, manifest: Manifest) -> Iterator[Part]:
+def _parts(vault: ArtifactStore, manifest: Manifest) -> Iterator[TarSegment]:
     contents = _contents(vault, manifest)
     for entry in manifest.entries:
         header = _header(entry)
-        yield Part(len(header), partial(bytes, header))
+        yield TarSegment(len(header), partial(bytes, header))
         left = entry.size
         while left:
             part = next(contents)
             left -= part.length
             yield part
         padding = -entry.size % BLOCK
-        yield Part(padding, partial(bytes, padding))
-    yield Part(2 * BLOCK, partial(bytes, 2 * BLOCK))
+        yield TarSegment(padding, partial(bytes, padding))
+    yield TarSegment(2 * BLOCK, partial(bytes, 2 * BLOCK))
 
 
-def _contents(vault: Vault, manifest: Manifest) -> Iterator[Part]:
+def _contents(vault: ArtifactStore, manifest: Manifest) -> Iterator[TarSegment]:
     """The bytes of all files, in their order."""
     for digest, parts in manifest.parts():
         chunk, at = _Chunk(vault, digest, parts), 0
         for piece in parts:
-            yield Part(piece.length, partial(chunk.cut, at, piece.length))
+            yield TarSegment(piece.length, partial(chunk.cut, at, piece.length))
             at += piece.length
 
 
-def _header(entry: Entry) -> bytes:
+def _header(entry: ManifestEntry) -> bytes:
     info = tarfile.TarInfo(entry.path)
     info.mode = 0o755 if entry.executable or entry.kind == FOLDER else 0o644
     if entry.kind == FILE:
@@ -103,9 +103,10 @@ def _header(entry: Entry) -> bytes:
 
 
 def unpack(tar: BinaryIO, folder: Path, digest: str) -> list[str]:
-    """The artefact's files in a new folder, all of them as they were; their names. Raises Damaged, Conflict.
+    """Unpack the artifact's files into a new folder, unchanged; return their names. Raises DamagedArtifact,
+    Conflict.
 
-    Nothing is written outside: names are judged one by one, and links are made when all files are there.
+    Nothing is written outside: names are checked one by one, and links are made when all files are there.
     """
     folder.mkdir(parents=True)
     links: list[tuple[Path, str]] = []
@@ -115,13 +116,13 @@ def unpack(tar: BinaryIO, folder: Path, digest: str) -> list[str]:
             for member in opened:
                 names.append(_unpack_one(opened, member, folder, links))
     except tarfile.TarError as error:
-        raise Damaged(f"what came is not an artefact: {error}") from error
+        raise DamagedArtifact(f"what came is not an artefact: {error}") from error
     for path, target in links:
         path.symlink_to(target)
     single = len(names) == 1 and (folder / names[0]).is_file() and "/" not in names[0]
     same = measured(folder).digest == digest or (single and measured(folder / names[0]).digest == digest)
     if not same:
-        raise Damaged(f"what came is not artefact {digest[:12]}: get it again")
+        raise DamagedArtifact(f"what came is not artefact {digest[:12]}: get it again")
     return names
 
 
@@ -149,13 +150,13 @@ def _unpack_one(
 
 
 def main(root: str, digest: str, offset: str) -> int:
-    vault = Vault(Path(root))
+    vault = ArtifactStore(Path(root))
     try:
         for content in stream(vault, vault.manifest(digest), int(offset)):
             sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody is there to hear of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader is gone
         return 1
     except GrusError as error:
         sys.stderr.write(f"{error}\n")

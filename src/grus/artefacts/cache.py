@@ -1,13 +1,14 @@
-"""Artefacts as files, on the node that reads them, within a budget of bytes.
+"""Node cache: artifacts as files, on the node that reads them, within a budget of bytes.
 
-    <digest>/use       held while somebody reads it; its time is that of the last use
-    <digest>/build     held by the one who fills it
+    <digest>/use       locked while it is read; its time is that of the last use
+    <digest>/build     locked by the process that fills it
     <digest>/size      bytes that it takes, known before the first is there
     <digest>/tree/     the files, read-only
-    <digest>/whole     written last: since which boot, and what the files looked like then
+    <digest>/whole     written last: since which boot, and the state of the files then
 
-Nothing here needs to survive a loss of power: what was not written in this boot, or looks different since, is
-held against its hashes and mended. So is what a broken copy has left: it goes on from there.
+The cache need not survive a loss of power: files that were not written in this boot, or that have changed
+since, are verified against their hashes and repaired. The same holds after an interrupted copy, which
+continues where it stopped.
 """
 
 import fcntl
@@ -22,18 +23,18 @@ from pathlib import Path
 
 from grus.artefacts.manifest import FILE, FOLDER, LINK, Manifest, Piece, digest_of, is_digest
 from grus.artefacts.storing import Tell
-from grus.artefacts.vault import CACHE, Vault
+from grus.artefacts.vault import CACHE, ArtifactStore
 
 USE, BUILD, SIZE, TREE, WHOLE = "use", "build", "size", "tree", "whole"
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
-class Lent:
-    """An artefact that is in use: it stays where it is until `give_back`, or the death of this process."""
+class ArtifactLease:
+    """An artifact in use: it is not evicted until `give_back`, or the death of this process."""
 
     def __init__(self, path: Path, handle: int) -> None:
         self.path = path
-        """Of the folder, or of the single file."""
+        """Path of the folder, or of the single file."""
         self._handle = handle
 
     def give_back(self) -> None:
@@ -45,10 +46,14 @@ class Lent:
             self._handle = -1
 
 
-def fetch(vault: Vault, node: str, digest: str, budget: int, tell: Tell = lambda *_: None) -> Lent:
-    """The artefact as files on this node, whole and as it was. Raises NotFound, Damaged, OSError."""
+def fetch(
+    vault: ArtifactStore, node: str, digest: str, budget: int, tell: Tell = lambda *_: None
+) -> ArtifactLease:
+    """Return the artifact as files on this node, complete
+    and unchanged. Raises NotFound, Damaged, OSError.
+    """
     manifest = vault.manifest(digest)
-    with suppress(OSError):  # a vault that can only be read
+    with suppress(OSError):  # a read-only store
         vault.used(digest)
     entry = vault.root / CACHE / node / digest
     handle = _hold(entry)
@@ -60,26 +65,26 @@ def fetch(vault: Vault, node: str, digest: str, budget: int, tell: Tell = lambda
         os.close(handle)
         raise
     path = entry / TREE
-    return Lent(path / manifest.entries[0].path if manifest.single else path, handle)
+    return ArtifactLease(path / manifest.entries[0].path if manifest.single else path, handle)
 
 
 def _hold(entry: Path) -> int:
-    """Keep it from being thrown out; whoever has it held makes a thrower pass by."""
+    """Lock the entry against eviction; an entry that is locked is skipped by evictions."""
     while True:
         try:
             entry.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle = os.open(entry / USE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except FileNotFoundError:
-            continue  # thrown out between the two lines
+            continue  # evicted between the two lines
         except FileExistsError:
             if os.path.lexists(entry) and not entry.is_dir():
                 raise
-            continue  # thrown out while mkdir looked whether what exists is a folder
+            continue  # evicted while mkdir checked whether the existing entry is a folder
         fcntl.flock(handle, fcntl.LOCK_SH)
         if _same(handle, entry / USE):
             os.utime(handle)
             return handle
-        os.close(handle)  # held too late: it was thrown out, and there may be another one by now
+        os.close(handle)  # locked too late: it was evicted, and there may be another one by now
 
 
 def _same(handle: int, path: Path) -> bool:
@@ -92,8 +97,8 @@ def _same(handle: int, path: Path) -> bool:
 # -------------------------------------------------------------------------------------------- filling
 
 
-def _fill(vault: Vault, entry: Path, manifest: Manifest, tell: Tell) -> None:
-    """Write what is missing, one filler at a time; those who waited find it done."""
+def _fill(vault: ArtifactStore, entry: Path, manifest: Manifest, tell: Tell) -> None:
+    """Write missing files, one process at a time; processes that waited find them complete."""
     build = os.open(entry / BUILD, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(build, fcntl.LOCK_EX)
@@ -168,10 +173,10 @@ def _make_places(tree: Path, manifest: Manifest) -> None:
             os.symlink(entry.target, path)
 
 
-def _write_files(vault: Vault, tree: Path, manifest: Manifest, tell: Tell, *, fresh: bool) -> None:
+def _write_files(vault: ArtifactStore, tree: Path, manifest: Manifest, tell: Tell, *, fresh: bool) -> None:
     done = 0
     for digest, parts in manifest.parts():
-        # Else a try before this one came as far.
+        # Otherwise an earlier try got this far.
         if fresh or digest_of(_present(tree, parts)) != digest:
             content = memoryview(vault.chunk(digest, parts))
             for piece in parts:
@@ -201,7 +206,7 @@ def _put(path: str, content: memoryview, offset: int) -> None:
 
 
 def _close_up(tree: Path, manifest: Manifest) -> None:
-    """Nobody writes to it by mistake: others read the same files."""
+    """Make the files read-only, because others read the same ones."""
     for entry in manifest.entries:
         if entry.kind == FILE:
             os.chmod(os.path.join(tree, entry.path), 0o500 if entry.executable else 0o400)
@@ -219,7 +224,7 @@ def _is_whole(entry: Path, manifest: Manifest) -> bool:
 
 
 def _looks(tree: Path, manifest: Manifest) -> str:
-    """A digest of what the files look like from outside; it differs when somebody has written to one."""
+    """Return a digest of the files' metadata; it differs when a file was written to."""
     rows = []
     for entry in manifest.entries:
         status = os.lstat(os.path.join(tree, entry.path))
@@ -232,21 +237,21 @@ def _looks(tree: Path, manifest: Manifest) -> str:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Shelved:
-    """One artefact in a cache."""
+class CachedArtifact:
+    """One artifact in a cache."""
 
     used_at: float
     folder: Path
     size: int
 
 
-def shelved(cache: Path) -> Iterator[Shelved]:
-    """What stands in the cache of a node, whole or in part."""
+def shelved(cache: Path) -> Iterator[CachedArtifact]:
+    """Yield the entries in the cache of a node, complete or partial."""
     with suppress(FileNotFoundError):
         for folder in cache.iterdir():
             if is_digest(folder.name):
                 with suppress(OSError):
-                    yield Shelved((folder / USE).lstat().st_mtime, folder, _size_of(folder))
+                    yield CachedArtifact((folder / USE).lstat().st_mtime, folder, _size_of(folder))
 
 
 def _size_of(entry: Path) -> int:
@@ -257,7 +262,7 @@ def _size_of(entry: Path) -> int:
 
 
 def trim(cache: Path, budget: int) -> int:
-    """Throw out what was not used for longest until the rest fits; never what is in use. Bytes freed."""
+    """Evict the least recently used entries until the rest fits, never one in use; return the bytes freed."""
     found = sorted(shelved(cache))
     held = sum(one.size for one in found)
     freed = 0
@@ -270,7 +275,7 @@ def trim(cache: Path, budget: int) -> int:
 
 
 def throw_out(entry: Path) -> bool:
-    """Remove one artefact from the cache, unless it is in use; whether it is gone."""
+    """Remove one artifact from the cache, unless it is in use; return whether it is gone."""
     try:
         handle = os.open(entry / USE, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -281,9 +286,9 @@ def throw_out(entry: Path) -> bool:
             return False
         (entry / WHOLE).unlink(missing_ok=True)
         remove_tree(entry / TREE)
-        for name in (BUILD, SIZE, f"{WHOLE}.new", USE):  # what holds others off goes last
+        for name in (BUILD, SIZE, f"{WHOLE}.new", USE):  # the file that keeps others out is removed last
             (entry / name).unlink(missing_ok=True)
-        with suppress(OSError):  # somebody has begun to fill it anew
+        with suppress(OSError):  # another process has started to fill it again
             entry.rmdir()
     except BlockingIOError:
         return False
@@ -293,7 +298,7 @@ def throw_out(entry: Path) -> bool:
 
 
 def remove_tree(top: Path) -> None:
-    """Remove a folder whose folders may not be written to."""
+    """Remove a folder whose subfolders are read-only."""
     for folder, folders, _ in os.walk(top):
         os.chmod(folder, 0o700)
         for name in folders:

@@ -1,8 +1,9 @@
-"""What an artefact is made of: a list of its files, and of the chunks that hold their bytes. Pure.
+"""Manifest of an artifact: a list of its files, and of the chunks that hold their bytes. Pure.
 
-The digest of an artefact is the hash of this list. It depends on names, contents, links and whether a file
-may be executed; never on times, owners, or where it was. The bytes of small files stand together in chunks,
-in the order of the list; a large file has chunks of its own, so that it is found again when others change.
+The digest of an artifact is the hash of this list. It depends on names, contents, links and the executable
+flag; never on times, owners, or the original path. The bytes of small files are stored together in chunks, in
+the order of the list; a large file has chunks of its own, so that they are found again when other files
+change.
 """
 
 import hashlib
@@ -19,14 +20,14 @@ FILE, FOLDER, LINK = "f", "d", "l"
 _HEX = frozenset("0123456789abcdef")
 
 
-class Damaged(GrusError):
-    """What is kept is not what was kept."""
+class DamagedArtifact(GrusError):
+    """The stored data differs from the original."""
 
     code = "damaged"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ManifestEntry:
     """One file, folder or link; `path` is relative, with slashes."""
 
     kind: str
@@ -40,18 +41,18 @@ class Entry:
 class Piece:
     """A part of a file that is a part of a chunk."""
 
-    entry: Entry
+    entry: ManifestEntry
     offset: int
     length: int
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """An artefact: a folder, or a single file."""
+    """An artifact: a folder, or a single file."""
 
     single: bool
-    """Whether it is one file, and not a folder."""
-    entries: tuple[Entry, ...]
+    """True if it is one file, and not a folder."""
+    entries: tuple[ManifestEntry, ...]
     chunks: tuple[str, ...]
     """Digests, in the order of `pieces`."""
 
@@ -61,7 +62,7 @@ class Manifest:
         return sum(entry.size for entry in self.entries)
 
     def text(self) -> bytes:
-        """The one way to write it down."""
+        """Return the canonical text."""
         rows = [_row(entry) for entry in self.entries]
         what = {"version": VERSION, "single": self.single, "entries": rows, "chunks": list(self.chunks)}
         return json.dumps(what, separators=(",", ":")).encode()
@@ -71,7 +72,7 @@ class Manifest:
         return digest_of(self.text())
 
     def parts(self) -> Iterator[tuple[str, tuple[Piece, ...]]]:
-        """Each chunk's digest with what stands in it."""
+        """Yield each chunk's digest with its content."""
         return zip(self.chunks, pieces(self.entries), strict=True)
 
 
@@ -83,8 +84,8 @@ def is_digest(text: str) -> bool:
     return len(text) == 64 and _HEX.issuperset(text)
 
 
-def pieces(entries: Sequence[Entry]) -> Iterator[tuple[Piece, ...]]:
-    """What stands in each chunk: it follows from the sizes alone."""
+def pieces(entries: Sequence[ManifestEntry]) -> Iterator[tuple[Piece, ...]]:
+    """Yield the pieces in each chunk: they follow from the sizes alone."""
     gathered: list[Piece] = []
     held = 0
     for entry in entries:
@@ -110,15 +111,16 @@ def length(parts: Sequence[Piece]) -> int:
 
 
 def read(text: bytes) -> Manifest:
-    """The manifest that was written so. Raises Damaged for anything else, and for names that lead outside."""
+    """The manifest that was written so. Raises DamagedArtifact for anything else, and for names that lead
+    outside."""
     try:
         found = json.loads(text)
         entries = tuple(_entry(row) for row in found["entries"])
         manifest = Manifest(bool(found["single"]), entries, tuple(str(one) for one in found["chunks"]))
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
-        raise Damaged("the list of an artefact's files cannot be read") from None
+        raise DamagedArtifact("the list of an artefact's files cannot be read") from None
     if manifest.text() != text or not _sound(manifest):
-        raise Damaged("the list of an artefact's files is not as Grus writes it")
+        raise DamagedArtifact("the list of an artefact's files is not as Grus writes it")
     return manifest
 
 
@@ -135,12 +137,12 @@ def _sound(manifest: Manifest) -> bool:
 
 
 def is_inside(path: str) -> bool:
-    """Whether a path is relative and plain: it cannot leave the folder that it is put under."""
+    """Return whether a path is relative and plain: it cannot leave the folder that it is put under."""
     return bool(path) and "\0" not in path and all(part not in ("", ".", "..") for part in path.split("/"))
 
 
 def leads_inside(path: str, target: str) -> bool:
-    """Whether a link at `path` stays in the artefact: by its words alone, without looking."""
+    """Return whether a link at `path` stays in the artifact: by its text alone, without reading files."""
     if not target or "\0" in target or target.startswith("/"):
         return False
     depth = path.count("/")
@@ -154,18 +156,18 @@ def leads_inside(path: str, target: str) -> bool:
     return True
 
 
-def _row(entry: Entry) -> list[object]:
+def _row(entry: ManifestEntry) -> list[object]:
     if entry.kind == FILE:
         return [FILE, entry.path, entry.size, int(entry.executable)]
     return [LINK, entry.path, entry.target] if entry.kind == LINK else [FOLDER, entry.path]
 
 
-def _entry(row: Sequence[object]) -> Entry:
+def _entry(row: Sequence[object]) -> ManifestEntry:
     match list(row):
         case ["f", str(path), int(size), int(executable)] if size >= 0:
-            return Entry(FILE, path, size, bool(executable))
+            return ManifestEntry(FILE, path, size, bool(executable))
         case ["l", str(path), str(target)]:
-            return Entry(LINK, path, target=target)
+            return ManifestEntry(LINK, path, target=target)
         case ["d", str(path)]:
-            return Entry(FOLDER, path)
+            return ManifestEntry(FOLDER, path)
     raise ValueError("neither file, nor folder, nor link")

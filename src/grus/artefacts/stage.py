@@ -1,14 +1,14 @@
-"""The program around a job's own, for jobs with inputs or outputs:
+"""Wrapper around a job's program, for jobs with inputs or outputs:
 
     python -m grus.artefacts.stage '{"vault": …, "inputs": …, "outputs": …}' -- argv…
 
-It brings the inputs, makes places for the outputs, runs the job's program, and when that has ended with 0 and
-nobody asked it to stop, keeps the outputs. To whoever watches it looks like the program itself: signals are
-passed on, and it ends as the program did. What it cannot do it says in a sentence, and ends with its own
-code.
+It fetches the inputs, makes folders for the outputs, runs the job's program, and stores the outputs if the
+program has ended with 0 and no stop was requested. From outside it behaves like the program itself: signals
+are passed on, and it ends as the program did. If one of its own steps fails, it reports that in a sentence,
+and ends with a code of its own.
 
-The order of the end is what makes it safe to die here: kept on disk, then told, then ended with 0. A job
-whose outputs were not told has not succeeded.
+The order at the end makes it safe to die at any point: stored on disk, then reported, then ended with 0. A
+job whose outputs were not reported has not succeeded.
 """
 
 import json
@@ -25,11 +25,11 @@ from types import FrameType
 from typing import NoReturn
 
 from grus.artefacts import telling
-from grus.artefacts.cache import Lent, fetch, remove_tree
+from grus.artefacts.cache import ArtifactLease, fetch, remove_tree
 from grus.artefacts.manifest import Manifest
 from grus.artefacts.storing import keep
-from grus.artefacts.vault import WORK, Vault
-from grus.model.artefacts import Artefact, input_variable, output_variable
+from grus.artefacts.vault import WORK, ArtifactStore
+from grus.model.artefacts import Artifact, input_variable, output_variable
 from grus.model.errors import GrusError
 
 NO_INPUT, NO_OUTPUT, NO_PROGRAM = 66, 73, 127
@@ -40,19 +40,19 @@ EVERY = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class StagedInput:
     """An input as it is to be brought."""
 
     name: str
     digest: str
-    """Empty if nobody has it."""
+    """Digest of the input; empty if no job has produced it."""
     source: str
-    """Whose output it is, in words."""
+    """Producer of this input, in words."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What this run is told."""
+class StagingPlan:
+    """Instructions for this run."""
 
     vault: Path
     node: str
@@ -61,36 +61,36 @@ class Plan:
     budget: int
     """Bytes of the cache."""
     keeps: bool | None
-    """Whether this worker keeps the outputs; None: if it is the first of its team in the end."""
-    inputs: tuple[Given, ...]
+    """True if this worker stores the outputs; None: if it is the first of its worker group in the end."""
+    inputs: tuple[StagedInput, ...]
     outputs: tuple[tuple[str, str], ...]
     """Name and path; an empty path is a folder of its own."""
 
 
 class Trouble(Exception):
-    """What the job cannot go on from."""
+    """Reason why the job cannot continue."""
 
     def __init__(self, code: int, sentence: str) -> None:
         super().__init__(sentence)
         self.code = code
 
 
-def read_plan(text: str) -> Plan:
+def read_plan(text: str) -> StagingPlan:
     told = json.loads(text)
-    return Plan(
+    return StagingPlan(
         vault=Path(told["vault"]),
         node=told["node"],
         job=told["job"],
         budget=told["budget"],
         keeps=told["keeps"],
-        inputs=tuple(Given(*one) for one in told["inputs"]),
+        inputs=tuple(StagedInput(*one) for one in told["inputs"]),
         outputs=tuple((name, path) for name, path in told["outputs"]),
     )
 
 
-def run(plan: Plan, argv: Sequence[str]) -> int:
+def run(plan: StagingPlan, argv: Sequence[str]) -> int:
     """All of it; the code of the end, negative for a signal that it died of. Raises Trouble."""
-    vault = Vault(plan.vault)
+    vault = ArtifactStore(plan.vault)
     lent = bring(vault, plan)
     try:
         for name, place in places(vault, plan).items():
@@ -105,7 +105,7 @@ def run(plan: Plan, argv: Sequence[str]) -> int:
             one.give_back()
 
 
-def bring(vault: Vault, plan: Plan) -> list[Lent]:
+def bring(vault: ArtifactStore, plan: StagingPlan) -> list[ArtifactLease]:
     """The inputs, in the cache of this node and in the environment."""
     try:
         vault.make()
@@ -114,7 +114,7 @@ def bring(vault: Vault, plan: Plan) -> list[Lent]:
     return [_brought(vault, plan, one) for one in plan.inputs]
 
 
-def _brought(vault: Vault, plan: Plan, one: Given) -> Lent:
+def _brought(vault: ArtifactStore, plan: StagingPlan, one: StagedInput) -> ArtifactLease:
     if not one.digest:
         raise Trouble(NO_INPUT, f"input {one.name} is missing: {one.source} is not kept")
     try:
@@ -125,8 +125,8 @@ def _brought(vault: Vault, plan: Plan, one: Given) -> Lent:
     return lent
 
 
-def places(vault: Vault, plan: Plan) -> dict[str, Path]:
-    """Where the outputs belong; the folders are there."""
+def places(vault: ArtifactStore, plan: StagingPlan) -> dict[str, Path]:
+    """Return the paths of the outputs; the folders are there."""
     found = {}
     for name, path in plan.outputs:
         place = Path(path) if path else vault.root / WORK / plan.job / name
@@ -139,7 +139,7 @@ def places(vault: Vault, plan: Plan) -> dict[str, Path]:
     return found
 
 
-def keep_all(vault: Vault, plan: Plan) -> list[Artefact]:
+def keep_all(vault: ArtifactStore, plan: StagingPlan) -> list[Artifact]:
     """Every output, on disk. Raises Trouble with all that are missing."""
     kept, troubles = [], []
     for name, place in places(vault, plan).items():
@@ -150,7 +150,7 @@ def keep_all(vault: Vault, plan: Plan) -> list[Artefact]:
         except (GrusError, OSError) as error:
             troubles.append(f"output {name} could not be kept: {_words(error)}")
         else:
-            kept.append(Artefact(name, manifest.digest, manifest.size))
+            kept.append(Artifact(name, manifest.digest, manifest.size))
             if manifest.entries:
                 _say(f"kept output {name}: {_amount(manifest)}, {manifest.digest[:12]}")
             else:
@@ -158,7 +158,7 @@ def keep_all(vault: Vault, plan: Plan) -> list[Artefact]:
                 troubles.append(f"output {name} is missing: its program ended well, but left {where} empty")
     if troubles:
         raise Trouble(NO_OUTPUT, "; ".join(troubles))
-    remove_tree(vault.root / WORK / plan.job)  # they are in the vault now
+    remove_tree(vault.root / WORK / plan.job)  # they are in the store now
     return kept
 
 
@@ -171,7 +171,7 @@ class _Program:
         self._asked: list[int] = []
 
     def run(self) -> tuple[int, bool]:
-        """Its exit code, negative for a signal; and whether it was asked to end."""
+        """Run the program; return its exit code, negative for a signal, and whether it was asked to end."""
         for number in PASSED_ON:
             signal.signal(number, self._pass_on)
         try:
@@ -181,7 +181,7 @@ class _Program:
             if isinstance(error, FileNotFoundError):
                 text = f"no such command: {self._argv[0]}"
             raise Trouble(NO_PROGRAM, text) from error
-        for early in list(self._asked):  # those that came before there was anybody to pass them on to
+        for early in list(self._asked):  # signals that arrived before there was a process to pass them on to
             self._send(early)
         code = self._child.wait()
         return code, signal.SIGTERM in self._asked
@@ -189,7 +189,7 @@ class _Program:
     def _pass_on(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the shape of a handler
         if self._child is None:
             self._asked.append(number)
-        elif self._child.returncode is None:  # else the request came too late: it has ended by itself
+        elif self._child.returncode is None:  # otherwise the request came too late: it has ended by itself
             self._asked.append(number)
             self._send(number)
 
@@ -197,7 +197,7 @@ class _Program:
         assert self._child is not None
         self._child.send_signal(number)
         if number == signal.SIGTERM:
-            self._child.send_signal(signal.SIGCONT)  # a stopped process would not hear it
+            self._child.send_signal(signal.SIGCONT)  # a stopped process would not receive it
 
 
 def end_as(code: int) -> NoReturn:

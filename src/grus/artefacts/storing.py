@@ -1,4 +1,7 @@
-"""A file or folder goes into the vault, chunk by chunk; what a broken try has brought in already stays."""
+"""Storing: puts a file or folder into the artifact store, chunk by chunk.
+
+Chunks that an interrupted try has stored already stay.
+"""
 
 import os
 from collections.abc import Callable, Sequence
@@ -6,17 +9,20 @@ from pathlib import Path
 
 from grus.artefacts import tree
 from grus.artefacts.manifest import Manifest, Piece, digest_of, length, pieces
-from grus.artefacts.vault import Lost, Vault
+from grus.artefacts.vault import ArtifactStore, LostChunk
 from grus.model.errors import Conflict
 
 Tell = Callable[[int, int], None]
-"""Hears how many bytes of how many are done."""
+"""Callback that receives the bytes done and the total."""
 MOST_TRIES = 5
-"""How often what is thrown out meanwhile is brought in again: once is rare already."""
+"""Maximum number of tries if chunks are removed meanwhile: even one retry is rare."""
 
 
-def keep(vault: Vault, path: Path, tell: Tell = lambda *_: None) -> Manifest:
-    """What is kept now, on disk. Raises FileNotFoundError, BadInput, OSError; Conflict if it changes."""
+def keep(vault: ArtifactStore, path: Path, tell: Tell = lambda *_: None) -> Manifest:
+    """Store the path, and return the stored manifest, on disk.
+
+    Raises FileNotFoundError, BadInput, OSError; Conflict if the files change.
+    """
     single, entries = tree.scan(path)
     total = sum(entry.size for entry in entries)
     for _ in range(MOST_TRIES):
@@ -28,14 +34,14 @@ def keep(vault: Vault, path: Path, tell: Tell = lambda *_: None) -> Manifest:
         manifest = Manifest(single, entries, tuple(chunks))
         try:
             vault.commit(manifest)
-        except Lost:
+        except LostChunk:
             continue
         return manifest
     raise Conflict(f"{path.name} could not be kept: its parts were removed {MOST_TRIES} times meanwhile")
 
 
 def measured(path: Path) -> Manifest:
-    """What would be kept, without keeping it. Raises as `keep` does."""
+    """Return the manifest that would be stored, without storing it. Raises as `keep` does."""
     single, entries = tree.scan(path)
     chunks = tuple(digest_of(_gathered(path, parts, single=single)) for parts in pieces(entries))
     return Manifest(single, entries, chunks)

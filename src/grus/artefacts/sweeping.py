@@ -1,10 +1,11 @@
-"""Throwing out of a vault what nobody needs. Run by its owner, told by the server what is on record:
+"""Garbage collection of an artifact store. Its owner runs it, and the server passes the recorded references:
 
-    python -m grus.artefacts.sweeping VAULT < order.json
+    python -m grus.artefacts.sweeping STORE < order.json
 
-An artefact that no job and no result on record names goes after `grace`, in which it may yet be told of. One
-that is named goes when nobody has used it for `keep` seconds, unless a job that has not ended takes it as an
-input. Manifests go before their chunks: whoever dies here leaves chunks without a name, for the next sweep.
+An artifact that no recorded job and no result names is removed after `grace`, in which it may yet be
+reported. A named one is removed when it was not used for `keep` seconds, unless a job that has not ended has
+it as an input. Manifests are removed before their chunks: an interrupted sweep leaves chunks without a name,
+for the next sweep.
 """
 
 import json
@@ -16,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from grus.artefacts import cache, vault
-from grus.artefacts.manifest import Damaged
-from grus.artefacts.vault import CACHE, CHUNKS, MANIFESTS, WORK, Vault
+from grus.artefacts.manifest import DamagedArtifact
+from grus.artefacts.vault import CACHE, CHUNKS, MANIFESTS, WORK, ArtifactStore
 from grus.model.errors import NotFound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a sweep is told; ages in seconds."""
+    """Order of a sweep; ages in seconds."""
 
     needed: frozenset[str] = frozenset()
     """Inputs of jobs that have not ended."""
@@ -43,7 +44,7 @@ class Order:
 
 @dataclass(slots=True)
 class Swept:
-    """What went."""
+    """Removed artifacts and chunks."""
 
     artefacts: int = 0
     chunks: int = 0
@@ -58,13 +59,13 @@ def read_order(text: str) -> Order:
 
 
 def goes(digest: str, age: float, order: Order) -> bool:
-    """Whether an artefact that was last used `age` seconds ago is thrown out."""
+    """Return whether an artifact that was last used `age` seconds ago is removed."""
     if digest in order.needed or age <= order.grace:
         return False
     return age > order.keep if digest in order.known else True
 
 
-def sweep(place: Vault, order: Order, now: float) -> Swept:
+def sweep(place: ArtifactStore, order: Order, now: float) -> Swept:
     """All of it; may be repeated, and may die anywhere."""
     swept = Swept()
     with place.locked(alone=True):
@@ -87,11 +88,11 @@ def sweep(place: Vault, order: Order, now: float) -> Swept:
     return swept
 
 
-def _named(place: Vault) -> set[str]:
-    """Chunks of all artefacts that are kept. One that is damaged names none: nothing can be made of it."""
+def _named(place: ArtifactStore) -> set[str]:
+    """Return the chunks of all stored artifacts. A damaged one names none: it cannot be restored."""
     found: set[str] = set()
     for digest, _ in place.kept(MANIFESTS):
-        with suppress(Damaged, NotFound):
+        with suppress(DamagedArtifact, NotFound):
             found.update(place.manifest(digest).chunks)
     return found
 
@@ -110,7 +111,7 @@ def _folders(top: Path) -> list[Path]:
 
 def main(root: str) -> None:
     os.nice(10)  # jobs come first
-    place = Vault(Path(root))
+    place = ArtifactStore(Path(root))
     place.make()
     swept = sweep(place, read_order(sys.stdin.read()), vault.now())
     sys.stdout.write(json.dumps(asdict(swept)) + "\n")

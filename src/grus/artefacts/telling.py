@@ -1,6 +1,6 @@
-"""What the program around a job's own tells Grus, through the worker's report: what was kept, or why not.
+"""Wrapper's reports to Grus, through the worker's report: the stored outputs, or the reason for a failure.
 
-The last line of a report counts alone, and the job's own words are in it: they stay.
+Only the last line of a report counts, and it has the job's own values too: they are preserved.
 """
 
 import json
@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from grus.model.artefacts import Artefact
+from grus.model.artefacts import Artifact
 
 _REACH = 16 << 10
-"""Bytes that are read from the end: a longer line counts as none, whoever reads it."""
+"""Bytes that are read from the end: a longer line is ignored by every reader."""
 
 
-def tell_kept(kept: Sequence[Artefact]) -> None:
+def tell_kept(kept: Sequence[Artifact]) -> None:
     """All of them at once."""
     _tell({"artefacts": [[one.name, one.digest, one.size] for one in kept]})
 
@@ -25,7 +25,7 @@ def tell_trouble(sentence: str) -> None:
 
 
 def rank_zero(environment: "os._Environ[str]" = os.environ) -> bool:
-    """Whether this worker is the first of those who compute together, as far as it was told."""
+    """Return whether this worker is the first of its worker group, by its latest orders."""
     team = _control(environment.get("GRUS_CONTROL", "")).get("team")
     if isinstance(team, dict):
         return team.get("me") == 0

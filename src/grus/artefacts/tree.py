@@ -1,29 +1,29 @@
-"""What is in a file or folder that is to be kept: names, kinds and sizes, without following a link."""
+"""Scan of a file or folder that is to be stored: names, kinds and sizes, without following a link."""
 
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from grus.artefacts.manifest import FILE, FOLDER, LINK, Entry, leads_inside
+from grus.artefacts.manifest import FILE, FOLDER, LINK, ManifestEntry, leads_inside
 from grus.model.errors import BadInput, Mistake
 
 MOST_ENTRIES = 2_000_000
 MOST_TOLD = 10
-"""Mistakes in words; the sentence has to fit into a worker's report."""
+"""Maximum number of errors in words; the sentence has to fit into a worker's report."""
 
 
-def scan(path: Path) -> tuple[bool, tuple[Entry, ...]]:
-    """Whether it is a single file, and its entries in the order of their paths.
+def scan(path: Path) -> tuple[bool, tuple[ManifestEntry, ...]]:
+    """Return whether it is a single file, and its entries in the order of their paths.
 
-    Raises FileNotFoundError where there is nothing, BadInput for what cannot be kept, with its mistakes.
+    Raises FileNotFoundError for a missing path, BadInput with the errors of files that cannot be stored.
     """
-    status = path.stat()  # the output itself may be a link: what it leads to is what is kept
+    status = path.stat()  # the output itself may be a link: its target is stored
     if stat.S_ISREG(status.st_mode):
         return True, (_file(path.name, status),)
     if not stat.S_ISDIR(status.st_mode):
         raise BadInput([Mistake(path.name, "is neither a file nor a folder")])
-    entries: list[Entry] = []
+    entries: list[ManifestEntry] = []
     mistakes: list[Mistake] = []
     for relative, found in _walk(str(path), ""):
         try:
@@ -52,19 +52,19 @@ def _walk(top: str, below: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
                     folders.append(relative)
 
 
-def _entry(relative: str, found: os.DirEntry[str]) -> Entry:
+def _entry(relative: str, found: os.DirEntry[str]) -> ManifestEntry:
     status = found.stat(follow_symlinks=False)
     if stat.S_ISREG(status.st_mode):
         return _file(relative, status)
     if stat.S_ISDIR(status.st_mode):
-        return Entry(FOLDER, relative)
+        return ManifestEntry(FOLDER, relative)
     if not stat.S_ISLNK(status.st_mode):
         raise ValueError("is no file, folder or link (a socket, a pipe or a device), and cannot be kept")
     target = os.readlink(found.path)
     if not leads_inside(relative, target):
         raise ValueError(f"is a link to outside the output ({target}): copy what it leads to")
-    return Entry(LINK, relative, target=target)
+    return ManifestEntry(LINK, relative, target=target)
 
 
-def _file(relative: str, status: os.stat_result) -> Entry:
-    return Entry(FILE, relative, status.st_size, bool(status.st_mode & stat.S_IXUSR))
+def _file(relative: str, status: os.stat_result) -> ManifestEntry:
+    return ManifestEntry(FILE, relative, status.st_size, bool(status.st_mode & stat.S_IXUSR))

@@ -1,14 +1,14 @@
-"""Where one user's artefacts are kept: chunks and manifests, each under the hash of what is in it.
+"""Artifact store of one user: chunks and manifests, each content-addressed by its hash.
 
-    chunks/ab/cdef…         bytes; whole and on disk before they have this name
-    manifests/ab/cdef…      an artefact; written last: what it names is there
-    partial/                on its way in; nothing in it counts
-    lock                    shared by those who bring in, alone for the one who throws out
-    cache/<node>/<digest>/  artefacts as files, for jobs to read (`cache`)
+    chunks/ab/cdef…         bytes; complete and on disk before they have this name
+    manifests/ab/cdef…      an artifact; written last: all chunks that it names are there
+    partial/                incomplete data; nothing in it counts
+    lock                    shared by writers, exclusive for the garbage collector
+    cache/<node>/<digest>/  artifacts as files, for jobs to read (`cache`)
     work/<job>/<output>/    folders that jobs fill (`stage`)
 
-The time of a manifest is that of its last use. Who brings something in holds the lock only from one look to
-the write that depends on it; what was thrown out in between is brought in again.
+The time of a manifest is that of its last use. A writer holds the lock only from a check to the write that
+depends on it; data that was removed in between is stored again.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from grus.artefacts.manifest import Damaged, Manifest, Piece, digest_of, is_digest, length, read
+from grus.artefacts.manifest import DamagedArtifact, Manifest, Piece, digest_of, is_digest, length, read
 from grus.model.errors import NotFound
 
 CHUNKS, MANIFESTS, PARTIAL, CACHE, WORK, LOCK = "chunks", "manifests", "partial", "cache", "work", "lock"
@@ -27,11 +27,11 @@ FOLDERS = (CHUNKS, MANIFESTS, PARTIAL, CACHE, WORK)
 LARGEST_MANIFEST = 1 << 28
 
 
-class Lost(Exception):
+class LostChunk(Exception):
     """A chunk that was there is not there any more."""
 
 
-class Vault:
+class ArtifactStore:
     """One folder; for any number of processes at once."""
 
     def __init__(self, root: Path) -> None:
@@ -40,7 +40,7 @@ class Vault:
         """Folders with new names that a loss of power could still take away."""
 
     def make(self) -> None:
-        """Make what is missing of its folders; the vault's own folder is there already."""
+        """Create missing folders of the store; the store's own folder is there already."""
         for name in FOLDERS:
             (self.root / name).mkdir(mode=0o700, exist_ok=True)
         _sync(self.root)
@@ -52,20 +52,20 @@ class Vault:
         digest = digest_of(content)
         place = self._place(CHUNKS, digest)
         with self.locked():
-            if _content(place, len(content)) != content:  # missing, or not what it should be
+            if _content(place, len(content)) != content:  # missing, or different
                 self._write(place, content)
             else:
                 os.utime(place)
-                self._unsynced.add(place.parent)  # whoever wrote it may not have come that far
+                self._unsynced.add(place.parent)  # its writer may not have got that far
         return digest
 
     def commit(self, manifest: Manifest) -> str:
-        """From here on the artefact is kept. Raises Lost if a chunk of it was thrown out meanwhile."""
+        """Make the artifact permanent. Raises LostChunk if a chunk of it was removed meanwhile."""
         content = manifest.text()
         digest = digest_of(content)
         with self.locked():
             if not self._complete(manifest):
-                raise Lost(digest)
+                raise LostChunk(digest)
             for folder in (*sorted(self._unsynced), self.root / CHUNKS):
                 _sync(folder)
             self._unsynced = set()
@@ -104,27 +104,29 @@ class Vault:
         if content is None:
             raise NotFound(f"artefact {digest[:12]} is not kept any more")
         if digest_of(content) != digest:
-            raise Damaged(f"artefact {digest[:12]} is damaged: its list of files has changed on the disk")
+            raise DamagedArtifact(
+                f"artefact {digest[:12]} is damaged: its list of files has changed on the disk"
+            )
         return read(content)
 
     def chunk(self, digest: str, parts: tuple[Piece, ...]) -> bytes:
-        """Its bytes, which are what they were. Raises Damaged."""
+        """Its bytes, which are what they were. Raises DamagedArtifact."""
         content = _content(self._place(CHUNKS, digest), length(parts))
         if content is None or digest_of(content) != digest:
             what = "missing" if content is None else "changed on the disk"
             names = parts[0].entry.path + (f" and {len(parts) - 1} more" if len(parts) > 1 else "")
-            raise Damaged(f"a chunk of {names} is {what}")
+            raise DamagedArtifact(f"a chunk of {names} is {what}")
         return content
 
     def whole(self, digest: str) -> bool:
-        """Whether everything of it is there, by names and sizes."""
+        """Return whether the artifact is complete, by names and sizes."""
         try:
             return self._complete(self.manifest(digest))
-        except (NotFound, Damaged):
+        except (NotFound, DamagedArtifact):
             return False
 
     def sound(self, kind: str, digest: str) -> bytes | None:
-        """The bytes of a chunk or manifest, if they are what their name says; else None."""
+        """Return the bytes of a chunk or manifest, if they match its name; else None."""
         content = _content(self._place(kind, digest))
         return content if content is not None and digest_of(content) == digest else None
 
@@ -154,7 +156,7 @@ class Vault:
 
     @contextmanager
     def locked(self, *, alone: bool = False) -> Iterator[None]:
-        """Nobody throws out meanwhile; `alone`: nobody brings in either. A dead process holds nothing."""
+        """Keep out garbage collection; with `alone`, writers too. A dead process holds no lock."""
         file = os.open(self.root / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
@@ -166,7 +168,7 @@ class Vault:
         return self.root / kind / digest[:2] / digest[2:]
 
 
-def sweep_partial(vault: Vault, before: float) -> int:
+def sweep_partial(vault: ArtifactStore, before: float) -> int:
     """Remove what never got to its name; how many bytes that was."""
     freed = 0
     for path in _listed(vault.root / PARTIAL):
@@ -178,7 +180,7 @@ def sweep_partial(vault: Vault, before: float) -> int:
 
 
 def now() -> float:
-    """In the time of the files' own clock."""
+    """Return the time of the files' own clock."""
     return time.time()
 
 
@@ -198,7 +200,7 @@ def _size(path: Path) -> int | None:
 
 
 def _content(path: Path, size: int | None = None) -> bytes | None:
-    """What stands in a regular file (of this size, if one is given); None where there is no such."""
+    """Return the content of a regular file (of this size, if one is given); None if there is no such file."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

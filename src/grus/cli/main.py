@@ -12,32 +12,35 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from grus.cli import (
-    artefacts,
-    comparing,
+from grus.cli.commands import (
+    artifacts,
+    compare,
+    contexts,
     dashboard,
-    demo,
-    dev,
-    estimating,
+    dev_session,
+    estimate,
     forecast,
     jobs,
-    learned,
-    people,
+    notifications,
     pool,
-    predicting,
-    reporting,
+    predict,
+    profile,
+    queues,
+    report,
     runs,
     secrets,
-    serving,
     simulate,
-    splitting,
+    split,
     stages,
-    sweeping,
-    upkeep,
+    sweeps,
+    users,
 )
-from grus.cli.kubernetes import verbs as kubernetes
-from grus.cli.output import FORMAT, Format, hint, say, show_error
-from grus.model.errors import GrusError
+from grus.cli.demo_run import demo
+from grus.cli.kubernetes import commands as kubernetes
+from grus.cli.render.output import FORMAT, Format, hint, say, show_error
+from grus.cli.selftest import command as selftest
+from grus.cli.server import backup_restore, start_stop, systemd_service
+from grus.model.errors import BadInput, GrusError, Mistake
 
 OWN_ERRORS = 120
 """Added to the code of an error of a verb that otherwise returns the job's own."""
@@ -45,7 +48,7 @@ RETURN_THE_JOBS_CODE = frozenset({"run", "attach"})
 INTERRUPTED = 130
 
 UsageError: Any = typer.BadParameter.__bases__[0]
-"""Any mistake on the command line; typer exports only this one of its kinds."""
+"""Any error on the command line; typer exports only this one of its kinds."""
 
 
 class Verbs(TyperGroup):
@@ -94,6 +97,9 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     server: Annotated[str, typer.Option(help="Address of the server, if not the one found here.")] = "",
+    context: Annotated[
+        str, typer.Option(help="Use this login (`grus context list`), not the current one.")
+    ] = "",
     kubernetes_: Annotated[
         bool, typer.Option("--kubernetes", help="Use a cluster's own API, with my kubeconfig.")
     ] = False,
@@ -104,40 +110,50 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
+    if context and server:
+        raise BadInput([Mistake("context", "names a server; leave out --server", context)])
     if server:
         os.environ["GRUS_SERVER"] = server
+        os.environ.pop("GRUS_CONTEXT", None)
+    if context:
+        os.environ["GRUS_CONTEXT"] = context
     if kubernetes_:
         os.environ["GRUS_KUBERNETES"] = "1"
     if namespace:
         os.environ["GRUS_NAMESPACE"] = namespace
 
 
-serving.add_to(app)
-upkeep.add_to(app)
+start_stop.add_to(app)
+systemd_service.add_to(app)
+backup_restore.add_to(app)
+selftest.add_to(app)
 dashboard.add_to(app)
 jobs.add_to(app)
-sweeping.add_to(app)
+sweeps.add_to(app)
 stages.add_to(app)
-dev.add_to(app)
-learned.add_to(app)
-predicting.add_to(app)
+dev_session.add_to(app)
+profile.add_to(app)
+predict.add_to(app)
 runs.add_to(app)
-artefacts.add_to(app)
+artifacts.add_to(app)
 pool.add_to(app)
+queues.add_to(app)
 forecast.add_to(app)
-estimating.add_to(app)
-people.add_to(app)
+estimate.add_to(app)
+users.add_to(app)
+contexts.add_to(app)
 secrets.add_to(app)
+notifications.add_to(app)
 kubernetes.add_to(app)
 simulate.add_to(app)
-reporting.add_to(app)
-comparing.add_to(app)
-splitting.add_to(app)
+report.add_to(app)
+compare.add_to(app)
+split.add_to(app)
 demo.add_to(app)
 
 
 def main() -> None:
-    """What the installed command calls."""
+    """Entry point of the installed command."""
     try:
         app(prog_name="grus")
     except KeyboardInterrupt:
@@ -145,7 +161,7 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("GRUS_DEBUG"):
             raise
-        if isinstance(error, OSError):  # a full disk, somebody else's files: nothing that Grus does wrong
+        if isinstance(error, OSError):  # a full disk, files of another user: not a bug of Grus
             hint(f"error: the system refuses: {error}\n  GRUS_DEBUG=1 shows where")
         else:
             what = f"{type(error).__name__}: {error}"

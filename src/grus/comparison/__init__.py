@@ -1,18 +1,18 @@
-"""The same workload in two environments, from one description: what differs, and by how much.
+"""The same workload in two environments, from one description: the differences, and their size.
 
-workload        what is run, from a job file
-environments    where it is run, and what a driver of an environment promises
-drivers         one file an environment; preflight and probe: what it is worth before the first run
+workload        the job that is run, from a job file
+environments    the places where it is run, and the interface of an environment's driver
+drivers         one file per environment; preflight and probe: its state before the first run
 sampler         the program that travels with the workload, starts it and records it
-records         what the sampler wrote, as values
-running         the order of the runs, and what becomes of an environment that fails
+records         the sampler's records as values
+running         the order of the runs, and the handling of an environment that fails
 result          the folder of a comparison: resumable, readable later
-measures        what one run amounts to
+run_metrics     the metrics of one run
 statistics      means, medians, p95 and intervals over repeats
-confounds       what differs besides the environment
-coload          what a CPU-heavy load beside it costs
-report          what came out; telling and drawing: its tables and plots; sheets: how they are shown
-traces          what others recorded; signs: what can be read off it
-objections      why it does not compare; misreadings: figures that are not what they seem
-recorded        both, as a sheet
+confounds       differences besides the environment
+cpu_load        the cost of a CPU-heavy load beside the workload
+report          the results; report_tables, drawing: tables and plots; comparison_page: their presentation
+traces          traces recorded by others; trace_features: features that can be read off them
+trace_incompatibility, trace_errors   reasons why traces do not compare; metrics that mislead
+recorded_traces  both, as a page
 """

@@ -1,12 +1,13 @@
-"""The carrier: one file that travels to where nothing is shared but standard output, and brings a run home.
+"""The carrier: one file that brings a run home when only standard output is shared.
 
     python3 carrier.py TASK
 
 TASK is a JSON file: `pieces` (a folder with the bundle's archive in parts; empty if the bundle is there),
-`folder` (where the bundle is, or is unpacked to), `argv` (what to run in it), `files` (paths from the folder
-whose last bytes are wanted). When the program has ended, and also when it was told to end, one parcel is
-printed: between two lines with MARK, a JSON object in gzip and base64, with its digest. So whatever can show
-what a program printed can bring a run home. Standard library only, also of older Pythons.
+`folder` (the bundle's location, or the target to unpack it to), `argv` (the command to run in it), `files`
+(paths from the folder whose last bytes are returned). When the program has ended, and also after a request to
+end, one parcel is printed: between two lines with MARK, a JSON object in gzip and base64, with its digest. So
+any channel that shows a program's output can bring a run home. Standard library only; also runs on older
+Pythons.
 """
 
 from __future__ import annotations

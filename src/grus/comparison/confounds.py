@@ -1,19 +1,19 @@
-"""What differs between the sides of a comparison besides the environment. Pure.
+"""Differences between the sides of a comparison besides the environment. Pure.
 
 Grave: the work itself was not the same, so a difference says nothing about the environments. A comparison
-stops at it unless it is told to go on, and then says so before every figure.
+stops at it unless it is asked to continue, and then says so before every figure.
 
-Loud: the machines, or what else ran on them, were not the same. That may be what one wants to compare (a
+Loud: the machines, or other processes on them, were not the same. That may be the intended comparison (a
 cluster against a laptop), but then a difference is not the platform's alone.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from grus.comparison import measures
-from grus.comparison.measures import Taken
-from grus.comparison.records import Record
+from grus.comparison import run_metrics
+from grus.comparison.records import RunRecord
 from grus.comparison.result import Comparison, Side
+from grus.comparison.run_metrics import MeasuredRun
 
 OTHERS = 0.10
 """The part of a node's cores that others used from which on it is said."""
@@ -25,7 +25,7 @@ class Confound:
     what: str
     grave: bool
     found: tuple[tuple[str, str], ...]
-    """By label, what it was there."""
+    """The trait's value for each label."""
     advice: str
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class Confound:
 class _Trait:
     what: str
     grave: bool
-    of: Callable[[Record], str]
+    of: Callable[[RunRecord], str]
     advice: str
 
 
@@ -45,7 +45,7 @@ def _joined(values: Sequence[object]) -> str:
     return ", ".join(str(value) for value in values) or UNKNOWN
 
 
-def _data(record: Record) -> str:
+def _data(record: RunRecord) -> str:
     return _joined([f"{one.path} {one.digest[:12] or 'is not there'}" for one in record.data])
 
 
@@ -60,13 +60,13 @@ _TRAITS = (
     _Trait(
         "batch",
         True,
-        lambda r: _joined([f"{value:g}" for value in measures.said(r, "batch")]),
+        lambda r: _joined([f"{value:g}" for value in run_metrics.said(r, "batch")]),
         "set the batch in the command, not by what the machine allows",
     ),
     _Trait(
         "precision",
         True,
-        lambda r: _joined(measures.words(r, "precision")),
+        lambda r: _joined(run_metrics.words(r, "precision")),
         "set the precision in the command, not by what the GPU can do",
     ),
     _Trait("GPU count", True, lambda r: str(len(r.given)), "ask for the same number of GPUs"),
@@ -105,21 +105,21 @@ def grave(found: Comparison) -> tuple[Confound, ...]:
 
 
 def untold(found: Comparison) -> tuple[str, ...]:
-    """What no side said of itself, so that nobody can tell whether it was the same."""
+    """Return the traits that no side reported, so that their equality is unknown."""
     runs = [record for side in found.sides for record in _records(side)]
     names = {
-        "batch": any(measures.said(record, "batch") for record in runs),
-        "precision": any(measures.words(record, "precision") for record in runs),
+        "batch": any(run_metrics.said(record, "batch") for record in runs),
+        "precision": any(run_metrics.words(record, "precision") for record in runs),
         "data": any(record.data for record in runs),
     }
     return tuple(name for name, known in names.items() if not known) if runs else ()
 
 
-def _records(side: Side) -> list[Record]:
+def _records(side: Side) -> list[RunRecord]:
     return [run.record for run in side.runs if run.record is not None]
 
 
-def _differs(trait: _Trait, seen: Sequence[tuple[Side, Sequence[Record]]]) -> Confound | None:
+def _differs(trait: _Trait, seen: Sequence[tuple[Side, Sequence[RunRecord]]]) -> Confound | None:
     """Between the sides, or between the runs of one."""
     values = [(side.label, sorted({trait.of(record) for record in runs})) for side, runs in seen]
     if len({value for _, each in values for value in each}) < 2:
@@ -129,12 +129,12 @@ def _differs(trait: _Trait, seen: Sequence[tuple[Side, Sequence[Record]]]) -> Co
 
 
 def _others(side: Side) -> Confound | None:
-    """Somebody else's load on the node, where it was more than a little."""
+    """Return foreign load on the node as a confound if it was more than a little."""
     busy = [
         (others, run.record.node.cores)
         for run in side.runs
         if run.sound and run.record is not None
-        for others in [measures.others_mean(Taken(record=run.record, ending=run.ending))]
+        for others in [run_metrics.others_mean(MeasuredRun(record=run.record, ending=run.ending))]
         if others is not None
     ]
     most = max(busy, key=lambda one: one[0] / max(1, one[1]), default=None)

@@ -2,14 +2,14 @@
 
 from html import escape
 
-from grus.comparison import coload, measures
-from grus.comparison.report import HEADLINES, Report
-from grus.comparison.sheets import Plot
-from grus.simulation import sheet as html
-from grus.simulation.sheet import COLOURS, Figure
+from grus.comparison import cpu_load, run_metrics
+from grus.comparison.comparison_page import Plot
+from grus.comparison.report import HEADLINES, ComparisonReport
+from grus.simulation.html_pages import page_skeleton as html
+from grus.simulation.html_pages.page_skeleton import COLOURS, Figure
 
 
-def plots(made: Report) -> tuple[Plot, ...]:
+def plots(made: ComparisonReport) -> tuple[Plot, ...]:
     names = {row.measure.name for row in made.rows}
     found = []
     headline = next((name for name in HEADLINES if name in names), None)
@@ -26,13 +26,13 @@ def plots(made: Report) -> tuple[Plot, ...]:
     return tuple(found)
 
 
-def dots(made: Report, name: str) -> Figure:
+def dots(made: ComparisonReport, name: str) -> Figure:
     """One figure of every run, by environment, with and without the load."""
-    measure = next(one for one in measures.MEASURES if one.name == name)
+    measure = next(one for one in run_metrics.MEASURES if one.name == name)
     traces: list[object] = []
     for number, side in enumerate(made.found.sides):
         for loaded in (False, True):
-            values = coload.values(side, measure, loaded=loaded)
+            values = cpu_load.values(side, measure, loaded=loaded)
             if values:
                 words = f"{side.label}, with load" if loaded else side.label
                 marker = {
@@ -58,7 +58,7 @@ def dots(made: Report, name: str) -> Figure:
     return {"data": traces, "layout": layout}
 
 
-def stage_bars(made: Report) -> Figure:
+def stage_bars(made: ComparisonReport) -> Figure:
     traces = [
         {
             "type": "bar",
@@ -79,12 +79,12 @@ def stage_bars(made: Report) -> Figure:
     return {"data": traces, "layout": layout}
 
 
-def cpu_lines(made: Report) -> Figure:
+def cpu_lines(made: ComparisonReport) -> Figure:
     traces = []
     for number, side in enumerate(made.found.sides):
         records = [run.record for run in side.runs if run.record is not None]
         for record in records[:1]:
-            samples = measures.run_samples(record)
+            samples = run_metrics.run_samples(record)
             traces.append(
                 {
                     "type": "scatter",

@@ -1,26 +1,26 @@
-"""Where a workload is run, and what every driver of an environment promises.
+"""Environments in which a workload is run, and the interface of their drivers.
 
     local                        this machine
     grus[=ADDRESS]               a pool of Grus
     kubernetes=CONTEXT[/NAMESPACE]
     slurm[=PARTITION]
 
-A comparison asks a driver for these, in this order, and for the same things in every environment:
+A comparison calls these methods of a driver, in this order, with the same requests in every environment:
 
     prepare     once: bring the bundle there
-    preflight   once: named verdicts; one that failed ends the matter for this environment
-    start       for every run: hand it in
+    preflight   once: named verdicts; one that failed blocks this environment
+    start       for every run: submit it
     wait        until it has ended, or the time is up
-    collect     what the sampler wrote there
-    clean_up    always, at the end: nothing is left but what the environment keeps itself
+    collect     the files that the sampler wrote there
+    clean_up    always, at the end: nothing is left except the environment's own records
 
-A bundle is a folder: `code/` (what the workload's own folder holds) and `sampler.py`. Whatever the
+A bundle is a folder: `code/` (the content of the workload's own folder) and `sampler.py`. In every
 environment, a run is one command, started in any folder that holds the bundle and may be written to:
 
     python3 sampler.py ORDER FOLDER
 
 ORDER is a file with `order.text()`. FOLDER is made if it is not there and becomes the run's own: the sampler
-writes `record.jsonl` (see `records`) and `output.txt` (what the workload printed) into it.
+writes `record.jsonl` (see `records`) and `output.txt` (the workload's output) into it.
 """
 
 import json
@@ -42,7 +42,7 @@ USUAL_PERIOD = 1.0
 """Seconds between two samples, the same in every environment."""
 
 
-class Kind(StrEnum):
+class EnvironmentKind(StrEnum):
     LOCAL = "local"
     GRUS = "grus"
     KUBERNETES = "kubernetes"
@@ -53,20 +53,20 @@ class Kind(StrEnum):
 class Environment:
     """One side of a comparison, as it was named on the command line."""
 
-    kind: Kind
+    kind: EnvironmentKind
     target: str = ""
     """Address, context or partition; empty for the usual one."""
     label: str = ""
-    """What tables and folders call it; unique in a comparison."""
+    """Name in tables and folders; unique in a comparison."""
 
     def __str__(self) -> str:
         return f"{self.kind}={self.target}" if self.target else str(self.kind)
 
 
 def parse(texts: Sequence[str]) -> tuple[Environment, ...]:
-    """The environments of `--env`, labelled; raises BadInput with every mistake.
+    """Parse the environments of `--env` and label them; raises BadInput with every error.
 
-    The same one may be named twice: what then differs is what this way of measuring cannot tell apart.
+    The same one may be named twice: the difference is then the measurement's own noise.
     """
     found: list[Environment] = []
     mistakes: list[Mistake] = []
@@ -76,7 +76,7 @@ def parse(texts: Sequence[str]) -> tuple[Environment, ...]:
         if rule:
             mistakes.append(Mistake("env", rule, text))
             continue
-        kind = Kind(name)
+        kind = EnvironmentKind(name)
         found.append(Environment(kind, target, _label(kind, target, {one.label for one in found})))
     if len(texts) < 2:
         mistakes.append(Mistake("env", "at least two are needed to compare: --env local --env slurm"))
@@ -86,18 +86,19 @@ def parse(texts: Sequence[str]) -> tuple[Environment, ...]:
 
 
 def _problem(name: str, target: str, *, given: bool) -> str:
-    if name not in list(Kind):
-        return f"must be one of {', '.join(Kind)}, such as slurm=gpu or kubernetes=my-context/my-namespace"
+    if name not in list(EnvironmentKind):
+        kinds = ", ".join(EnvironmentKind)
+        return f"must be one of {kinds}, such as slurm=gpu or kubernetes=my-context/my-namespace"
     if given and not target:
         return f"says nothing behind the =; write {name} alone for the usual one"
-    if name == Kind.LOCAL and target:
+    if name == EnvironmentKind.LOCAL and target:
         return "local is this machine, and takes nothing behind it"
-    if name == Kind.KUBERNETES and not target:
+    if name == EnvironmentKind.KUBERNETES and not target:
         return "needs a context of the kubeconfig: kubernetes=CONTEXT or kubernetes=CONTEXT/NAMESPACE"
     return ""
 
 
-def _label(kind: Kind, target: str, taken: set[str]) -> str:
+def _label(kind: EnvironmentKind, target: str, taken: set[str]) -> str:
     """Short, of letters that a folder's name may have, and not taken yet."""
     plain = re.sub(r"[^A-Za-z0-9]+", "-", target.partition("://")[2] or target).strip("-").lower()
     label = f"{kind}-{plain}"[:40] if plain else str(kind)
@@ -110,7 +111,7 @@ def _label(kind: Kind, target: str, taken: set[str]) -> str:
 # ------------------------------------------------------------------------------------------------ preflight
 
 
-class Verdict(StrEnum):
+class PreflightStatus(StrEnum):
     OK = "ok"
     WARNING = "warning"
     """It can run; what was found may explain a difference."""
@@ -122,15 +123,15 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that was looked at before the first run."""
+    """One check before the first run."""
 
     name: str
     """The same words in every environment: `GPU computes`, `volume writable`."""
-    verdict: Verdict
+    verdict: PreflightStatus
     found: str
-    """What was seen, with its figure and unit."""
+    """The observation, with its figure and unit."""
     fix: str = ""
-    """What to do about it; never empty for a warning or a failure."""
+    """The remedy; never empty for a warning or a failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,12 +184,12 @@ class Started:
 
     order: Order
     handle: str
-    """By which the environment knows it: a process id, a job's id, a pod's name."""
+    """The environment's identifier of the run: a process id, a job's id, a pod's name."""
     submitted_at: float
-    """By this machine's clock, just before it was handed in."""
+    """Time by this machine's clock, just before the run was submitted."""
 
 
-class End(StrEnum):
+class EndingKind(StrEnum):
     ENDED = "ended"
     """The sampler ended by itself; the record says with what code the workload did."""
     KILLED = "killed"
@@ -200,11 +201,11 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a run ended, by the environment's own word."""
+    """End of a run, as the environment reports it."""
 
-    end: End
+    end: EndingKind
     why: str = ""
-    """In its words, where it has some."""
+    """The reason in the environment's words, if it has some."""
     queued: float | None = None
     """Seconds from handing it in until it had its resources; None where the environment has no queue."""
     startup: float | None = None
@@ -213,8 +214,8 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Collected:
-    """What the run left, as it was written there; empty where there is nothing."""
+class CollectedFiles:
+    """Files that the run left, as they were written there; empty if there are none."""
 
     record: str
     output: str = ""
@@ -223,8 +224,8 @@ class Collected:
     """More that helps to understand it: name and text (the batch script, the manifest)."""
 
 
-class Step(StrEnum):
-    """What a driver can fail at: a partial report names it."""
+class DriverStep(StrEnum):
+    """Steps at which a driver can fail: a partial report names the step."""
 
     PREPARE = "prepare"
     PREFLIGHT = "preflight"
@@ -247,10 +248,10 @@ Tell = Callable[[str], None]
 
 
 class Driver(Protocol):
-    """One environment, as a comparison uses it. One thread asks; nothing is running between two runs.
+    """One environment, as a comparison uses it. One thread calls it; nothing is running between two runs.
 
-    Every method may raise DriverFailed, and nothing else for what can go wrong there. After `clean_up`
-    nothing that the driver started is left, whatever happened before; it may be asked more than once.
+    Every method may raise DriverFailed, and nothing else for failures in the environment. After `clean_up`
+    nothing that the driver started is left, in any case; it may be called more than once.
     """
 
     @property
@@ -261,7 +262,7 @@ class Driver(Protocol):
         ...
 
     def preflight(self, workload: Workload) -> tuple[Check, ...]:
-        """Look at everything and go on after a failure, so that all mistakes are seen at once."""
+        """Check everything and continue after a failure, so that all errors are seen at once."""
         ...
 
     def start(self, order: Order) -> Started:
@@ -269,13 +270,13 @@ class Driver(Protocol):
         ...
 
     def wait(self, started: Started, seconds: float, tell: Tell) -> Ending:
-        """Until it has ended, at most so long, its time in a queue included; then it is taken back."""
+        """Wait until it has ended, at most so long, its time in a queue included; then it is taken back."""
         ...
 
-    def collect(self, started: Started) -> Collected:
-        """What it left, however it ended."""
+    def collect(self, started: Started) -> CollectedFiles:
+        """Return the files that it left, however it ended."""
         ...
 
     def clean_up(self) -> None:
-        """Take back whatever is still there: runs, files, objects."""
+        """Remove everything that is still there: runs, files, objects."""
         ...

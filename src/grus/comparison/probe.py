@@ -1,8 +1,9 @@
-"""The probe: one file that travels to an environment, looks at it from inside and prints what it found.
+"""The probe: one file that travels to an environment, examines it from inside and prints its findings.
 
-It is started as `python3 probe.py INSTRUCTIONS`, where the workload would be started, as the workload's user
-and with its GPUs, and prints one line: MARK and a JSON object. It judges nothing; `preflight` does. Standard
-library only, also of older Pythons: nobody knows what is installed there. What cannot be found out is null.
+It is started as `python3 probe.py INSTRUCTIONS`, in the workload's place, as the workload's user and with its
+GPUs, and prints one line: MARK and a JSON object. It only measures; `preflight` draws the verdicts. Standard
+library only, also on older Pythons: the installed packages there are unknown. Facts that cannot be found are
+null.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Cuda(Exception):
 
 
 def gpus() -> dict[str, Any]:
-    """What is visible, what was promised, and whether it computes."""
+    """Return the visible GPUs, the assigned ones, and whether they compute."""
     listed = smi("--query-gpu=uuid,name,memory.total,driver_version,compute_mode")
     names = ("uuid", "name", "memory_mb", "driver", "mode")
     return {
@@ -164,7 +165,7 @@ def launched(cuda: Any) -> list[int]:
 
 
 def folder(path: str, megabytes: int) -> dict[str, Any]:
-    """Whether files can be written here, and how fast they come and go."""
+    """Measure whether files can be written here, and how fast they are written and read."""
     found: dict[str, Any] = {"path": os.path.abspath(path), "writable": False, "why": ""}
     try:
         usage = shutil.disk_usage(path)

@@ -1,9 +1,9 @@
-"""What the sampler writes: one JSON object a line, whole up to the line at which a run was cut off.
+"""Records of the sampler: one JSON object per line, complete up to the line at which a run was cut off.
 
     {"kind": "start",  "at": …, "node": {…}, "code": {…}, "data": […], …}     once, before the workload
     {"kind": "stage",  "t": …, "name": "setup"}                               when a stage begins
     {"kind": "sample", "t": …, "cpu": …, "memory": …, "node_cpu": …, …}       every period
-    {"kind": "report", "t": …, "figures": {"step": 3, "batch": 32}, …}        what the workload says of itself
+    {"kind": "report", "t": …, "figures": {"step": 3, "batch": 32}, …}        the workload's own report
     {"kind": "end",    "t": …, "code": 0, …}                                  once, if the sampler saw it
 
 `t` is seconds since the sampler began, by the node's monotonic clock; only `at` is a time of day. A figure
@@ -51,15 +51,15 @@ class Node:
     python: str = ""
     driver: str = ""
     container: str = ""
-    """`docker`, `kubernetes`, `slurm` … as far as it can be told; empty for none."""
+    """`docker`, `kubernetes`, `slurm` … as far as it can be detected; empty for none."""
     filesystem: str = ""
-    """Of the folder that it works in."""
+    """File system of its working folder."""
     gpus: tuple[Gpu, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What lay in a folder or file when the run began."""
+    """Content of a folder or file when the run began."""
 
     path: str
     digest: str
@@ -67,7 +67,9 @@ class Contents:
     files: int = 0
     bytes: int = 0
     whole: bool = True
-    """Whether every byte counted; of very much data names, sizes and both ends of every file do."""
+    """True if the digest covers every byte; for very much data it covers names, sizes and both ends of every
+    file.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,15 +78,15 @@ class GpuSample:
     use: float | None = None
     """Part of the time in which a kernel ran, 0 to 1."""
     memory: float | None = None
-    """Bytes in use, whoever uses them."""
+    """Bytes in use, by all processes."""
     power: float | None = None
     """Watts."""
     mine: bool = True
-    """Whether it is one of those that the workload was given."""
+    """True if the GPU is one of those that the workload was given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class ResourceSample:
     """Workload, its load beside it, the sampler itself, and all of the node: four different things."""
 
     t: float
@@ -119,8 +121,8 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What the workload said of itself: numbers, and words such as `precision`."""
+class WorkloadReport:
+    """The workload's own report: numbers, and words such as `precision`."""
 
     t: float
     figures: Mapping[str, float]
@@ -128,7 +130,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class StageStart:
     t: float
     name: str
 
@@ -139,21 +141,21 @@ class Finish:
     code: int
     """Exit code of the workload; 128 + the signal's number where one ended it."""
     timed_out: bool = False
-    """Whether it was ended for lasting too long …"""
+    """True if it was ended because it lasted too long …"""
     stopped: bool = False
-    """… or because the environment asked for its end."""
+    """… or because the environment requested its end."""
     cpu_seconds: float | None = None
-    """Of all its processes, the ended ones included."""
+    """CPU time of all its processes, the ended ones included."""
     own_cpu_seconds: float | None = None
-    """What the sampler took itself."""
+    """The sampler's own CPU time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class RunRecord:
     """One run, as its sampler saw it."""
 
     at: float
-    """When the sampler began, by the node's clock."""
+    """Start time of the sampler, by the node's clock."""
     name: str
     period: float
     load: int
@@ -164,14 +166,14 @@ class Record:
     data: tuple[Contents, ...] = ()
     given: tuple[int, ...] = ()
     """Indices of the GPUs that the workload could use."""
-    samples: tuple[Sample, ...] = ()
-    told: tuple[Told, ...] = ()
-    stages: tuple[Stage, ...] = ()
+    samples: tuple[ResourceSample, ...] = ()
+    told: tuple[WorkloadReport, ...] = ()
+    stages: tuple[StageStart, ...] = ()
     finish: Finish | None = None
     """None where the run was cut off."""
 
 
-def read(text: str, where: str = "record.jsonl") -> Record:
+def read(text: str, where: str = "record.jsonl") -> RunRecord:
     """The record of a run; a last line that was cut off is left out. Raises BadInput if it is none."""
     lines = text.splitlines()
     found: dict[str, list[dict[str, Any]]] = {}
@@ -194,7 +196,7 @@ def read(text: str, where: str = "record.jsonl") -> Record:
 
 
 def began(text: str) -> float | None:
-    """When the sampler began, by the node's clock; None if it has not."""
+    """Return the sampler's start time, by the node's clock; None if it has not started."""
     first = _object(text.partition("\n")[0])
     at = first.get("at") if first else None
     return float(at) if isinstance(at, int | float) else None
@@ -208,10 +210,10 @@ def _object(line: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _record(start: Mapping[str, Any], found: Mapping[str, list[dict[str, Any]]]) -> Record:
+def _record(start: Mapping[str, Any], found: Mapping[str, list[dict[str, Any]]]) -> RunRecord:
     node = start["node"]
     ends = [_without_kind(value) for value in found.get("end", [])]
-    return Record(
+    return RunRecord(
         at=float(start["at"]),
         name=str(start["name"]),
         period=float(start["period"]),
@@ -223,7 +225,7 @@ def _record(start: Mapping[str, Any], found: Mapping[str, list[dict[str, Any]]])
         given=tuple(start["given"]),
         samples=tuple(_sample(value) for value in found.get("sample", [])),
         told=tuple(_told(value) for value in found.get("report", [])),
-        stages=tuple(Stage(t=float(one["t"]), name=str(one["name"])) for one in found.get("stage", [])),
+        stages=tuple(StageStart(t=float(one["t"]), name=str(one["name"])) for one in found.get("stage", [])),
         finish=Finish(**ends[-1]) if ends else None,
     )
 
@@ -232,17 +234,17 @@ def _without_kind(value: Mapping[str, Any]) -> dict[str, Any]:
     return {name: entry for name, entry in value.items() if name != "kind"}
 
 
-def _sample(value: Mapping[str, Any]) -> Sample:
+def _sample(value: Mapping[str, Any]) -> ResourceSample:
     rest = _without_kind(value)
     gpus = tuple(GpuSample(**gpu) for gpu in rest.pop("gpus", ()))
-    return Sample(**rest, gpus=gpus)
+    return ResourceSample(**rest, gpus=gpus)
 
 
-def _told(value: Mapping[str, Any]) -> Told:
+def _told(value: Mapping[str, Any]) -> WorkloadReport:
     figures = {
         str(name): float(number)
         for name, number in value.get("figures", {}).items()
         if isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
     }
     words = {str(name): str(word) for name, word in value.get("words", {}).items()}
-    return Told(t=float(value["t"]), figures=figures, words=words)
+    return WorkloadReport(t=float(value["t"]), figures=figures, words=words)

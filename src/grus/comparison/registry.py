@@ -1,7 +1,7 @@
-"""What the registry of an image says: whether it can be pulled by its digest, and pushed to, from here.
+"""Registry checks of an image: whether it can be pulled by its digest, and pushed to, from here.
 
-The registry's own HTTP API (OCI distribution), with what `docker login` has kept. Pushing is tried by
-beginning an upload and taking it back: nothing is left there.
+They use the registry's own HTTP API (OCI distribution) and the credentials of `docker login`. The push is
+tested by starting an upload and canceling it: nothing is left there.
 """
 
 import base64
@@ -17,7 +17,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
-from grus.comparison.environments import Check, Verdict
+from grus.comparison.environments import Check, PreflightStatus
 
 PATIENCE = 15.0
 MANIFESTS = (
@@ -34,7 +34,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A name such as registry.example/team/train:3, taken apart."""
+    """A name such as registry.example/team/train:3, split into its parts."""
 
     host: str
     """Empty where the name has none: then the container runtime chooses."""
@@ -74,12 +74,14 @@ def checks(name: str, image_id: str, *, never_pulled: bool) -> tuple[Check, Chec
 
 
 def _without(told: str, *, never_pulled: bool) -> tuple[Check, Check]:
-    """Nobody can be asked; unless that is meant, the image may change under its name."""
-    push = Check(name="registry push", verdict=Verdict.NOT_APPLICABLE, found=told)
+    """Return the checks without a registry to ask; unless that is intended, the image may change under its
+    name.
+    """
+    push = Check(name="registry push", verdict=PreflightStatus.NOT_APPLICABLE, found=told)
     if never_pulled:
-        return Check(name="registry pull", verdict=Verdict.NOT_APPLICABLE, found=told), push
+        return Check(name="registry pull", verdict=PreflightStatus.NOT_APPLICABLE, found=told), push
     fix = "write the registry's host and the digest into the image: HOST/NAME@sha256:…"
-    return Check(name="registry pull", verdict=Verdict.WARNING, found=told, fix=fix), push
+    return Check(name="registry pull", verdict=PreflightStatus.WARNING, found=told, fix=fix), push
 
 
 class Failed(Exception):
@@ -98,7 +100,7 @@ class Registry:
         self._header = ""
 
     def digest(self, reference: str) -> str:
-        """Of what is pulled by this tag or digest. Raises Failed."""
+        """Return the digest of the image that is pulled by this tag or digest. Raises Failed."""
         answer = self._ask("GET", f"{self.root}manifests/{reference}", {"Accept": ", ".join(MANIFESTS)})
         if answer.status_code != 200:
             raise Failed(f"{reference}: {answer.status_code} {answer.reason_phrase}")
@@ -127,7 +129,7 @@ class Registry:
         return {**headers, **({"Authorization": self._header} if self._header else {})}
 
     def _allowed(self, wanted: str) -> str:
-        """What to send as Authorization: the kept name and password, or a token that is got for them."""
+        """Return the Authorization header: the stored name and password, or a token obtained with them."""
         kept = credentials(self._image.host)
         kind, _, rest = wanted.partition(" ")
         if kind.lower() != "bearer":
@@ -163,16 +165,16 @@ def _pull(there: Registry, image: Image, image_id: str) -> Check:
         there.digest(digest)
     except Failed as why:
         fix = "nodes may still have the image; see that it is pushed, and log in: docker login HOST"
-        return Check(name=name, verdict=Verdict.WARNING, found=str(why), fix=fix)
+        return Check(name=name, verdict=PreflightStatus.WARNING, found=str(why), fix=fix)
     pin = f"write image: {image.by(digest)}"
     ran = DIGEST.search(image_id)
     if ran and ran[0] != digest and not image.pinned:
         told = f"{image.reference} is {digest} now, but the node ran {ran[0]}"
-        return Check(name=name, verdict=Verdict.WARNING, found=told, fix=pin)
+        return Check(name=name, verdict=PreflightStatus.WARNING, found=told, fix=pin)
     if not image.pinned:
         told = f"{digest}, by a tag that may change between two runs"
-        return Check(name=name, verdict=Verdict.WARNING, found=told, fix=pin)
-    return Check(name=name, verdict=Verdict.OK, found=digest)
+        return Check(name=name, verdict=PreflightStatus.WARNING, found=told, fix=pin)
+    return Check(name=name, verdict=PreflightStatus.OK, found=digest)
 
 
 def _push(there: Registry) -> Check:
@@ -180,6 +182,6 @@ def _push(there: Registry) -> Check:
         there.try_to_push()
     except Failed as why:
         fix = "only needed to change the image: log in (docker login HOST), or ask its owner"
-        return Check(name="registry push", verdict=Verdict.WARNING, found=str(why), fix=fix)
+        return Check(name="registry push", verdict=PreflightStatus.WARNING, found=str(why), fix=fix)
     told = "an upload was begun and taken back"
-    return Check(name="registry push", verdict=Verdict.OK, found=told)
+    return Check(name="registry push", verdict=PreflightStatus.OK, found=told)

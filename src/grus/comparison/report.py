@@ -1,6 +1,6 @@
-"""What came out of a comparison that was run: every figure per environment, and how sure it is. Pure.
+"""Results of a comparison that was run: every figure per environment, and its certainty. Pure.
 
-What speaks against comparing (other work, a blocked environment, too few repeats) stands before the figures.
+Reasons against comparing (other work, a blocked environment, too few repeats) are listed before the figures.
 """
 
 from collections.abc import Sequence
@@ -8,43 +8,43 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grus.comparison import coload, confounds, measures, statistics
-from grus.comparison.coload import Effect, Load
+from grus.comparison import confounds, cpu_load, run_metrics, statistics
 from grus.comparison.confounds import Confound
-from grus.comparison.measures import MEASURES, Measure
+from grus.comparison.cpu_load import Effect, Load
 from grus.comparison.result import Comparison, Side, missing
+from grus.comparison.run_metrics import MEASURES, Measure
 from grus.comparison.statistics import Ratio, Summary
 
 SEED = 20
-"""Of the bootstrap: the same runs give the same intervals."""
+"""Seed of the bootstrap: the same runs give the same intervals."""
 HEADLINES = ("samples/s", "steps/s", "run")
 """The first of them that both sides have is what the answer is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ComparisonRow:
     """One figure: what it is in each environment, and how the others stand to the first."""
 
     measure: Measure
     summaries: tuple[Summary | None, ...]
     ratios: tuple[Ratio | None, ...]
-    """To the first environment; None for itself."""
+    """Ratios to the first environment; None for itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class ComparisonReport:
     found: Comparison
     confounds: tuple[Confound, ...]
     untold: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
     stages: tuple[tuple[str, tuple[Summary | None, ...]], ...]
-    """Seconds in every stage that the workload told of."""
+    """Seconds in every stage that the workload reported."""
     loads: tuple[Load, ...]
     effects: tuple[Effect, ...]
     between: Ratio | None
-    """What the load leaves of the headline in the second environment, by what it leaves in the first."""
+    """The part of the headline that remains under load in the second environment, divided by the first's."""
     missing: tuple[str, ...]
-    """Names of runs that were asked for and are not there."""
+    """Names of runs that were requested and are missing."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -59,30 +59,30 @@ class Report:
         return not self.missing
 
 
-def report(found: Comparison) -> Report:
+def report(found: Comparison) -> ComparisonReport:
     rng = np.random.default_rng(SEED)
     rows = tuple(row for measure in MEASURES if (row := _row(found.sides, measure, rng)) is not None)
     main = headline(rows)
-    return Report(
+    return ComparisonReport(
         found=found,
         confounds=confounds.find(found),
         untold=confounds.untold(found),
         rows=rows,
         stages=_stages(found.sides, rng),
-        loads=coload.loads(found),
-        effects=coload.effects(found, rng),
-        between=None if main is None else coload.between(found, main.measure, rng),
+        loads=cpu_load.loads(found),
+        effects=cpu_load.effects(found, rng),
+        between=None if main is None else cpu_load.between(found, main.measure, rng),
         missing=tuple(missing(found)),
     )
 
 
-def _row(sides: Sequence[Side], measure: Measure, rng: np.random.Generator) -> Row | None:
+def _row(sides: Sequence[Side], measure: Measure, rng: np.random.Generator) -> ComparisonRow | None:
     """None where no environment has the figure."""
-    values = [coload.values(side, measure, loaded=False) for side in sides]
+    values = [cpu_load.values(side, measure, loaded=False) for side in sides]
     if not any(values):
         return None
     ratios = [None, *(statistics.ratio(one, values[0], rng) for one in values[1:])]
-    return Row(
+    return ComparisonRow(
         measure=measure,
         summaries=tuple(statistics.summary(one, rng) for one in values),
         ratios=tuple(ratios),
@@ -92,9 +92,9 @@ def _row(sides: Sequence[Side], measure: Measure, rng: np.random.Generator) -> R
 def _stages(
     sides: Sequence[Side], rng: np.random.Generator
 ) -> tuple[tuple[str, tuple[Summary | None, ...]], ...]:
-    """In the order in which they first came."""
+    """Return the seconds of each stage, in the order in which the stages first came."""
     times = [
-        [measures.stage_seconds(run.record) for run in side.sound(loaded=False) if run.record is not None]
+        [run_metrics.stage_seconds(run.record) for run in side.sound(loaded=False) if run.record is not None]
         for side in sides
     ]
     names = list(dict.fromkeys(name for runs in times for run in runs for name in run))
@@ -110,8 +110,8 @@ def _stages(
 # -------------------------------------------------------------------------------------------------- answers
 
 
-def answers(made: Report) -> tuple[str, ...]:
-    """What came out, in sentences: first what stands in the way."""
+def answers(made: ComparisonReport) -> tuple[str, ...]:
+    """Summarize the results in sentences, obstacles first."""
     said = [f"These figures must not be compared: {one}." for one in made.grave]
     said += [_blocked(side) for side in made.found.sides if side.visit.blocked is not None]
     row = headline(made.rows)
@@ -134,7 +134,7 @@ def answers(made: Report) -> tuple[str, ...]:
     return tuple(said)
 
 
-def headline(rows: Sequence[Row]) -> Row | None:
+def headline(rows: Sequence[ComparisonRow]) -> ComparisonRow | None:
     """The figure that the answer is about."""
     full = {row.measure.name: row for row in rows if sum(one is not None for one in row.summaries) > 1}
     return next((full[name] for name in HEADLINES if name in full), None)
@@ -148,7 +148,7 @@ def _blocked(side: Side) -> str:
     return f"{side.label} was blocked at {blocked.step}, {runs}: {blocked.why}"
 
 
-def _compared(row: Row, made: Report, label: str, ratio: Ratio | None) -> str:
+def _compared(row: ComparisonRow, made: ComparisonReport, label: str, ratio: Ratio | None) -> str:
     first, name = made.labels[0], row.measure.name
     if ratio is None:
         return f"{name}: {label} cannot be set against {first}, which has none."
@@ -164,7 +164,7 @@ def _compared(row: Row, made: Report, label: str, ratio: Ratio | None) -> str:
     return f"{words} ({span}): {label} is {'faster' if better else 'slower'}."
 
 
-def _load(made: Report, load: Load) -> str:
+def _load(made: ComparisonReport, load: Load) -> str:
     if not load.real:
         seen = "nobody measured it" if load.cores is None else f"it used {load.cores:.2f} cores"
         return (
@@ -186,8 +186,8 @@ def _load(made: Report, load: Load) -> str:
     )
 
 
-def _between(made: Report, row: Row, ratio: Ratio) -> str:
-    """Whether one environment shields the workload better than the other."""
+def _between(made: ComparisonReport, row: ComparisonRow, ratio: Ratio) -> str:
+    """Say whether one environment shields the workload better than the other."""
     first, second = made.labels[:2]
     part = f"{ratio.value:.3f} times the part of its {row.measure.name}"
     words = f"Beside the load {second} keeps {part} that {first} keeps"

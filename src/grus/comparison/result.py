@@ -1,12 +1,12 @@
-"""The folder of a comparison: all that was measured, as it was measured. Written as it goes, read any time.
+"""The folder of a comparison: all measurements, unprocessed. Written during the runs, readable any time.
 
-    comparison.json            what was to be compared: workload, environments, repeats
-    bundle/                    what travels: the code as it was when the comparison began, and the sampler
+    comparison.json            the requested comparison: workload, environments, repeats
+    bundle/                    the files that travel: the code when the comparison began, and the sampler
     environments/LABEL.json    manual steps, preflight, and the step at which it was blocked, if it was
-    runs/NAME/run.json         how a run ended; its record and its output lie beside it
+    runs/NAME/run.json         the end of a run; its record and its output lie beside it
 
-A run counts when its `run.json` is there: it is written last. A comparison that was interrupted goes on with
-the runs that are missing. Nothing that can be worked out of the records is stored.
+A run counts when its `run.json` is there: it is written last. An interrupted comparison continues with the
+missing runs. Values that can be computed from the records are not stored.
 """
 
 import json
@@ -21,16 +21,16 @@ from grus.comparison.environments import (
     OUTPUT,
     RECORD,
     Check,
-    Collected,
-    End,
+    CollectedFiles,
+    DriverStep,
     Ending,
+    EndingKind,
     Environment,
-    Kind,
+    EnvironmentKind,
     ManualStep,
-    Step,
-    Verdict,
+    PreflightStatus,
 )
-from grus.comparison.records import Record
+from grus.comparison.records import RunRecord
 from grus.model.errors import BadInput, Mistake
 
 VERSION = 1
@@ -40,7 +40,7 @@ BUNDLE = "bundle"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What was asked for. A comparison is resumed only by the same."""
+    """The requested comparison. Only the same request resumes it."""
 
     workload: str
     """Its name."""
@@ -59,15 +59,15 @@ class Description:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked:
-    """Why an environment has no more runs."""
+    """The step and the reason at which an environment was blocked."""
 
-    step: Step
+    step: DriverStep
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
-    """What an environment was worth before its first run."""
+    """The state of an environment before its first run."""
 
     manual: tuple[ManualStep, ...] = ()
     checks: tuple[Check, ...] = ()
@@ -75,29 +75,29 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class ComparisonRun:
     """One run, however it ended."""
 
     name: str
     repeat: int
-    """From 1 on."""
+    """Number of the repeat, from 1 on."""
     loaded: bool
-    """Whether there was a load beside it."""
+    """True if there was a load beside it."""
     submitted_at: float
     ending: Ending
-    record: Record | None
+    record: RunRecord | None
     """None where the sampler wrote none."""
     output: str = ""
 
     @property
     def sound(self) -> bool:
-        """Whether it ran to its end and may be counted."""
+        """Return whether it ran to its end and may be counted."""
         return self.problem == ""
 
     @property
     def problem(self) -> str:
-        """Why it may not be counted; empty if it may."""
-        if self.ending.end is not End.ENDED:
+        """Return why it may not be counted; empty if it may."""
+        if self.ending.end is not EndingKind.ENDED:
             return f"{self.ending.end}: {self.ending.why}" if self.ending.why else str(self.ending.end)
         if self.record is None or self.record.finish is None:
             return "its record was cut off: the sampler did not see the end"
@@ -115,13 +115,13 @@ class Side:
 
     environment: Environment
     visit: Visit
-    runs: tuple[Run, ...]
+    runs: tuple[ComparisonRun, ...]
 
     @property
     def label(self) -> str:
         return self.environment.label
 
-    def sound(self, *, loaded: bool) -> list[Run]:
+    def sound(self, *, loaded: bool) -> list[ComparisonRun]:
         return [run for run in self.runs if run.sound and run.loaded == loaded]
 
 
@@ -150,7 +150,7 @@ def write_visit(folder: Path, label: str, visit: Visit) -> None:
     _write(folder / "environments" / f"{label}.json", asdict(visit))
 
 
-def write_run(folder: Path, run: Run, collected: Collected) -> None:
+def write_run(folder: Path, run: ComparisonRun, collected: CollectedFiles) -> None:
     """The record first, and what makes the run count last."""
     place = folder / "runs" / run.name
     place.mkdir(parents=True, exist_ok=True)
@@ -197,7 +197,8 @@ def read_description(folder: Path) -> Description:
         raise BadInput([Mistake(DESCRIPTION, rule, str(folder))])
     rest = {name: entry for name, entry in value.items() if name not in ("version", "environments", "argv")}
     environments = tuple(
-        Environment(Kind(one["kind"]), one["target"], one["label"]) for one in value["environments"]
+        Environment(EnvironmentKind(one["kind"]), one["target"], one["label"])
+        for one in value["environments"]
     )
     return Description(**rest, argv=tuple(value["argv"]), environments=environments)
 
@@ -210,26 +211,26 @@ def read_visit(folder: Path, label: str) -> Visit:
     blocked = value["blocked"]
     return Visit(
         manual=tuple(ManualStep(**one) for one in value["manual"]),
-        checks=tuple(Check(**{**one, "verdict": Verdict(one["verdict"])}) for one in value["checks"]),
-        blocked=None if blocked is None else Blocked(step=Step(blocked["step"]), why=blocked["why"]),
+        checks=tuple(Check(**{**one, "verdict": PreflightStatus(one["verdict"])}) for one in value["checks"]),
+        blocked=None if blocked is None else Blocked(step=DriverStep(blocked["step"]), why=blocked["why"]),
     )
 
 
-def read_run(folder: Path, name: str) -> Run | None:
+def read_run(folder: Path, name: str) -> ComparisonRun | None:
     """None while it has not been made."""
     place = folder / "runs" / name
     if not (place / "run.json").is_file():
         return None
     value = _load(place / "run.json")
     ending = value["ending"]
-    return Run(
-        **{**value, "ending": Ending(**{**ending, "end": End(ending["end"])})},
+    return ComparisonRun(
+        **{**value, "ending": Ending(**{**ending, "end": EndingKind(ending["end"])})},
         record=_record(place),
         output=_text(place / OUTPUT),
     )
 
 
-def _runs(folder: Path, environment: Environment, description: Description) -> tuple[Run, ...]:
+def _runs(folder: Path, environment: Environment, description: Description) -> tuple[ComparisonRun, ...]:
     found = (
         read_run(folder, run_name(environment.label, repeat, loaded=loaded))
         for repeat in range(1, description.repeats + 1)
@@ -238,7 +239,7 @@ def _runs(folder: Path, environment: Environment, description: Description) -> t
     return tuple(run for run in found if run is not None)
 
 
-def _record(place: Path) -> Record | None:
+def _record(place: Path) -> RunRecord | None:
     text = _text(place / RECORD)
     return records.read(text, str(place / RECORD)) if text.strip() else None
 
@@ -259,7 +260,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def missing(found: Comparison) -> Sequence[str]:
-    """Names of the runs that were asked for and are not there."""
+    """Return the names of the runs that were requested and are missing."""
     return [name for side in found.sides for name in lacking(found.description, side)]
 
 

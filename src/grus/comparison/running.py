@@ -1,13 +1,15 @@
-"""Carry a comparison out: the same runs in every environment, by turns, as far as each of them lets us.
+"""Execution of a comparison: the same runs in every environment, in turns, as far as each environment
+permits.
 
-1. Fix what is compared: the code is copied once, and travels from that copy.
-2. Visit every environment: prepare, preflight. One that fails is blocked; the others go on.
-3. Run by turns, the first of a round being another each time: what drifts (a filling disk, a warm room,
-   somebody's working day) then meets all of them alike.
-4. After the first round look for confounds; grave ones end it, for more of the same would prove nothing.
+1. Fix the subject: the code is copied once, and travels from that copy.
+2. Visit every environment: prepare, preflight. One that fails is blocked; the others continue.
+3. Run in turns, each round starting with another environment: drift (a filling disk, a warm room, the working
+   hours of people) then affects all of them alike.
+4. After the first round look for confounds; grave ones end it, because more of the same would prove nothing.
 5. Clean up, always.
 
-Everything is written at once where `result` says. Asked again, it goes on with the runs that are missing.
+Everything is written at once to the places that `result` defines. A second call continues with the missing
+runs.
 """
 
 import shutil
@@ -24,18 +26,18 @@ from grus.comparison.environments import (
     USUAL_PERIOD,
     Driver,
     DriverFailed,
-    End,
+    DriverStep,
     Ending,
+    EndingKind,
     Environment,
     Order,
+    PreflightStatus,
     Started,
-    Step,
     Tell,
-    Verdict,
 )
-from grus.comparison.result import Blocked, Description, Run, Visit, run_name
+from grus.comparison.result import Blocked, ComparisonRun, Description, Visit, run_name
 from grus.comparison.workload import Workload
-from grus.controlplane import code_snapshot
+from grus.controlplane.admission import code_snapshot
 from grus.model.errors import BadInput, Conflict, Mistake
 
 LARGEST = 1 << 30
@@ -51,11 +53,11 @@ class Options:
     with_load: bool = False
     period: float = USUAL_PERIOD
     anyway: bool = False
-    """Whether to go on although the work itself was not the same."""
+    """Continue although the work itself was not the same."""
     patience: float = DAY
     """Seconds to wait for one run, its time in a queue included."""
     html: Path | None = None
-    """Where a page is written: if that is among the code, it is none of it."""
+    """Path of the HTML page: if it lies among the code, it does not count as code."""
 
 
 def run(
@@ -129,14 +131,17 @@ def _fixed(
 
 
 def _require_free(folder: Path) -> None:
-    """Whatever is in it would be mixed with, or taken for, what we write."""
+    """Refuse a folder with other content, which would be mixed or confused with the results."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         rule = "must be a new or an empty folder, or one that `grus compare run` wrote"
         raise BadInput([Mistake("out", rule, str(folder))])
 
 
 class _Results:
-    """What comparisons leave in the code's own folder. It is no code: or none could be taken up again."""
+    """Results of comparisons in the code's own folder.
+
+    They do not count as code: otherwise no comparison could be resumed.
+    """
 
     def __init__(self, code: Path, html: Path | None) -> None:
         self._code = code
@@ -155,7 +160,7 @@ class _Results:
 
 
 def _same(before: Description, now: Description, folder: Path) -> Description:
-    """More repeats may be asked for; everything else must be as it was."""
+    """Check that the request is the same; only the number of repeats may grow."""
     wanted = replace(now, began_at=before.began_at)
     differs = [
         name
@@ -206,15 +211,15 @@ def _check_confounds(folder: Path, options: Options) -> None:
 
 
 def _visited(driver: Driver, workload: Workload, folder: Path, tell: Tell) -> bool:
-    """Whether it can run; what was seen is written either way."""
-    label, step, visit = driver.environment.label, Step.PREPARE, Visit()
+    """Return whether the environment can run; the findings are written either way."""
+    label, step, visit = driver.environment.label, DriverStep.PREPARE, Visit()
     try:
         tell(f"{label}: preparing")
         visit = Visit(manual=driver.prepare(workload, folder / result.BUNDLE))
-        step = Step.PREFLIGHT
+        step = DriverStep.PREFLIGHT
         tell(f"{label}: preflight")
         visit = replace(visit, checks=driver.preflight(workload))
-        failed = [one for one in visit.checks if one.verdict is Verdict.FAILED]
+        failed = [one for one in visit.checks if one.verdict is PreflightStatus.FAILED]
         if failed:
             why = "; ".join(f"{one.name}: {one.found}. {one.fix}" for one in failed)
             visit = replace(visit, blocked=Blocked(step=step, why=why))
@@ -230,7 +235,7 @@ def _blocked(folder: Path, driver: Driver) -> Blocked | None:
     return result.read_visit(folder, driver.environment.label).blocked
 
 
-def _block(folder: Path, driver: Driver, step: Step, why: str, tell: Tell) -> None:
+def _block(folder: Path, driver: Driver, step: DriverStep, why: str, tell: Tell) -> None:
     label = driver.environment.label
     tell(f"{label}: blocked at {step}: {why}")
     visit = result.read_visit(folder, label)
@@ -238,12 +243,12 @@ def _block(folder: Path, driver: Driver, step: Step, why: str, tell: Tell) -> No
 
 
 def _clean_up(driver: Driver, folder: Path, tell: Tell) -> None:
-    """What could not be taken back is said, and does not hide what was measured."""
+    """Clean up; a failure is reported and does not hide the measurements."""
     try:
         driver.clean_up()
     except DriverFailed as error:
         if _blocked(folder, driver) is None:
-            _block(folder, driver, Step.CLEAN_UP, str(error), tell)
+            _block(folder, driver, DriverStep.CLEAN_UP, str(error), tell)
 
 
 # ----------------------------------------------------------------------------------------------------- runs
@@ -276,13 +281,13 @@ def _make(driver: Driver, order: Order, repeat: int, options: Options, folder: P
     before = result.read_run(folder, order.name)
     if before is not None and before.sound:
         return
-    step = Step.START
+    step = DriverStep.START
     try:
         tell(f"{order.name}: starting")
         started = driver.start(order)
-        step = Step.WAIT
+        step = DriverStep.WAIT
         ending = driver.wait(started, options.patience, lambda line: tell(f"{order.name}: {line}"))
-        step = Step.COLLECT
+        step = DriverStep.COLLECT
         collected = driver.collect(started)
     except DriverFailed as error:
         _block(folder, driver, step, str(error), tell)
@@ -294,13 +299,15 @@ def _make(driver: Driver, order: Order, repeat: int, options: Options, folder: P
     if kept.sound:
         tell(f"{order.name}: done")
         return
-    step = {End.ENDED: Step.RUN, End.NEVER_STARTED: Step.START}.get(ending.end, Step.WAIT)
+    step = {EndingKind.ENDED: DriverStep.RUN, EndingKind.NEVER_STARTED: DriverStep.START}.get(
+        ending.end, DriverStep.WAIT
+    )
     last = collected.output.strip().rpartition("\n")[2][-200:]
     _block(folder, driver, step, f"{order.name}: {kept.problem}" + (f" ({last})" if last else ""), tell)
 
 
-def _run(started: Started, repeat: int, ending: Ending) -> Run:
-    return Run(
+def _run(started: Started, repeat: int, ending: Ending) -> ComparisonRun:
+    return ComparisonRun(
         name=started.order.name,
         repeat=repeat,
         loaded=started.order.load != 0,

@@ -4,9 +4,10 @@
 
 It is a single file of the standard library, for Linux and Python 3.8 or newer, so that a node needs nothing
 else. The workload runs in a fresh copy of the code (a checkpoint of the run before would be a shortcut) and
-under this process as its reaper: whatever it starts is found as a descendant, and counts even after its end.
-The load beside it, this sampler, and everybody else on the node are told apart from it. `records` says what
-is written. One thread, no output of its own; ends with 0 whenever it has recorded the workload's end.
+under this process as its reaper: every process that it starts is found as a descendant, and counts even after
+its end. The load beside it, this sampler, and all other processes on the node are counted separately.
+`records` defines the format. One thread, no output of its own; ends with 0 whenever it has recorded the
+workload's end.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ WHOLE = 1 << 30
 """Bytes of which all are hashed; beyond them a file counts with its size and both its ends."""
 END = 1 << 16
 MOST_REPORTS = 10
-"""Of one period: of more, some between the first and the last are left out, …"""
+"""Reports recorded per period: if there are more, some between the first and the last are left out, …"""
 MANY_REPORTS = 10_000
 """… and after so many all but the last: a record of days stays small enough to travel."""
 SKIPPED = frozenset({"__pycache__", ".git"})
@@ -180,7 +181,7 @@ def node_use() -> tuple[float | None, float | None]:
 
 
 class Joules:
-    """What the processors took, where they count it and let us read it."""
+    """Energy used by the processors, if they count it and permit us to read it."""
 
     def __init__(self, root: str = "/sys/class/powercap") -> None:
         names = sorted(os.listdir(root)) if os.path.isdir(root) else []
@@ -207,7 +208,7 @@ class Joules:
 
 
 def gpus_here() -> tuple[list[dict[str, Any]], str]:
-    """What nvidia-smi lists, and the driver's version; nothing where there is none."""
+    """Return nvidia-smi's list of GPUs, and the driver's version; nothing if there is none."""
     query = "--query-gpu=index,name,uuid,memory.total,driver_version"
     try:
         done = subprocess.run(
@@ -249,7 +250,7 @@ def number(word: str) -> float | None:
 
 
 class GpuReadings:
-    """nvidia-smi beside us, asked for what it has printed since; never waited for."""
+    """nvidia-smi beside us, read for its output since the last read; never waited for."""
 
     def __init__(self, mine: Sequence[int], period: float) -> None:
         query = "--query-gpu=index,utilization.gpu,memory.used,power.draw"
@@ -286,7 +287,7 @@ class GpuReadings:
 # ------------------------------------------------------------------------------------------------ processes
 
 
-class Use(NamedTuple):
+class ProcessUsage(NamedTuple):
     cpu: float = 0.0
     memory: float = 0.0
     read: float = 0.0
@@ -295,7 +296,7 @@ class Use(NamedTuple):
 
 
 def descendants(of: int) -> dict[int, list[str]]:
-    """By process id, the fields of its stat behind the name; every process that stems from this one."""
+    """Return the descendants of a process: for each id, the fields of its stat after the name."""
     stats: dict[int, list[str]] = {}
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
@@ -323,7 +324,7 @@ def disk(pid: int | str) -> tuple[float, float]:
     return float(lines.get("read_bytes", 0)), float(lines.get("write_bytes", 0))
 
 
-def use_of(processes: dict[int, list[str]]) -> Use:
+def use_of(processes: dict[int, list[str]]) -> ProcessUsage:
     cpu, private, shared, read, write = 0.0, 0.0, 0.0, 0.0, 0.0
     for pid, fields in processes.items():
         words = text_of(f"/proc/{pid}/statm").split()
@@ -332,11 +333,11 @@ def use_of(processes: dict[int, list[str]]) -> Use:
         if len(words) > 2:
             private += (int(words[1]) - int(words[2])) * PAGE
             shared = max(shared, int(words[2]) * PAGE)
-    return Use(cpu, private + shared, read, write, len(processes))
+    return ProcessUsage(cpu, private + shared, read, write, len(processes))
 
 
 def prepare_child() -> None:
-    """In a child: hear signals again, and do not outlive the sampler."""
+    """Prepare a child: receive signals again, and do not outlive the sampler."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
@@ -356,7 +357,7 @@ def burn() -> int:
 
 
 class Reports:
-    """The lines that the workload writes to GRUS_REPORT, passed on to whoever else wants them."""
+    """The lines that the workload writes to GRUS_REPORT, forwarded to another reader if there is one."""
 
     def __init__(self, path: str, onward: str) -> None:
         self.path, self._onward = path, onward
@@ -365,7 +366,7 @@ class Reports:
     def read(self) -> list[dict[str, Any]]:
         try:
             with open(self.path, "rb") as file:
-                if os.fstat(file.fileno()).st_size < self._seen:  # it was begun anew
+                if os.fstat(file.fileno()).st_size < self._seen:  # it was truncated
                     self._seen, self._rest = 0, b""
                 file.seek(self._seen)
                 fresh = file.read()
@@ -383,7 +384,7 @@ class Reports:
                 with open(self._onward, "ab", buffering=0) as file:
                     file.write(b"\n".join(lines) + b"\n")
             except OSError:
-                self._onward = ""  # nobody there: the record has them all the same
+                self._onward = ""  # no reader: the record has them all the same
 
 
 def _said(line: bytes) -> dict[str, Any]:
@@ -395,7 +396,7 @@ def _said(line: bytes) -> dict[str, Any]:
 
 
 def thinned(lines: list[dict[str, Any]], most: int = MOST_REPORTS) -> list[dict[str, Any]]:
-    """At most so many, the last among them, the first too, and every one that begins a stage."""
+    """Return at most so many lines, the last among them, the first too, and every one that begins a stage."""
     if len(lines) <= most:
         return lines
     kept = {len(lines) - 1 - round(place * (len(lines) - 1) / max(1, most - 1)) for place in range(most)}
@@ -404,7 +405,7 @@ def thinned(lines: list[dict[str, Any]], most: int = MOST_REPORTS) -> list[dict[
     return [lines[place] for place in sorted(kept)]
 
 
-class Run:
+class SampledRun:
     """One run from its order to its end line."""
 
     def __init__(self, order: dict[str, Any], here: str, folder: str) -> None:
@@ -429,7 +430,7 @@ class Run:
         self.stage_name, self.stopped, self.timed_out = "", False, False
         self.said = 0
         self.over = 0.0
-        """When the command that ran last had ended, before what it left was cleared away."""
+        """End time of the last command, before its leftovers were cleared away."""
 
     # ---- writing
 
@@ -488,8 +489,8 @@ class Run:
             self.readings = GpuReadings(mine, self.order["period"])
         self.joules = Joules()
         self.own_disk = disk("self")
-        self.total = Use()
-        self.before = (time.monotonic(), Use(), 0.0, time.process_time(), node_use()[0])
+        self.total = ProcessUsage()
+        self.before = (time.monotonic(), ProcessUsage(), 0.0, time.process_time(), node_use()[0])
         self.samples = 0
         self.next = time.monotonic() + self.order["period"]
 
@@ -542,7 +543,7 @@ class Run:
                 self.stopped = True
 
     def end_rest(self) -> None:
-        """What the command left running would be in the way of what comes next."""
+        """End the processes that the command left running; they would disturb the next step."""
         if self.of_workload():
             self.signal_all(signal.SIGTERM)
             limit = time.monotonic() + GRACE
@@ -573,7 +574,7 @@ class Run:
     def of_workload(self, tree: dict[int, list[str]] | None = None) -> dict[int, list[str]]:
         ours = self.ours()
         tree = descendants(os.getpid()) if tree is None else tree
-        # What our own have started is not the workload's either.
+        # Processes that our own have started are not the workload's either.
         return {pid: fields for pid, fields in tree.items() if pid not in ours and int(fields[1]) not in ours}
 
     def reap(self) -> None:
@@ -624,12 +625,12 @@ class Run:
             self.before, self.samples = (now, self.total, load, own, cpu), self.samples + 1
         self.tell()
 
-    def count(self, used: Use) -> None:
+    def count(self, used: ProcessUsage) -> None:
         """All that the workload has used so far, its ended processes included."""
         read, write = disk("self")
         total = self.total
         # One that has ended but was not waited for is missing for a moment: the totals never go back.
-        # What ended children moved is on our own account once we have waited for them.
+        # The traffic of ended children is on our own account once we have waited for them.
         self.total = used._replace(
             cpu=max(total.cpu, used.cpu + self.gone),
             read=max(total.read, used.read + read - self.own_disk[0]),
@@ -637,7 +638,7 @@ class Run:
         )
 
     def tell(self) -> None:
-        """What the workload has said since, with its own times."""
+        """Record the workload's reports since the last call, with its own times."""
         for said in thinned(self.reports.read(), MOST_REPORTS if self.said < MANY_REPORTS else 1):
             self.said += 1
             at = said.get("at")
@@ -657,7 +658,7 @@ def main(words: Sequence[str]) -> int:
         order = json.load(file)
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    Run(order, os.path.dirname(os.path.abspath(__file__)), words[1]).go()
+    SampledRun(order, os.path.dirname(os.path.abspath(__file__)), words[1]).go()
     return 0
 
 

@@ -25,7 +25,7 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """Where the true value lies with 95 % confidence."""
+    """Range of the true value with 95 % confidence."""
 
     low: float
     high: float
@@ -45,7 +45,7 @@ class Summary:
     least: float
     most: float
     interval: Interval | None
-    """Of the mean; None for fewer than five repeats."""
+    """Interval of the mean; None for fewer than five repeats."""
     median_interval: Interval | None = None
 
 
@@ -58,7 +58,7 @@ class Ratio:
 
     @property
     def clear(self) -> bool:
-        """Whether the two differ at all, by what was measured."""
+        """Return whether the two differ at all, by the measurements."""
         return self.interval is not None and not self.interval.holds(1.0)
 
 
@@ -109,7 +109,7 @@ def combined(
 
 
 def _drawn(data: Values, rng: np.random.Generator) -> Values:
-    """So many repeats, drawn again and again out of those that were made."""
+    """Draw so many repeats, again and again out of those that were made."""
     return data[rng.integers(0, len(data), size=(RESAMPLES, len(data)))]
 
 

@@ -1,12 +1,12 @@
-"""Traces that others recorded: CSV files as `sar` and `nvidia-smi` fill them, one kind of figure a file.
+"""Traces recorded by others: CSV files as `sar` and `nvidia-smi` fill them, one kind of figure per file.
 
     cpu-PLACE.csv      time,id,%user,%system,%idle
     memory-PLACE.csv   time,id,kbmemfree,kbmemused,%memused,…
     gpu-PLACE.csv      id,gpu0,mem0,gpu1,mem1,…
 
-What a file holds is told by its columns; where it was recorded, and beside what, by its name. Such clocks
-have twelve hours and no date, so only the time between two samples can be known. Another file may state
-figures that somebody worked out (`memory_Comparison.csv`): a name a line, or a name, a value, a unit.
+A file's columns show its kind; its name shows the place and the conditions of the recording. Such clocks have
+twelve hours and no date, so only the time between two samples can be known. Another file may state figures
+that somebody computed (`memory_Comparison.csv`): a name per line, or a name, a value, a unit.
 """
 
 import csv
@@ -28,18 +28,18 @@ _KINDS_IN_NAMES = frozenset({"cpu", "gpu", "mem", "memory", "use", "usage", "uti
 _CONDITIONS = frozenset({"single", "with", "without", "load", "idle"})
 
 
-class Holds(StrEnum):
+class TraceResource(StrEnum):
     CPU = "CPU"
     MEMORY = "memory"
     GPU = "GPU"
 
 
 _NEEDED = {
-    Holds.CPU: frozenset({"%user", "%system", "%idle"}),
-    Holds.MEMORY: frozenset({"kbmemfree", "kbmemused", "%memused"}),
-    Holds.GPU: frozenset({"gpu0"}),
+    TraceResource.CPU: frozenset({"%user", "%system", "%idle"}),
+    TraceResource.MEMORY: frozenset({"kbmemfree", "kbmemused", "%memused"}),
+    TraceResource.GPU: frozenset({"gpu0"}),
 }
-"""Columns by which a file's kind is told."""
+"""Columns that identify a file's kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +47,10 @@ class Trace:
     """One file: columns of one kind, a row a sample."""
 
     file: str
-    holds: Holds
+    holds: TraceResource
     place: str
     condition: str
-    """As its name says: `with load`, `single`; empty for none."""
+    """Condition by its name: `with load`, `single`; empty for none."""
     columns: dict[str, Values]
     clock: Values | None
     """Seconds of the day by its own clock, as labelled; None where it has none."""
@@ -60,7 +60,7 @@ class Trace:
 
     @property
     def steps(self) -> Values | None:
-        """Seconds from each sample to the next, as far as a clock of twelve hours tells."""
+        """Return the seconds from each sample to the next, as far as a clock of twelve hours shows them."""
         return None if self.clock is None else np.diff(self.clock) % HALF_DAY
 
     @property
@@ -73,7 +73,7 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stated:
+class PublishedFigure:
     """A figure that somebody else worked out of such traces."""
 
     place: str
@@ -85,16 +85,16 @@ class Stated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class TraceSet:
     folder: str
     traces: tuple[Trace, ...]
-    stated: tuple[Stated, ...]
+    stated: tuple[PublishedFigure, ...]
 
     @property
     def places(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(trace.place for trace in self.traces))
 
-    def of(self, place: str, holds: Holds, condition: str | None = None) -> list[Trace]:
+    def of(self, place: str, holds: TraceResource, condition: str | None = None) -> list[Trace]:
         return [
             trace
             for trace in self.traces
@@ -105,11 +105,11 @@ class Recorded:
 
 
 def are_in(folder: Path) -> bool:
-    """Whether the folder holds traces that can be read."""
+    """Return whether the folder holds traces that can be read."""
     return folder.is_dir() and any(_holds(_header(path)) for path in folder.glob("*.csv"))
 
 
-def read(folder: Path) -> Recorded:
+def read(folder: Path) -> TraceSet:
     """All traces of a folder; raises BadInput with every line that is not as its header says."""
     mistakes: list[Mistake] = []
     traces, tables = [], []
@@ -125,7 +125,7 @@ def read(folder: Path) -> Recorded:
     stated = [one for rows in tables for one in _stated(rows)]
     full = {short: one.place for one in stated for short in _names_of(one.place)}
     traces = [replace(trace, place=full.get(trace.place, trace.place)) for trace in traces]
-    return Recorded(folder=folder.name, traces=tuple(traces), stated=tuple(stated))
+    return TraceSet(folder=folder.name, traces=tuple(traces), stated=tuple(stated))
 
 
 def _rows(path: Path) -> list[list[str]]:
@@ -141,11 +141,11 @@ def _header(path: Path) -> list[str]:
     return [cell.lower() for cell in rows[0]] if rows else []
 
 
-def _holds(header: list[str]) -> Holds | None:
+def _holds(header: list[str]) -> TraceResource | None:
     return next((holds for holds, needed in _NEEDED.items() if needed.issubset(header)), None)
 
 
-def _trace(path: Path, holds: Holds, rows: list[list[str]], mistakes: list[Mistake]) -> Trace:
+def _trace(path: Path, holds: TraceResource, rows: list[list[str]], mistakes: list[Mistake]) -> Trace:
     header = [cell.lower() for cell in rows[0]]
     columns: dict[str, list[float]] = {name: [] for name in header if name not in ("time", "id")}
     clock: list[float] = []
@@ -174,7 +174,7 @@ def _trace(path: Path, holds: Holds, rows: list[list[str]], mistakes: list[Mista
 
 
 def _seconds(text: str) -> float:
-    """Of the day; raises ValueError."""
+    """Return the seconds of the day; raises ValueError."""
     found = _CLOCK.fullmatch(text)
     if found is None:
         raise ValueError("must have a time such as 02:46:35 PM")
@@ -185,13 +185,13 @@ def _seconds(text: str) -> float:
 
 
 def _named(stem: str) -> tuple[str, str]:
-    """Where a file was recorded and beside what, by its name: `cpu-with-load-os` is `os`, `with load`."""
+    """Return a file's place and conditions from its name: `cpu-with-load-os` is `os`, `with load`."""
     words = [word for word in re.split(r"[-_ ]+", stem.lower()) if word not in _KINDS_IN_NAMES]
     place = [word for word in words if word not in _CONDITIONS]
     return " ".join(place) or stem, " ".join(word for word in words if word in _CONDITIONS)
 
 
-def _stated(rows: list[list[str]]) -> list[Stated]:
+def _stated(rows: list[list[str]]) -> list[PublishedFigure]:
     """Lines with a value belong to the last line without one."""
     found, place = [], ""
     for row in rows:
@@ -204,10 +204,12 @@ def _stated(rows: list[list[str]]) -> list[Stated]:
         except ValueError:
             continue
         percent = float(cells[2]) if cells[2] else None
-        found.append(Stated(place=place, name=name.rstrip(":"), value=value, unit=cells[1], percent=percent))
+        found.append(
+            PublishedFigure(place=place, name=name.rstrip(":"), value=value, unit=cells[1], percent=percent)
+        )
     return found
 
 
 def _names_of(name: str) -> tuple[str, str]:
-    """What files may call it: `OpenShift` is `openshift` or `os`."""
+    """Return the names by which files may refer to it: `OpenShift` is `openshift` or `os`."""
     return name.lower(), "".join(letter for letter in name if letter.isupper()).lower()

@@ -1,20 +1,21 @@
-"""What is compared: one job of a job file, as every environment runs it.
+"""The workload of a comparison: one job of a job file, as every environment runs it.
 
-A comparison holds all but the environment still. So the job has one size (no range, no `auto`), one process
-that is started (it may start more itself, as `torchrun` does) and its code in one folder that can travel.
+A comparison keeps everything but the environment constant. So the job has one size (no range, no `auto`), one
+process that is started (it may start more itself, as `torchrun` does) and its code in one folder that can
+travel.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grus.api.document import LARGEST
-from grus.api.job_in import JobIn
-from grus.api.job_spec import to_spec
-from grus.api.jobfile import parse_job_file
+from grus.api.inputs.job import JobIn
+from grus.api.inputs.job_file import parse_job_file
+from grus.api.inputs.job_spec import to_spec
+from grus.api.parsing.document import LARGEST
 from grus.api.units import parse_gpu
 from grus.model.errors import BadInput, Mistake
-from grus.sdk.bounded import read_at_most
+from grus.sdk.bounded_read import read_at_most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,7 @@ class Workload:
     setup: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
     folder: Path
-    """Where its code is on this machine."""
+    """Location of its code on this machine."""
     data: tuple[str, ...]
     """Paths among what it works on; names that are no paths are left out."""
     gpus: int
@@ -40,7 +41,7 @@ class Workload:
 
 
 def read(path: Path) -> Workload:
-    """The workload of a job file; raises BadInput with every mistake."""
+    """Read the workload of a job file; raises BadInput with every error."""
     try:
         text = read_at_most(path, LARGEST)
     except OSError as error:

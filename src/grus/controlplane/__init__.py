@@ -1,1 +1,3 @@
-"""Keeping it so: the loop that brings what is to what is wanted, and the services behind every way in."""
+"""Control plane: the reconciler (control loop) that applies the desired state, and the services behind every
+entry point.
+"""

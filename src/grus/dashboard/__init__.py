@@ -1,1 +1,1 @@
-"""What people look at: pages made on the server, kept alive by streams, behind the same gate as the API."""
+"""Web dashboard: pages made on the server, updated by streams, behind the same authorization as the API."""

@@ -4,41 +4,40 @@ import time
 
 from fastapi import FastAPI
 
-from grus.dashboard import (
+from grus.dashboard import page_rendering, static_files
+from grus.dashboard.live_state import shared_state
+from grus.dashboard.routes import (
     admin,
-    graph,
     history,
     job,
     jobs,
-    keeping,
-    pages,
     pool,
     queues,
     runs,
-    signing_in,
+    sign_in,
     simulate,
-    static,
     submit,
     sweep,
+    workflow,
 )
-from grus.server.codes import Codes
+from grus.server.http.one_time_codes import Codes
 
 PAGES = (
     admin,
-    graph,
     history,
     job,
     jobs,
     pool,
     queues,
     runs,
-    signing_in,
+    sign_in,
     simulate,
-    static,
+    static_files,
     submit,
     sweep,
+    workflow,
 )
-"""In the order of the alphabet."""
+"""All pages, in alphabetical order."""
 
 
 def mount(app: FastAPI) -> None:
@@ -46,5 +45,5 @@ def mount(app: FastAPI) -> None:
     for part in PAGES:
         app.router.routes.extend(part.router.routes)
     app.state.codes = Codes(time.monotonic, "Run `grus dashboard` again, or paste a token.")
-    pages.prepare(app)
-    keeping.keep(app)
+    page_rendering.prepare(app)
+    shared_state.keep(app)

@@ -1,17 +1,18 @@
-"""Which samples were used: written down by the workers as they train, checked afterwards by anybody.
+"""Sample audit: workers record which samples they used during training, for a later check.
 
 Every worker process appends to a file of its own: a line for each micro-batch before its gradient can reach
-anybody (`processed`), and one for each step when the optimizer has done it (`committed`). A line is one write
-to the operating system, so that it outlives the process, kill -9 included (not the machine: no fsync).
+another worker (`processed`), and one for each step when the optimizer has applied it (`committed`). A line is
+one write to the operating system, so it outlives the process, even after kill -9 (not the machine: there is
+no fsync).
 
-Each line names its team and when its attempt began. Workers receive that number together with the state, so
-that all lines of one attempt carry the same one. Attempts cannot be told apart by the times of their lines: a
+Each line names its worker group and the start of its attempt. Workers receive that number together with the
+state, so that all lines of one attempt carry the same one. The times of lines cannot distinguish attempts: a
 worker without a part in its first step may record it after the last line of a worker that was lost.
 
-`examine` is pure. A step counts as the last team that committed it did it; earlier commits of the same step
-are void, which is right only if all who made them are gone: a state that nobody has any more. What one of
-several survivors committed before a loss counts; whoever was behind gets its state and never commits that
-step itself.
+`examine` is pure. A step counts as the last worker group that committed it did it. Earlier commits of the
+same step are void, which is right only if all workers that made them are gone, so that no worker has that
+state any more. If one of several survivors committed a step before a loss, that commit counts; the workers
+that were behind get its state and never commit that step themselves.
 
     python -m grus.elastic.audit FOLDER --samples 50000
 """
@@ -30,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 Key = tuple[int, int]
-"""A team among all that there ever were: its attempt, and its number, which may begin anew in each."""
+"""Key of a worker group in a run: its attempt, and its number, which may restart in each attempt."""
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ _SHOWN = 20
 
 
 class Audit:
-    """What one worker process did; lives as long as the process."""
+    """Audit log of one worker process; lives as long as the process."""
 
     def __init__(self, folder: Path | str, worker: str) -> None:
         folder = Path(folder)
@@ -49,11 +50,11 @@ class Audit:
         self._file: int | None = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def processed(self, team: Key, step: int, epoch: int, micro_index: int, samples: list[int]) -> None:
-        """Before the exchange: these samples' gradient may become part of the step."""
+        """Record before the exchange that these samples' gradient may become part of the step."""
         self._append(team, {"step": step, "epoch": epoch, "micro": micro_index, "samples": samples})
 
     def committed(self, team: Key, step: int, epoch: int, start: int, stop: int) -> None:
-        """After the optimizer: the positions [start, stop) of the epoch are done."""
+        """Record after the optimizer that the positions [start, stop) of the epoch are done."""
         self._append(team, {"step": step, "epoch": epoch, "start": start, "stop": stop})
 
     def close(self) -> None:
@@ -104,7 +105,7 @@ Line = Processed | Committed
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What an audit says. Nothing in `wrong`: every sample was used exactly once an epoch."""
+    """Findings of an audit. If `wrong` is empty, every sample was used exactly once per epoch."""
 
     samples: int
     epochs: int
@@ -113,9 +114,9 @@ class Findings:
     teams: int
     workers: int
     redone: int
-    """Steps begun under more than one team."""
+    """Steps started under more than one worker group."""
     void: int
-    """Steps committed by workers that were all lost before anybody else had their state, and done again."""
+    """Steps committed by workers that were all lost before any other had their state, and done again."""
     wrong: tuple[str, ...]
 
 
@@ -129,7 +130,7 @@ def read(folder: Path) -> tuple[dict[str, list[Line]], list[str]]:
     lines: dict[str, list[Line]] = {}
     wrong = []
     for path in sorted(folder.glob(f"*{_ENDING}")):
-        whole = path.read_bytes().split(b"\n")[:-1]  # the rest: a line in which its writer died
+        whole = path.read_bytes().split(b"\n")[:-1]  # the rest: a line cut off by its writer's death
         lines[path.stem] = own = []
         for number, content in enumerate(whole, 1):
             try:
@@ -140,7 +141,7 @@ def read(folder: Path) -> tuple[dict[str, list[Line]], list[str]]:
 
 
 def _line(told: dict[str, Any]) -> Line:
-    team = (int(told.get("begun", 0)), int(told["team"]))  # 0: written before lines had it
+    team = (int(told.get("begun", 0)), int(told["team"]))  # 0: written before lines had this field
     where = (team, int(told["step"]), int(told["epoch"]))
     if "samples" in told:
         return Processed(*where, int(told["micro"]), tuple(map(int, told["samples"])))
@@ -154,7 +155,7 @@ def examine(
     samples: int,
     epochs: int | None = None,
 ) -> Findings:
-    """Every sample once an epoch? Each committed step made of its own micro-batches, all of them, once?
+    """Check that every sample is used once an epoch, and each committed step has all its micro-batches once.
 
     With `epochs`, so many must be complete and there must be no more; without, the last one may be under way.
     """
@@ -179,21 +180,21 @@ def examine(
 
 
 @dataclass(slots=True)
-class _Record:
-    """All lines, by team and step; attempts are numbered from 0, oldest first."""
+class _AuditLines:
+    """All lines, by worker group and step; attempts are numbered from 0, oldest first."""
 
     parts: dict[tuple[Key, int], list[tuple[str, Processed]]] = field(
         default_factory=lambda: defaultdict(list)
     )
     commits: dict[tuple[Key, int], dict[str, Committed]] = field(default_factory=lambda: defaultdict(dict))
     lowest: dict[str, dict[Key, int]] = field(default_factory=lambda: defaultdict(dict))
-    """The first step that each worker process wrote a line of, under each of its teams."""
+    """First step that each worker process recorded a line of, under each of its worker groups."""
 
 
-def _record(lines: Mapping[str, Sequence[Line]]) -> _Record:
+def _record(lines: Mapping[str, Sequence[Line]]) -> _AuditLines:
     begun = sorted({line.team[0] for own in lines.values() for line in own})
     attempts = {number: attempt for attempt, number in enumerate(begun)}
-    record = _Record()
+    record = _AuditLines()
     for worker, own in lines.items():
         for line in own:
             key = (attempts[line.team[0]], line.team[1])
@@ -206,8 +207,11 @@ def _record(lines: Mapping[str, Sequence[Line]]) -> _Record:
     return record
 
 
-def _counted(record: _Record, wrong: list[str]) -> dict[int, Key]:
-    """Under which team each step counts. A team that began at a step makes all later ones before it void."""
+def _counted(record: _AuditLines, wrong: list[str]) -> dict[int, Key]:
+    """Return the worker group under which each step counts.
+
+    A worker group that starts at a step voids that step and all later ones that earlier groups committed.
+    """
     steps: dict[Key, list[int]] = defaultdict(list)
     for key, step in record.commits:
         steps[key].append(step)
@@ -229,10 +233,11 @@ def _counted(record: _Record, wrong: list[str]) -> dict[int, Key]:
     return dict(sorted(counted.items()))
 
 
-def _went_back(record: _Record, worker: str, step: int, committed: Key, back: Key) -> bool:
-    """Test whether a worker that had committed a step took part when the team `back` did it again.
+def _went_back(record: _AuditLines, worker: str, step: int, committed: Key, back: Key) -> bool:
+    """Test whether a worker that had committed a step took part when the group `back` did it again.
 
-    It may live on for a while after its commit; lost before another worker had its state, it does no harm.
+    It may live for a while after its commit; if it is lost before another worker has its state, it does no
+    harm.
     """
     return any(
         team >= back or (team > committed and lowest <= step)
@@ -240,8 +245,8 @@ def _went_back(record: _Record, worker: str, step: int, committed: Key, back: Ke
     )
 
 
-def _examine_step(record: _Record, key: Key, step: int, samples: int, wrong: list[str]) -> None:
-    """The micro-batches of one committed step: of all workers of that team, dead ones too."""
+def _examine_step(record: _AuditLines, key: Key, step: int, samples: int, wrong: list[str]) -> None:
+    """Check the micro-batches of one committed step: those of all workers of that group, dead ones too."""
     where = f"step {step} under {_team(key)}"
     told = {(line.epoch, line.start, line.stop) for line in record.commits[key, step].values()}
     if len(told) > 1:
@@ -264,7 +269,7 @@ def _examine_step(record: _Record, key: Key, step: int, samples: int, wrong: lis
 
 
 def _examine_epochs(
-    record: _Record, counted: Mapping[int, Key], samples: int, epochs: int | None, wrong: list[str]
+    record: _AuditLines, counted: Mapping[int, Key], samples: int, epochs: int | None, wrong: list[str]
 ) -> int:
     """Steps and positions follow each other without gap or overlap, and no sample comes twice an epoch.
 

@@ -1,18 +1,18 @@
-"""A training loop whose workers may come, go and die while it runs. See docs/elastic-training.md.
+"""Elastic training loop: workers may join, leave and die while it runs. See docs/elastic-training.md.
 
     run = grus.train(model, optimizer, dataset, global_batch=256, epochs=10, scheduler=scheduler)
     for batch in run:
         loss = loss_fn(run.model(batch.x), batch.y)
         run.step(loss)
 
-A step is all or nothing. Its gradients are summed over the team, and only when the group has settled (nobody
-was lost, nothing was aborted) does the optimizer use them. A step that could not settle is forgotten, a new
-team is formed, whoever is behind receives the state of the most advanced, and the step is done again. So a
-fault costs the one step that was under way.
+A step is all or nothing. Its gradients are summed over the worker group, and the optimizer uses them only
+when the group has settled (no worker was lost, no exchange was aborted). A step that could not settle is
+dropped, a new group is formed, the workers that are behind receive the state of the most advanced one, and
+the step is done again. So a fault costs only the step that was under way.
 
-The membership changes between two steps and nowhere else. A new team is formed by another thread while steps
-go on. A few numbers ride along with each step's exchange: which next team a worker is ready for, or that the
-run is to end. All workers read the same sums and act at the same step.
+The membership changes only between two steps. Another thread forms a new group while steps continue. Each
+step's exchange also carries a few numbers: the next group that a worker is ready for, or that the run is to
+end. All workers read the same sums and act at the same step.
 """
 
 import logging
@@ -27,25 +27,25 @@ from typing import Any, NoReturn
 
 import torch
 
-from grus.elastic import plan
-from grus.elastic.arguments import ONLY, Arguments
-from grus.elastic.backends import Broken
-from grus.elastic.batch import Batch, Step
-from grus.elastic.chance import sow
-from grus.elastic.device_errors import OUT
-from grus.elastic.devices import own_device
-from grus.elastic.evaluation import evaluating, share_statistics
-from grus.elastic.exchange import Exchange, Flags
-from grus.elastic.group import Group
-from grus.elastic.keeping import Keeping
-from grus.elastic.loader import Loader, Stream
-from grus.elastic.membership import Left, find_membership
-from grus.elastic.noise import Noise
-from grus.elastic.plan import Micro, Progress
-from grus.elastic.rehearsal import rehearse
-from grus.elastic.standing import Standing, Torn
-from grus.elastic.state import Differs
-from grus.estimation.lighter import lighten
+from grus.elastic.data import sample_schedule
+from grus.elastic.data.batch import Batch, Step
+from grus.elastic.data.loader import Loader, Stream
+from grus.elastic.data.sample_schedule import Micro, Progress
+from grus.elastic.gradients.noise_scale import NoiseMeter
+from grus.elastic.gradients.step_exchange import Exchange, Flags
+from grus.elastic.rendezvous.backends import Broken
+from grus.elastic.rendezvous.device_errors import OUT
+from grus.elastic.rendezvous.membership import Left, find_membership
+from grus.elastic.rendezvous.process_group import Group
+from grus.elastic.training_loop.arguments import ONLY, Arguments
+from grus.elastic.training_loop.devices import own_device
+from grus.elastic.training_loop.evaluation import evaluating, share_statistics
+from grus.elastic.training_loop.seeding import sow
+from grus.elastic.training_loop.warmup import rehearse
+from grus.elastic.training_state.run_records import Keeping
+from grus.elastic.training_state.state_dict import Differs
+from grus.elastic.training_state.state_sync import Torn, TrainingState
+from grus.estimation.memory_savers import lighten
 from grus.sdk import worker
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 ENDLESS = 1 << 62
 """Samples of a stream, as far as a plan goes."""
 PATIENCE = 2.0
-"""Seconds between a request to end and the words that say what is meant."""
+"""Seconds between a request to end and the orders that explain it."""
 
 
 class Run:
@@ -65,7 +65,7 @@ class Run:
         self.device = own_device()
         for model in arguments.models.values():
             lighten(model, arguments.strategies)
-            if not arguments.cut and not arguments.placed:  # if cut, each worker takes its part
+            if not arguments.cut and not arguments.placed:  # if sharded, each worker takes its part
                 model.to(self.device)
         self.model: Any = arguments.models if arguments.several else arguments.models[ONLY]
         self._group = Group()
@@ -78,19 +78,19 @@ class Run:
         self._batches: Iterator[tuple[Micro, Any]] = iter(())
         self._micro: Micro | None = None
         self._parts = 0
-        """Micro-batches of this worker's in the step at hand."""
+        """Micro-batches of this worker in the present step."""
         self._last = False
         self._broken = False
         self._wants = (False, False)
-        """A change of team, or the end, agreed upon with the last step."""
-        self._noise = Noise()
+        """Change of worker group, and end of the run, as agreed upon with the last step."""
+        self._noise = NoiseMeter()
         self._asked_at: float | None = None
         self._weight = 0.0
         """Part of the step's samples that this worker has used."""
         self._asked_for: Counter[str] = Counter()
-        """Updates of this step that the loop has asked for so far, by name."""
+        """Updates of this step that the loop has requested so far, by name."""
         worker.asked_to_end()
-        rehearse(self.device)  # before anybody hears of this worker, and waits for it
+        rehearse(self.device)  # before any other worker knows of this one, and waits for it
         self._membership = find_membership(
             self._group,
             self.device,
@@ -99,13 +99,16 @@ class Run:
             fixed=arguments.fixed,
         )
 
-    def _standing(self) -> Standing:
+    def _standing(self) -> TrainingState:
         if not self._is.sharded:
-            return Standing(self._is, self._sizer, self._samples)
-        from grus.elastic.sharding import ShardedStanding, Sharding  # takes a second; few need it
+            return TrainingState(self._is, self._sizer, self._samples)
+        from grus.elastic.training_state.sharding import (  # takes a second; few need it
+            ShardedTrainingState,
+            Sharding,
+        )
 
         sharding = Sharding(self._is, self.device, self._exchange.rows)
-        return ShardedStanding(self._is, self._sizer, self._samples, sharding)
+        return ShardedTrainingState(self._is, self._sizer, self._samples, sharding)
 
     # ------------------------------------------------------------------------------------- for users
 
@@ -115,12 +118,12 @@ class Run:
 
     @property
     def world(self) -> int:
-        """Workers in the present team."""
+        """Number of workers in the present group."""
         return self._group.world
 
     @property
     def folder(self) -> Path | None:
-        """Where its checkpoints are; None for a run without any."""
+        """Folder of the run's checkpoints; None for a run without any."""
         return self._is.checkpoint
 
     @property
@@ -137,17 +140,17 @@ class Run:
         return self._at.batch
 
     def should_pause(self) -> bool:
-        """Whether the run will end at the next step's boundary; nothing needs to be done about it."""
+        """True if the run will end at the next step's boundary; the loop needs to take no action."""
         return self._membership.orders().ends
 
     def report(self, **figures: float) -> None:
-        """Tell figures of your own (accuracy=0.93), from whichever worker is the first."""
+        """Report metrics of your own (accuracy=0.93); the first worker sends them."""
         if self.rank == 0:
             worker.report(**figures)
 
     @contextmanager
     def evaluate(self) -> Iterator[None]:
-        """Models in evaluation mode and without gradients; the team does not change inside.
+        """Put models into evaluation mode, without gradients; the worker group does not change inside.
 
         Running statistics (BatchNorm) are made equal first, so call it on all workers.
         """
@@ -162,7 +165,7 @@ class Run:
         self._keeping.telling.rested()
 
     def mean(self, value: float, weight: float = 1.0) -> float:
-        """The weighted mean over all workers (all must ask); if one was lost, that of this one alone."""
+        """Return the weighted mean over all workers (all must call it); this worker's own if one was lost."""
         try:
             with self._membership.waiting():
                 total, weights = self._group.sum([float(value) * weight, weight], self.device)
@@ -202,19 +205,21 @@ class Run:
             raise RuntimeError("run.step() must be called at the end of every step")
 
     def _mine(self) -> tuple[Micro, ...]:
-        """This worker's micro-batches of the step at hand."""
+        """Return this worker's micro-batches of the present step."""
         self._asked_for.clear()
         self._weight = 0.0
         self._noise.begin(self._at.progress.step)
         self._exchange.begin()
-        step = plan.micros(self._at.progress, self._samples, self._at.batch, self._is.micro)
+        step = sample_schedule.micros(self._at.progress, self._samples, self._at.batch, self._is.micro)
         mine = self._share(step)
         self._parts = len(mine)
         return mine
 
     def _share(self, step: tuple[Micro, ...]) -> tuple[Micro, ...]:
-        """Where torch exchanges something in each pass, all must do as many."""
-        return (plan.even_share if self._is.cut else plan.share)(step, self.rank, self.world)
+        """Return this worker's micro-batches; equal counts for all if torch exchanges data in each pass."""
+        return (sample_schedule.even_share if self._is.cut else sample_schedule.share)(
+            step, self.rank, self.world
+        )
 
     def _next_batch(self) -> Batch | None:
         """None where a stream has ended before its time."""
@@ -229,14 +234,14 @@ class Run:
         """Chance belongs to the micro-batch, not to the worker that happens to compute it."""
         self._micro = micro
         self._last = last
-        sow(plan.seed_of(self._is.seed, micro.step, micro.index + (walk << 32)))
+        sow(sample_schedule.seed_of(self._is.seed, micro.step, micro.index + (walk << 32)))
 
     # ------------------------------------------------------------------------------------- one step
 
     def step(self, loss: torch.Tensor | None = None) -> float | None:
         """Learn from this micro-batch; with the step's last one, exchange and update.
 
-        Gives the mean loss over all workers when a step is done, None otherwise. With several optimizers:
+        Return the mean loss over all workers when a step is done, None otherwise. With several optimizers:
         call it without a loss, at the end of the step.
         """
         if self._is.several:
@@ -260,7 +265,7 @@ class Run:
         return self._finish_step() if self._last else None
 
     def backward(self, loss: torch.Tensor, name: str) -> None:
-        """With several optimizers: learn from this micro-batch what `name` is to be updated with."""
+        """Compute the gradients for `name` from this micro-batch, in a run with several optimizers."""
         if self._micro is None:
             raise TypeError("run.backward must be called inside `for batch in step`")
         if self._asked_for[name] < self._at.updates.get(name, 0) or self._broken:
@@ -269,7 +274,7 @@ class Run:
         self._exchange.backward(loss, self._micro, only=name)
 
     def update(self, name: str) -> None:
-        """With several optimizers: exchange the gradients of `name` and apply them."""
+        """Exchange the gradients of `name` and apply them, in a run with several optimizers."""
         self._micro = None
         self._asked_for[name] += 1
         if self._asked_for[name] <= self._at.updates.get(name, 0) or self._broken:
@@ -287,7 +292,7 @@ class Run:
         self._at.losses[name] = loss
 
     def _heard(self) -> Flags:
-        """What this worker has to tell the others with this step."""
+        """Return the flags that this worker sends to the others with this step."""
         flags = Flags.of(
             self._membership.formed(), stuck=self._membership.stuck(), end=self._membership.orders().ends
         )._replace(weight=self._weight)
@@ -305,7 +310,7 @@ class Run:
     def _finish_step(self) -> float | None:
         if self._broken:
             return None
-        if not self._last:  # nothing was sent on the way
+        if not self._last:  # nothing was sent meanwhile
             self._exchange.send(self._heard())
         try:
             with self._membership.waiting():
@@ -330,9 +335,9 @@ class Run:
         return losses[0]
 
     def _commit(self, flags: Flags, losses: list[float]) -> None:
-        """The step is done, here and now, whatever happens to anybody from here on."""
+        """Commit the step on this worker; later failures of other workers no longer change that."""
         before, count = self._at.progress, self._step_samples
-        self._at.progress = plan.after(before, self._samples, self._at.batch)
+        self._at.progress = sample_schedule.after(before, self._samples, self._at.batch)
         self._at.updates, self._at.losses = {}, {}
         self._keeping.committed(before, count)
         epoch_done = self._at.progress.epoch != before.epoch
@@ -351,7 +356,7 @@ class Run:
             self._keeping.save_together()
 
     def _time(self, flags: Flags, count: int) -> None:
-        """What this step teaches of the best batch, and what the next one is."""
+        """Record the step's timing and noise for the batch sizer, and adopt the next batch size."""
         seconds = self._keeping.telling.committed()
         if self._sizer is None:
             return
@@ -364,34 +369,36 @@ class Run:
             self._plan()
 
     def _end_stream(self) -> None:
-        """Nobody had anything left: this was no step, but the end of the epoch."""
+        """End the epoch: no worker had samples left, so this was no step."""
         self._at.progress = Progress(self.epoch + 1, 0, self.steps)
         if self._on_epoch is not None:
             self._on_epoch(self)
         self._plan()
 
     def _give_up(self) -> None:
-        """Somebody was lost: forget this step."""
+        """Drop this step, because a worker was lost."""
         self._broken = True
         self._micro = None
         self._exchange.give_up()
 
     @property
     def _step_samples(self) -> int:
-        """Samples of the step at hand: fewer at the end of an epoch."""
+        """Samples of the present step: fewer at the end of an epoch."""
         return min(self._at.batch, self._samples - self._at.progress.cursor)
 
     # ------------------------------------------------------------------------------- between two steps
 
     def _ready(self) -> bool:
-        """Whether there is a step to do, with a team to do it; ends the process when that is asked for."""
+        """Return whether there is a step to do and a group
+        to do it; end the process when that was requested.
+        """
         if self._wants[1]:
             self._end()
-        finished = plan.finished(self._at.progress, self._is.epochs)
+        finished = sample_schedule.finished(self._at.progress, self._is.epochs)
         # Even if all is done: somebody may wait in the new team already, and learns of it there.
         if self._group.number == 0 or self._broken or self._wants[0]:
             self._regroup()
-            finished = plan.finished(self._at.progress, self._is.epochs)
+            finished = sample_schedule.finished(self._at.progress, self._is.epochs)
         self._heed_strangers()
         if finished and self._saves:
             self._keeping.save()
@@ -399,7 +406,7 @@ class Run:
         return not finished
 
     def _regroup(self) -> None:
-        """Form the next team, and get level with its most advanced member."""
+        """Form the next worker group, and synchronize with its most advanced member."""
         self._keeping.telling.interrupted(redo=self._broken)
         while True:
             try:
@@ -422,51 +429,56 @@ class Run:
         log.info("team %d: %d workers, this is number %d", team.number, self.world, self.rank)
         self._broken = False
         self._wants = (False, False)
-        self._noise = Noise()
+        self._noise = NoiseMeter()
         self._membership.tell(self.steps, 0)
         self._plan()
 
     def _load(self) -> dict[str, Any] | None:
-        """A large checkpoint takes long to read; nobody is held up by anybody meanwhile."""
+        """Load a checkpoint; a large one takes long to read, and that time counts as work, not as a hang."""
         with self._membership.working():
             return self._keeping.load()
 
     def _plan(self) -> None:
-        """What this worker will do if nothing changes."""
+        """Schedule this worker's batches under the present membership."""
         self._batches = self._loader.batches(self._schedule())
 
     def _schedule(self) -> Iterator[Micro]:
         at, batch = self._at.progress, self._at.batch
-        while not plan.finished(at, self._is.epochs):
-            yield from self._share(plan.micros(at, self._samples, batch, self._is.micro))
-            at = plan.after(at, self._samples, batch)
+        while not sample_schedule.finished(at, self._is.epochs):
+            yield from self._share(sample_schedule.micros(at, self._samples, batch, self._is.micro))
+            at = sample_schedule.after(at, self._samples, batch)
 
     def _refuse(self, error: Differs) -> NoReturn:
         if self._at.anew:
-            raise error  # the whole job is at fault
+            raise error  # the fault affects the whole job
         _go(f"this worker cannot join: {error}")
 
     def _end(self) -> NoReturn:
         """All agreed to end after this step: the first one saves."""
         deadline = time.monotonic() + PATIENCE
         while not self._membership.orders().ends and time.monotonic() < deadline:
-            time.sleep(0.01)  # heard from the others; whoever asks will come to this one too
+            time.sleep(0.01)  # learned from the others; the requested stop will reach this worker too
         self._leave(save=self._saves)
 
     @property
     def _saves(self) -> bool:
-        """Whether this worker takes part when all are to save: each has all of the state, or a part."""
+        """True if this worker takes part when all are to save:
+        it is the first, or each holds a part of the state.
+        """
         return self.rank == 0 or self._is.sharded
 
     def _leave(self, *, save: bool) -> NoReturn:
-        """Out of the team. If all of it ends between two teams, nobody is the first: everybody saves."""
+        """Leave the worker group and exit.
+
+        If the whole group ends between two groups, there is no first worker, so every worker saves.
+        """
         if save:
             self._keeping.save()
         self._keeping.wait()
         raise SystemExit(0)
 
     def _heed_strangers(self) -> None:
-        """SIGTERM of somebody who is not the control plane: this worker goes, the others go on."""
+        """Handle a SIGTERM that the control plane did not send: this worker exits, the others continue."""
         heard = self._membership.orders()
         if not worker.asked_to_end() or heard.ends or heard.leave:
             return
@@ -487,6 +499,6 @@ def _loader(arguments: Arguments, device: torch.device) -> Loader | Stream:
 
 
 def _go(why: str) -> NoReturn:
-    """Out of the team for good, which goes on without this worker."""
+    """Leave the worker group for good; the group continues without this worker."""
     sys.stderr.write(f"grus: {why}\n")
     raise SystemExit(OUT)

@@ -1,9 +1,9 @@
-"""What a job with a `train:` section runs: on each of its GPUs, or once where a plan places operators on all.
+"""Program of a job with a `train:` section: runs on each GPU, or once where a plan places operators on all.
 
-python3 -m grus.elastic.section '{"make": "train.py:make", "epochs": 3}'
+    python3 -m grus.elastic.section '{"make": "train.py:make", "epochs": 3}'
 
-The section names the user's functions; the loop, the team that may grow, shrink and lose workers, the
-checkpoints and the reports are Grus's. In a job, the trained model is left beside the checkpoints.
+The section names the user's functions. Grus provides the loop, the worker group that may grow, shrink and
+lose workers, the checkpoints and the reports. In a job, the trained model is saved beside the checkpoints.
 """
 
 import logging
@@ -29,6 +29,7 @@ from grus.estimation.section import training_of
 from grus.estimation.training import Training
 from grus.model.artefacts import output_variable
 from grus.model.errors import BadInput, Mistake
+from grus.model.plural_words import counted
 from grus.model.sections import TrainSection, on_command_line
 from grus.model.strategies import Strategy, parse
 from grus.sdk import worker
@@ -39,11 +40,11 @@ if TYPE_CHECKING:
 RESULT = "model.pt"
 """The trained weights: the model's `state_dict`, on the CPU."""
 OUTPUT = output_variable("model")
-"""Where the output `model` of the job is put, if it has one."""
+"""Path for the job's output `model`, if it has one."""
 EXAMPLES = 2
 """Samples by which a model is exported."""
 LINES = 20
-"""Of an epoch, at most."""
+"""Maximum number of lines per epoch."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -65,11 +66,11 @@ def main(words: Sequence[str]) -> int:
 
 
 def split(training: Training, plan: str) -> None:
-    """As `train`, with a part of the model on each GPU; by the plan of a file, if there is one."""
-    # Not above: what places operators would take memory from all that are not split.
+    """Train like `train`, with a part of the model on each GPU; by the plan of a file, if there is one."""
+    # Not imported above: the code that places operators would take memory in all runs that are not split.
     try:
-        from grus.elastic.split_run import train_split
-        from grus.partition.plan import Plan
+        from grus.elastic.split.split_run import train_split
+        from grus.partition.execution.placement_plan import Plan
         from grus.partition.plan_file import read as read_plan
     except ModuleNotFoundError as error:
         rule = f"split needs {error.name}: pip install 'grus-gpu-sdk[split]'"
@@ -86,21 +87,23 @@ def split(training: Training, plan: str) -> None:
 
 
 def train(training: Training, strategy: str, plan: "Split | None" = None, *, exports: bool = False) -> None:
-    """To the end, or to the next pause; then this worker ends by itself. A plan spreads the operators."""
+    """Train to the end, or to the next pause; then this
+    worker exits by itself. A plan spreads the operators.
+    """
     assert training.data is not None
     if exports and os.environ.get("RANK", "0") == "0" and not worker.resuming():
-        _exported(training, None)  # what cannot be exported in the end is told in the beginning
+        _exported(training, None)  # report at the start what cannot be exported at the end
     torch.manual_seed(training.seed)
     model, data = training.model(), training.data()
     optimizer = training.optimizer
     forward: Callable[[Any], Tensor] = partial(training.loss, model)
     if plan is not None:
-        from grus.elastic.spread import Spread
+        from grus.elastic.split.operator_placement import Spread
 
         spread = Spread(training, plan, model, len(data))
         model, optimizer, forward = spread.model, spread.optimizer, spread
         used = len(set(plan.places.values()))
-        _say(f"the model's operators are spread over {used} GPUs; a batch goes through whole")
+        _say(f"the model's operators are spread over {counted(used, 'GPU')}; a batch goes through whole")
     run = grus.train(
         model,
         optimizer(model.parameters()),
@@ -117,13 +120,13 @@ def train(training: Training, strategy: str, plan: "Split | None" = None, *, exp
     for batch in run:
         loss = run.step(forward(batch.data))
         if loss is not None and run.rank == 0 and run.steps % every == 0:
-            _say(f"step {run.steps}, epoch {run.epoch}, {run.world} workers: loss {loss:.4f}")
+            _say(f"step {run.steps}, epoch {run.epoch}, {counted(run.world, 'worker')}: loss {loss:.4f}")
     _keep(run, training if exports else None)
 
 
 def _judge(training: Training, model: torch.nn.Module, run: Run) -> None:
-    """What the model does with data that it does not learn from, told by the first worker."""
-    from grus.elastic.validating import figures
+    """Report the model's results on the validation data; the first worker reports."""
+    from grus.elastic.training_loop.validation import figures
 
     assert training.validation is not None
     found = figures(run, model, training.loss, training.size, training.validation)
@@ -150,7 +153,7 @@ def _keep(run: Run, exported: Training | None) -> None:
         fresh.replace(place / RESULT)
         if program is not None:
             program(place)
-    _say(f"done after {run.steps} steps; the trained model is in {places[0] / RESULT}")
+    _say(f"done after {counted(run.steps, 'step')}; the trained model is in {places[0] / RESULT}")
 
 
 def _places(run: Run) -> list[Path]:
@@ -162,19 +165,19 @@ def _places(run: Run) -> list[Path]:
 
 def _exported(training: Training, weights: dict[str, Tensor] | None) -> Callable[[Path], None]:
     """A model of these weights (or of none yet) as a program, to be saved in a folder. Raises BadInput."""
-    from grus.elastic import exporting  # takes seconds; few need it
+    from grus.elastic.training_loop import model_export  # takes seconds; few need it
 
     model = training.model()
     if weights is not None:
         model.load_state_dict(weights)
     batch = training.batch(EXAMPLES)
     samples = batch[0] if isinstance(batch, list | tuple) and len(batch) == 2 else batch
-    found = exporting.program(model, samples)
-    return lambda place: exporting.save_exported(found, samples, place / exporting.EXPORTED)
+    found = model_export.program(model, samples)
+    return lambda place: model_export.save_exported(found, samples, place / model_export.EXPORTED)
 
 
 def _say_left_out(given: TrainSection) -> None:
-    """It was split because it did not fit otherwise: what needs the whole model is left out, with a word."""
+    """Report the parts left out because the model was split to fit: those that need the whole model."""
     asked = (("validation", given.validation), ("export", given.export))
     if left := [name for name, there in asked if there]:
         _say(f"the model was split to fit: {' and '.join(left)} left out")

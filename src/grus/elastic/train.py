@@ -1,11 +1,11 @@
-"""`grus.train`: the way in."""
+"""Entry point of elastic training: `grus.train`."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from grus.elastic.arguments import HANG_AFTER, check
 from grus.elastic.run import Run
+from grus.elastic.training_loop.arguments import HANG_AFTER, check
 
 
 def train(
@@ -34,15 +34,15 @@ def train(
     strategy: str | None = None,
     placed: bool = False,
 ) -> Run:
-    """Begin (or go on with) a training run; iterate over the result. Raises BadInput with every mistake.
+    """Start (or resume) a training run; iterate over the result. Raises BadInput with all errors.
 
-    `global_batch` samples make a step, on however many workers; a pair of bounds lets the gradients' noise
-    decide, with the learning rate scaled. `micro_batch` is what one worker computes at once and never
-    changes. `on_epoch(run)` is called on every worker when an epoch is done: the place for an evaluation.
-    `also` names further things with a `state_dict` that belong to the run (an average of the
+    `global_batch` samples make a step, on any number of workers; with a pair of bounds the gradients' noise
+    decides, and the learning rate is scaled. `micro_batch` is the number of samples that one worker computes
+    at once; it never changes. `on_epoch(run)` is called on every worker when an epoch is done; use it for an
+    evaluation. `also` names further objects with a `state_dict` that belong to the run (an average of the
     weights, say). `strategy` says in words how the model is held and computed ("bf16 checkpoint", "fsdp"; see
-    docs/strategies.md); without it, as the job says. `placed` leaves the model where it lies: on several GPUs
-    of one process.
+    docs/strategies.md); without it, the job's strategy applies. `placed` leaves the model on its present
+    devices: on several GPUs of one process.
     """
     arguments = check(
         model,

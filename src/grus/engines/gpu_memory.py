@@ -1,11 +1,11 @@
-"""How a program says that its GPU's memory did not suffice. Light.
+"""Detection of GPU out-of-memory (OOM) errors in a program's log. Light.
 
-A virtual GPU's memory is that of its processes, which the kernel ends where the GPU's would end: a program
-there says what it says when its machine gives no more.
+A virtual GPU's memory is that of its processes, and the kernel limits it where the GPU's memory would end. A
+program there prints the error that it prints when its machine has no memory left.
 """
 
 TAIL = 16 << 10
-"""Bytes at the end of a log in which it says so."""
+"""Bytes at the end of a log in which the error is searched."""
 _WORDS = (
     b"CUDA out of memory",
     b"CUDA_ERROR_OUT_OF_MEMORY",
@@ -25,7 +25,10 @@ _PRETENDED = (
 
 
 def verdict(tail: bytes, *, pretended: str = "") -> str:
-    """What the end of a log says of it, "" for nothing; `pretended` are words for a virtual GPU's memory."""
+    """Return the OOM message that the end of a log supports, "" for none.
+
+    `pretended` describes a virtual GPU's memory in words.
+    """
     if any(words in tail for words in _WORDS):
         return "the log ends with a CUDA out-of-memory error"
     if pretended and any(words in tail for words in _PRETENDED):

@@ -1,4 +1,4 @@
-"""Who wants to hear of workers. One that fails is logged, and keeps the news from nobody else."""
+"""Listeners to changes of workers. An error in one is logged, and does not keep the others from the news."""
 
 import logging
 import threading
@@ -20,7 +20,7 @@ class Listeners:
         self._next = 0
 
     def add(self, listener: Listener) -> Callable[[], None]:
-        """Returns the way out, which may be called more than once."""
+        """Add a listener; return the unsubscriber, which may be called more than once."""
         with self._lock:
             number, self._next = self._next, self._next + 1
             self._listeners[number] = listener
@@ -37,5 +37,5 @@ class Listeners:
         for listener in present:
             try:
                 listener(status)
-            except Exception:  # a listener's mistake must not keep the news from the others
+            except Exception:  # a listener's error must not keep the news from the others
                 log.exception("a listener failed on the news of worker %s", status.id)

@@ -1,6 +1,7 @@
-"""How much GPU memory a training will need, known before it runs and without a GPU.
+"""GPU memory estimation: the memory that a training will need, before it runs and without a GPU.
 
-A training is run twice over on tensors without data (`tracing`), which gives the life of every piece of
-memory (`lives`). These lives are replayed through the allocator of a GPU (`allocator`), taken apart
-(`parts`), and what only a GPU can tell is learned from finished runs (`margins`).
+A training is run for two steps on tensors without data (`tracing`), which gives the lifetime of every piece
+of memory (`allocation_trace`). These lifetimes are replayed through the allocator of a GPU (`allocator`) and
+divided by purpose (`memory_breakdown`). Values that only a GPU shows are learned from finished runs
+(`calibration`).
 """

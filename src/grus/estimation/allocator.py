@@ -9,7 +9,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from grus.estimation.lives import Event
+from grus.estimation.allocation_trace import Event
 
 MIB = 1 << 20
 UNIT = 512
@@ -26,7 +26,7 @@ STEP = 2 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a replay came to."""
+    """Result of a replay."""
 
     reserved: int
     """The most bytes of segments at once: what the GPU shows."""
@@ -35,14 +35,14 @@ class Usage:
     moment: int
     """The event at which `allocated` was reached."""
     fits: bool
-    """Whether the capacity was enough; if not, the replay went on as if it were larger."""
+    """True if the capacity was enough; if not, the replay continued as if it were larger."""
 
 
 @dataclass(slots=True, eq=False)
 class _Block:
-    """A stretch of a segment; its neighbours are in the same segment."""
+    """A stretch of a segment; its neighbors are in the same segment."""
 
-    pool: "_Pool"
+    pool: "_BlockPool"
     address: int
     size: int
     before: "_Block | None" = None
@@ -51,12 +51,12 @@ class _Block:
 
     @property
     def whole(self) -> bool:
-        """Whether it is a segment that was given back entirely."""
+        """Return whether it is a segment that was freed entirely."""
         return self.before is None and self.after is None
 
 
 @dataclass(slots=True)
-class _Pool:
+class _BlockPool:
     """Free blocks of one class of sizes, the smallest first and the lowest address among equals."""
 
     least: int
@@ -84,7 +84,7 @@ class _Pool:
         return block
 
     def release(self) -> int:
-        """Gives whole segments back to the GPU; returns their bytes."""
+        """Return whole segments to the GPU; return their bytes."""
         given = [block for block in self.blocks.values() if block.whole]
         for block in given:
             self.remove(block)
@@ -111,8 +111,8 @@ class Allocator:
         self.reserved = 0
         self.allocated = 0
         self.fits = True
-        self._small = _Pool(least=UNIT)
-        self._large = _Pool(least=SMALL + 1)
+        self._small = _BlockPool(least=UNIT)
+        self._large = _BlockPool(least=SMALL + 1)
         self._used: dict[int, _Block] = {}
         self._next_address = 0
 
@@ -129,7 +129,7 @@ class Allocator:
         self.allocated += block.size
 
     def give_back(self, piece: int) -> None:
-        """The piece's block is free again and merges with free neighbours."""
+        """The piece's block is free again and merges with free neighbors."""
         block = self._used.pop(piece, None)
         if block is None:  # an empty piece
             return
@@ -144,10 +144,10 @@ class Allocator:
         block.pool.add(block)
 
     def blocks(self) -> Iterable[tuple[int, int]]:
-        """Where the blocks in use begin and end."""
+        """Return the begin and end addresses of the blocks in use."""
         return sorted((block.address, block.address + block.size) for block in self._used.values())
 
-    def _segment(self, pool: _Pool, size: int) -> _Block:
+    def _segment(self, pool: _BlockPool, size: int) -> _Block:
         """A new segment; when there is no room, what is kept for later goes back to the GPU first."""
         size = segment(size)
         if self.capacity is not None and self.reserved + size > self.capacity:
@@ -169,7 +169,7 @@ def _cut(block: _Block, size: int) -> _Block:
 
 
 def _merge(block: _Block, after: _Block) -> None:
-    """Lengthens the block by its neighbour."""
+    """Extend the block by its neighbor."""
     block.size += after.size
     block.after = after.after
     if after.after is not None:

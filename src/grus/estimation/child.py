@@ -1,8 +1,8 @@
-"""Work on a user's code, done in a child process: it may raise, never end, or take all memory.
+"""Child process for work on a user's code, which may raise, never end, or take all memory.
 
 `run` names a function and its arguments; the child imports and calls it, passes on its progress, and sends
-its answer back as JSON. Whoever asks never imports the user's code, and needs no torch. A child that takes
-too long or too much is killed with all that it started; it dies with whoever asked, too.
+its answer back as JSON. The caller never imports the user's code, and needs no torch. A child that takes too
+long or too much memory is killed with all processes that it started; it dies with the caller, too.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from typing import IO, Any, NoReturn
 import psutil
 
 from grus.api.units import render_bytes_short, render_seconds
-from grus.estimation.faults import blamed
+from grus.estimation.user_code_errors import blamed
 from grus.model import errors
 from grus.model.errors import BadInput, GrusError, Mistake
 
@@ -46,7 +46,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """What a child may take."""
+    """Limits of a child."""
 
     seconds: float = 300.0
     memory: int = 0
@@ -65,17 +65,17 @@ def run(
     limits: Limits = USUAL,
     tell: Tell = lambda _: None,
 ) -> Any:
-    """The answer of `module:function`, called as function(tell, **arguments) in a child that is in `folder`.
+    """Return the answer of `module:function`, called as function(tell, **arguments) in a child in `folder`.
 
     Arguments and answer are JSON; dataclasses of the answer arrive as mappings. Raises BadInput about `what`
-    (the name of the user's code) when that code fails, and whatever GrusError the function raises.
+    (the name of the user's code) when that code fails, and any GrusError that the function raises.
     """
     memory = limits.memory or int(psutil.virtual_memory().available * GRANTED)
     with tempfile.TemporaryFile() as said, _started(folder, said) as (process, answers):
         request = {"function": function, "arguments": dict(arguments), "what": what}
-        watch = _Watch(process.pid, what, dataclasses.replace(limits, memory=memory), tell)
+        watch = _ChildMonitor(process.pid, what, dataclasses.replace(limits, memory=memory), tell)
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it died at once: heard below
+        with contextlib.suppress(BrokenPipeError):  # it died at once: reported below
             process.stdin.write(json.dumps(request).encode())
             process.stdin.close()
         for line in watch.lines(answers):
@@ -91,8 +91,8 @@ def run(
         raise _died(what, process.wait(), watch.at, said)
 
 
-class _Watch:
-    """Hears the child, and ends the wait when it takes too much."""
+class _ChildMonitor:
+    """Reads the child's output, and ends the wait when it exceeds its limits."""
 
     def __init__(self, pid: int, what: str, limits: Limits, tell: Tell) -> None:
         self._process = psutil.Process(pid)
@@ -113,7 +113,7 @@ class _Watch:
         self._tell(words)
 
     def lines(self, answers: int) -> Iterator[bytes]:
-        """What the child says, a line at a time, until it ends."""
+        """Yield the child's output, a line at a time, until it ends."""
         heard = b""
         with selectors.DefaultSelector() as selector:
             selector.register(answers, selectors.EVENT_READ)
@@ -163,7 +163,7 @@ def _started(folder: Path, said: IO[bytes]) -> Iterator[tuple[subprocess.Popen[b
     shown = None if os.environ.get("GRUS_DEBUG") else said
     try:
         process = subprocess.Popen(
-            # -P: files beside the user's code must not stand in for libraries
+            # -P: files beside the user's code must not replace libraries
             [sys.executable, "-P", "-m", __name__, str(theirs), str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=shown if shown is not None else sys.stderr,
@@ -191,7 +191,7 @@ def _started(folder: Path, said: IO[bytes]) -> Iterator[tuple[subprocess.Popen[b
 
 
 def _error(told: Mapping[str, Any]) -> GrusError:
-    """What the child raised, raised here."""
+    """Return the child's exception, to be raised here."""
     if told["mistakes"]:
         return BadInput([Mistake(**mistake) for mistake in told["mistakes"]])
     found: type[GrusError] = getattr(errors, told["kind"], GrusError)
@@ -211,10 +211,10 @@ def _died(what: str, code: int, at: str, said: IO[bytes]) -> BadInput:
 
 
 def main() -> NoReturn:
-    """What runs in the child. Leaves without the farewells of libraries: all is said."""
+    """Run in the child. It exits without the libraries' exit handlers: all output is sent by then."""
     answers, parent = int(sys.argv[1]), int(sys.argv[2])
     _die_with(parent)
-    with contextlib.suppress(OSError):  # where there is such a file: if the machine is short, this goes first
+    with contextlib.suppress(OSError):  # if there is such a file: short of memory, kill this process first
         Path("/proc/self/oom_score_adj").write_text("1000")
 
     def send(**words: object) -> None:
@@ -251,16 +251,16 @@ def _work(request: Mapping[str, Any]) -> Callable[..., object]:
 
 
 def _without_gpus() -> contextlib.AbstractContextManager[None]:
-    """For code that puts things on a GPU; what uses no torch needs nothing."""
+    """Return the guard for code that places data on a GPU; code that uses no torch needs none."""
     if "torch" not in sys.modules:
         return contextlib.nullcontext()
-    from grus.estimation.elsewhere import elsewhere
+    from grus.estimation.cpu_stand_in import elsewhere
 
     return elsewhere()
 
 
 def _plain(value: object) -> object:
-    """As JSON has it."""
+    """Return the value as JSON types."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _plain({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""The function that a user names (`train.py:make`): found, called, and what it returns made a training.
+"""Entry point of a training: calls the function that a user names, and makes a training of its result.
 
-Its code runs in this process: right for the workers of a job, who run it anyway. Whoever only wants to know
-something about it asks a child process instead (`child`). Needs torch.
+The code of the function (`train.py:make`) runs in this process: right for the workers of a job, which run it
+anyway. A caller that only needs information about it asks a child process instead (`child`). Needs torch.
 """
 
 import importlib
@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
-from grus.estimation.faults import blamed
 from grus.estimation.training import (
     Loss,
     Training,
@@ -28,13 +27,14 @@ from grus.estimation.training import (
     of_optimizer,
     samples,
 )
+from grus.estimation.user_code_errors import blamed
 from grus.model.errors import BadInput, Mistake
 
 FORM = "write file:function (train.py:make) or package.module:function"
 PARTS = ("model", "optimizer", "batch", "loss")
-"""What a function returns, in this order or by these names."""
+"""Parts that a function returns, in this order or by these names."""
 MORE = ("size", "data", "epochs", "seed")
-"""What it may say beside, by name."""
+"""Optional parts that it may return too, by name."""
 
 
 def load(target: str, folder: Path, size: int | None = None) -> Training:
@@ -46,7 +46,7 @@ def load(target: str, folder: Path, size: int | None = None) -> Training:
 
 
 def function(target: str, folder: Path) -> Callable[..., Any]:
-    """What `target` names, looked for from `folder` on. Raises BadInput."""
+    """Return the function that `target` names, searched from `folder` on. Raises BadInput."""
     place, _, name = target.rpartition(":")
     if not place or not name:
         raise BadInput([Mistake("function", FORM, target or "nothing")])
@@ -64,7 +64,7 @@ def function(target: str, folder: Path) -> Callable[..., Any]:
 
 
 def training(made: object, target: str, size: int | None = None) -> Training:
-    """What a function returned, as a training. Raises BadInput with all that is wrong."""
+    """Return a function's result as a training. Raises BadInput with all errors."""
     given = _by_name(made, target)
     mistakes: list[Mistake] = []
 
@@ -111,7 +111,7 @@ def _file(place: str, folder: Path) -> ModuleType:
     name = path.stem
     known = sys.modules.get(name)
     if known is not None and getattr(known, "__file__", None) != str(path):
-        name = f"grus_entry_{name}"  # the name is taken, perhaps by a library
+        name = f"grus_entry_{name}"  # the name is in use, perhaps by a library
     _search(path.parent)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -173,7 +173,7 @@ def _by_name(made: object, target: str) -> dict[str, Any]:
 
 
 def _is_function(value: object) -> bool:
-    """A callable that makes something, a class too; a module or a dataset is the thing itself."""
+    """Return whether it is a callable that makes an object, or a class; not a module or a dataset itself."""
     itself = isinstance(value, nn.Module) or hasattr(value, "__getitem__")
     return isinstance(value, type) or (callable(value) and not itself)
 
@@ -209,7 +209,7 @@ def _optimizer(
 
 
 def _checked(made: Any, kind: type, what: str) -> Any:
-    """What a function of the user returned, if it is what it should be."""
+    """Return the result of a user's function, if it has the right type."""
     if not isinstance(made, kind):
         raise BadInput([Mistake(what, f"must return a torch {kind.__name__}", type(made).__name__)])
     return made
@@ -241,7 +241,7 @@ def _batch(given: Any, data: Any, size: Any, wrong: Wrong) -> tuple[Callable[[in
 
 def _loss(given: Any, wrong: Wrong) -> Loss | None:
     if isinstance(given, nn.Module) or getattr(given, "__module__", "").startswith("torch.nn"):
-        return criterion(given)  # torch's own take (output, target)
+        return criterion(given)  # torch's own losses take (output, target)
     if callable(given):
         return given  # type: ignore[no-any-return]  # looked at when it is called
     wrong("loss", "must be a function of (model, batch) that returns a scalar tensor", given)

@@ -1,17 +1,17 @@
-"""What is said about a training on a type of GPU, and the biggest batch that fits. Pure: needs no torch."""
+"""Estimates of a training on a type of GPU, and the biggest batch that fits. Pure: needs no torch."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from grus.estimation.allocation_trace import Trace
 from grus.estimation.allocator import Usage, held, replay
+from grus.estimation.calibration import Margin, usual, usual_of_a_process
 from grus.estimation.gpus import GpuKind
-from grus.estimation.lives import Trace
-from grus.estimation.margins import Margin, usual, usual_of_a_process
-from grus.estimation.parts import Parts, parts
+from grus.estimation.memory_breakdown import Parts, parts
 
 MOST = 1 << 20
-"""Samples of a batch beyond which nobody looks."""
+"""Maximum batch size of the search, in samples."""
 NEAR = 50
 """The biggest batch is known to one in so many."""
 FASTER = 8
@@ -31,18 +31,18 @@ class Estimate:
     estimate: int
     """The most that it takes, context included; the sum of the parts."""
     upper: int
-    """What it stays within: admission goes by this."""
+    """Upper bound on its memory; admission uses this value."""
     parts: Parts
     seconds: float
-    """Of one step, by the data sheet; what workers wait for each other is in it."""
+    """Seconds of one step, by the data sheet; includes the time that workers wait for each other."""
     traffic: int
     """Bytes that each worker sends in a step."""
     fits: bool
-    """Whether the upper bound fits."""
+    """True if the upper bound fits."""
 
     @property
     def perhaps(self) -> bool:
-        """Whether it fits by the estimate, though not for sure."""
+        """True if the training fits by the estimate, though not with certainty."""
         return self.fits or self.estimate <= self.gpu.memory
 
 
@@ -57,7 +57,10 @@ def estimated(
     margin: Margin | None = None,
     waiting: float = 0.0,
 ) -> Estimate:
-    """From a trace of one worker. `margin` was learned; `waiting` is the seconds of exchange in a step."""
+    """Return the estimate from a trace of one worker.
+
+    `margin` was learned; `waiting` is the seconds of exchange in a step.
+    """
     usage = used(trace, gpu)
     known = margin or (usual_of_a_process if gpu.virtual else usual)(usage.reserved)
     shown = parts(trace, usage, workspace=known.typical, context=gpu.context)
@@ -77,7 +80,7 @@ def estimated(
 
 
 def used(trace: Trace, gpu: GpuKind) -> Usage:
-    """What the tensors take: through a GPU's allocator, or as they are on one that is only pretended."""
+    """Return the memory of the tensors: through a GPU's allocator, or their own sizes on a virtual GPU."""
     return held(trace.events) if gpu.virtual else replay(trace.events, gpu.room)
 
 
@@ -98,7 +101,7 @@ def of_mapping(told: Mapping[str, Any]) -> Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Biggest:
-    """What a search for the biggest batch came to."""
+    """Result of a search for the biggest batch."""
 
     size: int
     """Looked at, and fits; 0: not even one sample does."""
@@ -107,10 +110,10 @@ class Biggest:
 
 
 def biggest(upper: Callable[[int], int | None], memory: int, start: int, most: int = MOST) -> Biggest:
-    """The largest batch whose upper bound is within the memory, to one in NEAR.
+    """Return the largest batch whose upper bound is within the memory, to one in NEAR.
 
-    `upper` gives the bytes of a batch size, None for one that cannot be. Memory grows nearly in a line with
-    the batch, so each size tried is where the line through what is known meets the memory.
+    `upper` returns the bytes of a batch size, None for an impossible one. Memory grows nearly linearly with
+    the batch, so each size tried is where the line through the known sizes meets the memory.
     """
     known: dict[int, int] = {}
     fits, too_big, size = 0, None, min(max(1, start), most)
@@ -136,13 +139,13 @@ def _next(known: Mapping[int, int], memory: int, fits: int, too_big: int | None,
         return min(most, max(fits + step, min(aim, FASTER * fits)))
     middle = (fits + too_big) // 2
     if aim is None or not fits < aim < too_big:
-        # The line says that one of the ends is the answer: look beside it, or halve what is left.
+        # The line gives one of the ends as the answer: try beside it, or bisect the rest.
         aim = fits + step if aim is not None and aim <= fits and fits in known else middle
     return min(max(aim, fits + 1), too_big - 1)
 
 
 def _crossing(known: Mapping[int, int], memory: int) -> int | None:
-    """Where the line through the two sizes nearest to the memory meets it."""
+    """Return the size at which the line through the two sizes nearest to the memory meets it."""
     near = sorted(known, key=lambda size: abs(known[size] - memory))[:2]
     if len(near) < 2:
         return None

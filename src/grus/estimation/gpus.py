@@ -1,9 +1,9 @@
-"""Types of GPUs: what they hold and how fast they are. Values only, no torch.
+"""GPU types: their memory and their speed. Values only, no torch.
 
 Memory, speed and bandwidth are those of the vendor's data sheets (NVIDIA; without sparsity, at the highest
 clock). GPUs with GDDR6 whose error correction is on keep a sixteenth of their memory for it, and drivers keep
-about a fiftieth: CUDA reports 12,622,168,064 bytes for an RTX 3060 of 12 GiB. What a context takes stands on
-no data sheet; it grows with the number of multiprocessors, and is given in round figures.
+about a fiftieth: CUDA reports 12,622,168,064 bytes for an RTX 3060 of 12 GiB. The size of a context is on no
+data sheet; it grows with the number of multiprocessors, and is given in round numbers.
 """
 
 import re
@@ -25,21 +25,21 @@ class GpuKind:
 
     name: str
     memory: int
-    """What a process can see of it."""
+    """Bytes of it that a process can see."""
     context: int
-    """What a process with PyTorch takes before its first tensor."""
+    """Bytes that a process with PyTorch uses before its first tensor."""
     flops: float
-    """In single precision."""
+    """Rate in single precision."""
     half_flops: float
-    """In half precision (fp16 or bf16) with sums in single precision."""
+    """Rate in half precision (fp16 or bf16) with sums in single precision."""
     bandwidth: float
-    """To its own memory."""
+    """Bandwidth to its own memory."""
     link: float
-    """To another GPU of its node, in one direction: NVLink where the type has it, else PCIe."""
+    """Bandwidth to another GPU of its node, in one direction: NVLink where the type has it, else PCIe."""
 
     @property
     def virtual(self) -> bool:
-        """Whether it is only pretended."""
+        """True if it is a virtual GPU."""
         return self.name.startswith("virtual-")
 
     @property
@@ -100,14 +100,14 @@ CATALOGUE = (
 )
 
 VIRTUAL_CONTEXT = 340_000_000
-"""What a Python process holds once torch 2.13 is loaded and a first step is done (measured: 333 MB)."""
+"""Bytes that a Python process uses once torch 2.13 is loaded and a first step is done (measured: 333 MB)."""
 _VIRTUAL = re.compile(r"virtual[-: ]?(.+)", re.IGNORECASE)
 _FILLERS = re.compile(r"nvidia|geforce|tesla|quadro|sxm\d?|pcie|hbm\de?|generation|[^a-z0-9]")
 _AMOUNT = re.compile(r"[0-9.]+ ?[KMGTP]i?B?", re.IGNORECASE | re.ASCII)
 
 
 def virtual(memory: int) -> GpuKind:
-    """A GPU that is only pretended: processes on this machine, with the speed of about one core."""
+    """Return a virtual GPU: processes on this machine, with the speed of about one core."""
     return GpuKind(f"virtual-{render_bytes(memory)}", memory, VIRTUAL_CONTEXT, 5e10, 5e10, 1e10, 1e9)
 
 
@@ -159,12 +159,12 @@ def _plain(text: str) -> str:
 
 
 def _spellings(kind: GpuKind) -> set[str]:
-    """With and without the letters that makers put before a number."""
+    """Return the spellings with and without the letters that makers put before a number."""
     plain = _plain(kind.name)
     return {plain, plain.removeprefix("gtx"), plain.removeprefix("rtx")}
 
 
 _ALSO = {"p10016gb": "P100", "v10032gb": "V100", "a10080gb": "A100", "h10080gb": "H100", "rtxa6000": "A6000"}
-"""As drivers write them."""
+"""Spellings of drivers."""
 _BY_NAME = {name: kind for kind in CATALOGUE for name in _spellings(kind)}
 _BY_NAME |= {also: _BY_NAME[_plain(name)] for also, name in _ALSO.items()}

@@ -1,5 +1,7 @@
-"""How long work takes on a GPU, from two figures of its data sheet: an operator computes or moves data,
-whichever takes longer. Pure; knows no torch."""
+"""Roofline model: the time of work on a GPU, from two values of its data sheet.
+
+An operator computes or moves data; the longer of both counts. Pure; independent of torch.
+"""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,7 +15,7 @@ BANDWIDTH_REACHED = 0.8
 
 
 class Rates(Protocol):
-    """What a GPU can do at best; see `gpus.GpuKind`."""
+    """Peak rates of a GPU; see `gpus.GpuKind`."""
 
     @property
     def flops(self) -> float: ...
@@ -24,8 +26,8 @@ class Rates(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What an operator does, on whichever GPU."""
+class OperatorCost:
+    """Work of an operator, on any GPU."""
 
     flops: int = 0
     """Multiplications and additions of products and convolutions; the rest is bound by memory anyway."""
@@ -34,11 +36,11 @@ class Work:
     half: bool = False
     """Products are of 16-bit numbers."""
     view: bool = False
-    """Nothing is done: the result is another look at an input."""
+    """True if no work is done: the result is a view of an input."""
 
-    def backward(self) -> "Work":
+    def backward(self) -> "OperatorCost":
         """Its share of the backward pass: a gradient for the input and one for the weights."""
-        return Work(2 * self.flops, 2 * self.moved, self.half, self.view)
+        return OperatorCost(2 * self.flops, 2 * self.moved, self.half, self.view)
 
     def seconds(self, gpu: Rates) -> float:
         if self.view:

@@ -1,6 +1,6 @@
-"""From a `train:` section to a training: finds the user's functions and puts them together. Needs torch.
+"""Training of a `train:` section: finds the user's functions and puts them together. Needs torch.
 
-Runs the user's code in this process: right for a worker, and for a child process that estimates.
+It runs the user's code in this process: right for a worker, and for a child process that estimates.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,8 +18,8 @@ from torch.utils.data import default_collate
 from grus.api.train_names import METRICS, OPTIMIZERS, loss_name
 from grus.estimation import metrics
 from grus.estimation.entry import function, load
-from grus.estimation.faults import blamed
 from grus.estimation.training import Training, Validation, criterion, of_example
+from grus.estimation.user_code_errors import blamed
 from grus.model.errors import BadInput, Mistake
 from grus.model.sections import USUAL_BATCH, TrainSection, metric_name
 
@@ -28,8 +28,10 @@ EXAMPLES = 2
 
 
 def training_of(section: TrainSection, folder: Path) -> Training:
-    """The training that the section describes; `folder` is the job's. Raises BadInput with every mistake."""
-    found = _Finding(folder)
+    """Return the training that the section describes;
+    `folder` is the job's. Raises BadInput with all errors.
+    """
+    found = _FunctionLookup(folder)
     data = found.function("data", section.data)
     validation = _validation(section, found)
     if section.make is not None:
@@ -51,14 +53,14 @@ def training_of(section: TrainSection, folder: Path) -> Training:
     )
 
 
-class _Finding:
+class _FunctionLookup:
     """The functions that a section names; what is wrong with them is gathered."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.mistakes: list[Mistake] = []
         self.raised: BaseException | None = None
-        """What the user's code raised, if it did: the mistakes may not be there on another machine."""
+        """Exception of the user's code, if it raised one: the errors may not occur on another machine."""
 
     def function(self, field: str, target: str | None) -> Callable[..., Any] | None:
         if target is None:
@@ -82,12 +84,14 @@ class _Finding:
 
 
 def _told(mistake: Mistake, target: str) -> str:
-    """The mistake without what stands beside it anyway."""
+    """Return the error's text without the words that are shown beside it anyway."""
     field = mistake.field.removeprefix(target).removeprefix(":").strip()
     return f"{field} {mistake.rule}" if field and field != "function" else mistake.rule
 
 
-def _of_parts(section: TrainSection, found: _Finding, data: Callable[[], Any] | None) -> Training | None:
+def _of_parts(
+    section: TrainSection, found: _FunctionLookup, data: Callable[[], Any] | None
+) -> Training | None:
     model = found.function("model", section.model)
     loss = _loss(section.loss or "", found)
     optimizer = _optimizer(section.optimizer or "", found)
@@ -102,7 +106,7 @@ def _of_parts(section: TrainSection, found: _Finding, data: Callable[[], Any] | 
     )
 
 
-def _validation(section: TrainSection, found: _Finding) -> Validation | None:
+def _validation(section: TrainSection, found: _FunctionLookup) -> Validation | None:
     if section.validation is None:
         return None
     data = found.function("validation", section.validation)
@@ -116,7 +120,7 @@ def _validation(section: TrainSection, found: _Finding) -> Validation | None:
     return Validation(_dataset(data, section.validation, "validation"), metric, name)
 
 
-def _loss(name: str, found: _Finding) -> Callable[[Any, Any], Tensor] | None:
+def _loss(name: str, found: _FunctionLookup) -> Callable[[Any, Any], Tensor] | None:
     known = loss_name(name)
     if known is None:
         return found.function("loss", name)
@@ -125,7 +129,7 @@ def _loss(name: str, found: _Finding) -> Callable[[Any, Any], Tensor] | None:
 
 
 def _optimizer(
-    said: str | dict[str, Any], found: _Finding
+    said: str | dict[str, Any], found: _FunctionLookup
 ) -> Callable[[Iterable[nn.Parameter]], Optimizer] | None:
     if isinstance(said, str) and ":" in said:
         given = found.function("optimizer", said)
@@ -142,7 +146,7 @@ def _optimizer(
 
 
 def _checked(make: Callable[..., Any], field: str, target: str, kind: type) -> Callable[..., Any]:
-    """The function, whose result must be of this kind."""
+    """Return the function with a check that its result is of this kind."""
 
     def made(*given: Any) -> Any:
         with blamed(f"train.{field}: {target}"):
@@ -156,7 +160,7 @@ def _checked(make: Callable[..., Any], field: str, target: str, kind: type) -> C
 
 
 def _dataset(data: Callable[[], Any], target: str, field: str = "data") -> Callable[[], Any]:
-    """The function, whose dataset is made once and must have a length."""
+    """Return the function with a dataset that is made once and must have a length."""
 
     @cache
     def made() -> Any:
@@ -177,7 +181,7 @@ def _examples(data: Callable[[], Any], target: str) -> Callable[[int], Any]:
 
     @cache
     def of_size() -> Callable[[int], Any]:
-        with unset_fake_temporarily():  # the data is real, whoever asks
+        with unset_fake_temporarily():  # the data is real in every case
             whole = data()
             with blamed(f"train.data: {target}"):
                 batch = default_collate([whole[number % len(whole)] for number in range(EXAMPLES)])

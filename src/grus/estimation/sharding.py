@@ -7,25 +7,25 @@ moment comes on top. Activations stay: each worker computes its own batch.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from grus.estimation.lives import Event, Kind, Trace
+from grus.estimation.allocation_trace import Event, MemoryCategory, Trace
 from grus.model.strategies import Strategy
 
 AHEAD = 2
-"""Blocks whose weights are there at once: the one being computed, and the next one, gathered ahead."""
+"""Number of blocks whose weights exist at once: the one being computed, and the next one, prefetched."""
 LEAVING = 2
 """Times that a block's gradients are there while they are summed: as computed, and in a row to be sent."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class ParameterBytes:
     """Bytes of a model's parameters."""
 
     blocks: tuple[int, ...]
-    """Of each part that is gathered by itself."""
+    """Bytes of each part that is gathered by itself."""
     rest: int
-    """Of those outside of all blocks, which stay gathered during a step."""
+    """Bytes of the parameters outside of all blocks, which stay gathered during a step."""
     buffers: int = 0
-    """Which every worker has."""
+    """Bytes of the buffers, which every worker has."""
 
     @property
     def weights(self) -> int:
@@ -36,32 +36,34 @@ class Sizes:
         return max(self.blocks, default=0)
 
 
-def of_one_worker(trace: Trace, how: Strategy, sizes: Sizes, workers: int, *, away: bool = False) -> Trace:
+def of_one_worker(
+    trace: Trace, how: Strategy, sizes: ParameterBytes, workers: int, *, away: bool = False
+) -> Trace:
     """The trace of each of the workers that hold the training so. `away`: their parts are in main memory."""
     cut = {
-        Strategy.ZERO1: {Kind.OPTIMIZER},
-        Strategy.ZERO2: {Kind.OPTIMIZER, Kind.GRADIENTS, Kind.WEIGHTS},
-        Strategy.FSDP: {Kind.OPTIMIZER, Kind.GRADIENTS, Kind.WEIGHTS},
+        Strategy.ZERO1: {MemoryCategory.OPTIMIZER},
+        Strategy.ZERO2: {MemoryCategory.OPTIMIZER, MemoryCategory.GRADIENTS, MemoryCategory.WEIGHTS},
+        Strategy.FSDP: {MemoryCategory.OPTIMIZER, MemoryCategory.GRADIENTS, MemoryCategory.WEIGHTS},
     }.get(how, set())
     share = dict.fromkeys(cut, 0 if away else workers)
     if away and not cut:
-        share = {Kind.OPTIMIZER: 0}
+        share = {MemoryCategory.OPTIMIZER: 0}
     return _with(_scaled(trace, share), _gathered(how, sizes, workers))
 
 
-def _gathered(how: Strategy, sizes: Sizes, workers: int) -> Mapping[Kind, int]:
-    """What is there for a moment, at its most, beside the parts."""
-    buffers = sizes.buffers - sizes.buffers // workers  # they were cut with the weights
+def _gathered(how: Strategy, sizes: ParameterBytes, workers: int) -> Mapping[MemoryCategory, int]:
+    """Return the largest temporary bytes, in addition to the shards."""
+    buffers = sizes.buffers - sizes.buffers // workers  # they were divided with the weights
     leaving = LEAVING * max(sizes.block, sizes.rest)
     if how is Strategy.ZERO2:
-        return {Kind.WEIGHTS: sizes.weights + buffers, Kind.GRADIENTS: leaving}
+        return {MemoryCategory.WEIGHTS: sizes.weights + buffers, MemoryCategory.GRADIENTS: leaving}
     if how is Strategy.FSDP:
         ahead = min(AHEAD, len(sizes.blocks)) * sizes.block
-        return {Kind.WEIGHTS: sizes.rest + ahead + buffers, Kind.GRADIENTS: leaving}
+        return {MemoryCategory.WEIGHTS: sizes.rest + ahead + buffers, MemoryCategory.GRADIENTS: leaving}
     return {}
 
 
-def _scaled(trace: Trace, share: Mapping[Kind, int]) -> Trace:
+def _scaled(trace: Trace, share: Mapping[MemoryCategory, int]) -> Trace:
     """Each piece of these kinds divided by a number; 0: it is not there at all."""
     events = []
     for event in trace.events:
@@ -72,7 +74,7 @@ def _scaled(trace: Trace, share: Mapping[Kind, int]) -> Trace:
     return replace(trace, events=tuple(events))
 
 
-def _with(trace: Trace, more: Mapping[Kind, int]) -> Trace:
+def _with(trace: Trace, more: Mapping[MemoryCategory, int]) -> Trace:
     """The same with pieces that are there all the time."""
     first = max(trace.kinds, default=-1) + 1
     pieces = [(first + number, kind, size) for number, (kind, size) in enumerate(more.items()) if size]

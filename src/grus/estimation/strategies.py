@@ -1,8 +1,8 @@
-"""What strategies do to a training: the memory of each worker, the bytes it sends, the seconds it waits.
+"""Effects of strategies on a training: the memory of each worker, its traffic, and its waiting time.
 
-`checkpoint` and `bf16` are done to the model before it is traced, by the code that `grus.train` runs too, and
-so is what the exchange of gradients takes. Parts of a training that several workers hold are worked out from
-the trace of the whole (`sharding`). Needs torch.
+`checkpoint` and `bf16` are applied to the model before it is traced, by the code that `grus.train` runs too,
+and so is the memory of the gradient exchange. For a training sharded over several workers, each part is
+computed from the trace of the whole (`sharding`). Needs torch.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from grus.estimation.dataless import built
+from grus.estimation.allocation_trace import MemoryCategory, Trace
+from grus.estimation.calibration import Margin
 from grus.estimation.estimate import Estimate, estimated
-from grus.estimation.exchanging import Exchange, exchange_of, payload
 from grus.estimation.gpus import GpuKind
-from grus.estimation.lighter import lighten, shards
-from grus.estimation.lives import Kind, Trace
-from grus.estimation.margins import Margin
-from grus.estimation.sharding import Sizes, of_one_worker
+from grus.estimation.gradient_exchange import Exchange, exchange_of, payload
+from grus.estimation.memory_savers import lighten, shards
+from grus.estimation.meta_tensors import built
+from grus.estimation.sharding import ParameterBytes, of_one_worker
 from grus.estimation.tracing import trace
 from grus.estimation.training import Training
 from grus.model.strategies import SHARDED, Strategy, holding
@@ -36,7 +36,7 @@ LIGHT = (Strategy.BF16, Strategy.CHECKPOINT)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StrategyTrace:
     """A training under strategies, as each of its workers has it."""
 
     how: tuple[Strategy, ...]
@@ -45,7 +45,7 @@ class Held:
     sent: int
     """Bytes that a worker sends to others in a step."""
     host: int = 0
-    """Bytes that go to main memory and come back in a step."""
+    """Bytes that go to main memory and back in a step."""
     updated: int = 0
     """Bytes that the host reads and writes for the update."""
 
@@ -72,7 +72,7 @@ class Strategist:
 
     @property
     def parameters(self) -> int:
-        """How many numbers are learned."""
+        """Return the number of trainable parameters."""
         return sum(one.numel() for one in self._model.parameters() if one.requires_grad)
 
     def on(self, gpu: GpuKind) -> "Strategist":
@@ -83,8 +83,11 @@ class Strategist:
             other._traces = {}
         return other
 
-    def held(self, how: Sequence[Strategy], workers: int = 1) -> Held:
-        """Under these strategies. A virtual GPU's memory is the host's: nothing can be moved away."""
+    def held(self, how: Sequence[Strategy], workers: int = 1) -> StrategyTrace:
+        """Return the training under these strategies.
+
+        A virtual GPU's memory is the host's, so nothing can be offloaded.
+        """
         kind = holding(how, workers)
         away = Strategy.OFFLOAD in how and not self.gpu.virtual
         whole = self._traced(how, exchange_of(how, workers))
@@ -93,10 +96,10 @@ class Strategist:
         state = sum(
             event.size
             for event in whole.events
-            if event.size > 0 and whole.kinds[event.piece] is Kind.OPTIMIZER
+            if event.size > 0 and whole.kinds[event.piece] is MemoryCategory.OPTIMIZER
         )
         touched = 2 * (state // (workers if kind in SHARDED else 1)) + 4 * moved if away else 0
-        return Held(tuple(how), workers, found, self._sent(how, workers), 2 * moved, touched)
+        return StrategyTrace(tuple(how), workers, found, self._sent(how, workers), 2 * moved, touched)
 
     def _sent(self, how: Sequence[Strategy], workers: int) -> int:
         """A sum over all takes each byte round twice, gathering and cutting up once."""
@@ -141,7 +144,7 @@ def estimate(
     *,
     margin: Margin | None = None,
 ) -> Estimate:
-    """Under these strategies, on each of so many GPUs."""
+    """Return the estimate under these strategies, on each of so many GPUs."""
     held = strategist.held(how, workers)
     return estimated(
         held.trace,
@@ -155,10 +158,10 @@ def estimate(
     )
 
 
-def _sizes(model: nn.Module) -> Sizes:
+def _sizes(model: nn.Module) -> ParameterBytes:
     seen: set[int] = set()
     blocks = [_new_bytes(block.parameters(), seen) for block in shards(model)]
-    return Sizes(
+    return ParameterBytes(
         tuple(size for size in blocks if size),
         _new_bytes(model.parameters(), seen),
         _new_bytes(model.buffers(), seen),

@@ -1,8 +1,8 @@
-"""Runs a training on tensors without data and notes when each piece of memory is born and dies.
+"""Tracing: runs a training on tensors without data and records the birth and death of each piece of memory.
 
-Two steps are run: the optimizer's state is born in the first, so only the second shows what goes on for
-hours. Numbers that the training asks for (`loss.item()`) are made up (`made_up`), so a training whose path
-depends on them is traced along one path.
+Two steps are run: the optimizer's state is created in the first, so only the second shows the steady state.
+Numbers that the training reads (`loss.item()`) are made up (`made_up`), so a training whose path depends on
+them is traced along one path.
 """
 
 import inspect
@@ -19,13 +19,13 @@ from torch.optim import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map
 
-from grus.estimation.dataless import built
-from grus.estimation.exchanging import Exchange
-from grus.estimation.lives import Event, Kind, Trace
-from grus.estimation.made_up import MadeUp
-from grus.estimation.roofline import Work
+from grus.estimation.allocation_trace import Event, MemoryCategory, Trace
+from grus.estimation.data_dependent_values import MadeUp
+from grus.estimation.gradient_exchange import Exchange
+from grus.estimation.meta_tensors import built
+from grus.estimation.operator_flops import flops, tensors_in, work
+from grus.estimation.roofline import OperatorCost
 from grus.estimation.training import Training
-from grus.estimation.working import flops, tensors_in, work
 from grus.model.errors import BadInput, Mistake
 
 STEPS = 2
@@ -51,7 +51,7 @@ def trace(
         if on_a_gpu:
             _as_on_a_gpu(optimizer)
         for tensor in (*model.parameters(), *model.buffers()):
-            lives.note(tensor, Kind.WEIGHTS)
+            lives.note(tensor, MemoryCategory.WEIGHTS)
         with lives:
             sizes = [training.size if size is None else size] * steps
             _run(training, model, optimizer, lives, sizes, exchange)
@@ -67,23 +67,23 @@ def _run(
     sizes: Iterable[int],
     exchange: Exchange | None,
 ) -> None:
-    """The loop that everybody writes: a batch is alive until the next one is there."""
+    """Run the usual training loop: a batch is alive until the next one exists."""
     batch: object = None
     for size in sizes:
         lives.works.clear()
         lives.made_up.new_step()
-        with lives.phase(None):  # a batch is made on the CPU's side
+        with lives.phase(None):  # a batch is made on the CPU
             made = training.batch(size)
         batch = tree_map(lives.moved, made)
         optimizer.zero_grad(set_to_none=True)
         _scalar(training.loss(model, batch)).backward()
-        lives.label((p.grad for p in model.parameters()), Kind.GRADIENTS)
+        lives.label((p.grad for p in model.parameters()), MemoryCategory.GRADIENTS)
         if exchange is not None:
-            with lives.phase(Kind.GRADIENTS):
+            with lives.phase(MemoryCategory.GRADIENTS):
                 exchange(model.parameters())
-        with lives.phase(Kind.OPTIMIZER):
+        with lives.phase(MemoryCategory.OPTIMIZER):
             _step(optimizer, partial(training.loss, model, batch))
-        lives.label(tree_iter(list(optimizer.state.values())), Kind.OPTIMIZER)
+        lives.label(tree_iter(list(optimizer.state.values())), MemoryCategory.OPTIMIZER)
     del batch
 
 
@@ -104,7 +104,7 @@ def _step(optimizer: Optimizer, loss: Callable[[], Tensor]) -> None:
 
 
 def _scalar(loss: Any) -> Tensor:
-    """What can be gone back from."""
+    """Return the loss, if a backward pass can start from it."""
     if not isinstance(loss, Tensor) or loss.numel() != 1:
         found = f"a tensor of {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
         raise BadInput([Mistake("loss", "must return one number as a tensor, such as a mean", found)])
@@ -114,7 +114,7 @@ def _scalar(loss: Any) -> Tensor:
 
 
 def _as_on_a_gpu(optimizer: Optimizer) -> None:
-    """On a GPU, optimizers take all parameters at once unless told otherwise; that needs more memory."""
+    """Use the optimizers' default on a GPU: all parameters at once, which needs more memory."""
     for group in optimizer.param_groups:
         if group.get("foreach", True) is None and not group.get("fused"):
             group["foreach"] = True
@@ -126,11 +126,11 @@ class _Lives(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call] # torch gives it no types
         self.events: list[Event] = []
-        self.kinds: dict[int, Kind] = {}
+        self.kinds: dict[int, MemoryCategory] = {}
         self.operators = 0
-        self.works: list[Work] = []
+        self.works: list[OperatorCost] = []
         self.made_up = MadeUp()
-        self._current: Kind | None = Kind.ACTIVATIONS
+        self._current: MemoryCategory | None = MemoryCategory.ACTIVATIONS
         self._alive: dict[int, tuple[int, weakref.ref[Any]]] = {}
 
     def __torch_dispatch__(
@@ -146,7 +146,7 @@ class _Lives(TorchDispatchMode):
             self.works.append(work(func, tensors_in((args, kwargs)), written, count))
         return result
 
-    def note(self, tensor: Tensor, kind: Kind) -> None:
+    def note(self, tensor: Tensor, kind: MemoryCategory) -> None:
         storage = tensor.untyped_storage()
         address = storage._cdata
         if address in self._alive:
@@ -161,15 +161,15 @@ class _Lives(TorchDispatchMode):
 
         self._alive[address] = (piece, weakref.ref(storage, died))
 
-    def label(self, tensors: Iterable[object], kind: Kind) -> None:
-        """What these tensors turned out to be for, from their birth on."""
+    def label(self, tensors: Iterable[object], kind: MemoryCategory) -> None:
+        """Set the purpose of these tensors, from their creation on."""
         for tensor in tensors_in(list(tensors)):
             if known := self._alive.get(tensor.untyped_storage()._cdata):
                 self.kinds[known[0]] = kind
 
     @contextmanager
-    def phase(self, kind: Kind | None) -> Iterator[None]:
-        """What is born meanwhile is of this kind; None: it is not on the GPU."""
+    def phase(self, kind: MemoryCategory | None) -> Iterator[None]:
+        """Mark tensors created inside the block as this kind; None: they are not on the GPU."""
         before, self._current = self._current, kind
         try:
             yield
@@ -177,9 +177,9 @@ class _Lives(TorchDispatchMode):
             self._current = before
 
     def moved(self, value: object) -> object:
-        """A batch's tensor on its way to the GPU: noted, and without data."""
+        """Record a batch's tensor moved to the GPU, without data."""
         if not isinstance(value, Tensor):
             return value
         moved = torch.empty_like(value)
-        self.note(moved, Kind.ACTIVATIONS)
+        self.note(moved, MemoryCategory.ACTIVATIONS)
         return moved

@@ -1,7 +1,7 @@
-"""What is trained, and how: the one description that estimates, splits and workers share. Needs torch.
+"""Training description, shared by estimates, splits and workers. Needs torch.
 
-The parts are functions, so that each use gets its own. `of_model`, `of_optimizer`, `of_example` and `of_data`
-make them from things that are already there.
+It has the model, its data and its settings. The parts are functions, so that each use gets its own.
+`of_model`, `of_optimizer`, `of_example` and `of_data` make them from objects that exist already.
 """
 
 import copy
@@ -21,7 +21,10 @@ Loss = Callable[[nn.Module, Any], Tensor]
 
 @dataclass(frozen=True)
 class Training:
-    """Each function is called anew for every use, and what one use does to its own is not seen by another."""
+    """Functions that make the parts of a training.
+
+    Each function is called again for every use, so that a change by one use is not visible to another.
+    """
 
     model: Callable[[], nn.Module]
     optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
@@ -30,24 +33,24 @@ class Training:
     loss: Loss
     """The forward pass: the loss of the model on a batch."""
     size: int
-    """Samples of a batch, unless something else is asked for."""
+    """Samples of a batch, unless another size is requested."""
     data: Callable[[], Any] | None = None
-    """What is trained on, where that is known: a dataset of samples."""
+    """Training data, if known: a dataset of samples."""
     epochs: int = 1
     seed: int = 0
     validation: "Validation | None" = None
-    """What it is judged by after each epoch."""
+    """Validation after each epoch."""
 
 
 @dataclass(frozen=True)
 class Validation:
-    """Data that is not learned from, and what is asked of it."""
+    """Validation: data outside the training set, and the metric computed on it."""
 
     data: Callable[[], Any]
     metric: Callable[[Any, Any], Any] | None = None
-    """Of an output and a target, both of several samples; their mean."""
+    """Metric of an output and a target, both of several samples; their mean."""
     name: str = ""
-    """Under which the metric is reported."""
+    """Name under which the metric is reported."""
 
 
 def of_model(model: nn.Module) -> Callable[[], nn.Module]:
@@ -75,7 +78,9 @@ def of_optimizer(
 
 
 def samples(batch: object) -> int:
-    """How many samples an example batch has: the first dimension of its first tensor; 0 without one."""
+    """Return the number of samples of an example batch:
+    the first dimension of its first tensor; 0 without one.
+    """
     return next((len(value) for value in _tensors(batch) if value.dim()), 0)
 
 

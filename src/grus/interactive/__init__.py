@@ -1,1 +1,1 @@
-"""Development sessions: what runs inside a job of type dev, and the way from a notebook to a training job."""
+"""Development sessions: programs inside a job of type dev, and conversion of a notebook to a training job."""

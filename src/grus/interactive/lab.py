@@ -1,7 +1,7 @@
-"""JupyterLab as a session: started with settings of its own, watched, and ended in order.
+"""JupyterLab session: started with settings of its own, watched, and ended in order.
 
-Its settings are in a folder that only its user reads and that goes with it; so its secret stands on no
-command line. People's own preferences (themes, shortcuts) stay where they always are.
+Its settings are in a folder that only its user reads and that is removed with it, so that its secret is on no
+command line. Users' own preferences (themes, shortcuts) stay where they always are.
 """
 
 import json
@@ -17,19 +17,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from grus.interactive.session import Ending, Relay, Seat, Teller
+from grus.interactive.session import Ending, Relay, Seat, SessionReporter
 
 MISSING = (
     "JupyterLab is not installed for {python}. Install it there with `pip install jupyterlab`, or take a "
     "shell: `grus dev --shell`."
 )
 LONGEST_START = 90.0
-"""Seconds until JupyterLab must have told where it listens."""
+"""Seconds until JupyterLab must have reported its address."""
 LOOK = 0.2
 EVERY = 5.0
 """Seconds between two looks at what is going on in it."""
 LAST = 10.0
-"""Seconds for it to end its kernels, within the grace of the job."""
+"""Seconds for it to end its kernels, within the grace period of the job."""
 QUICK = 5.0
 """Seconds that it has for an answer."""
 SETTINGS = """import json
@@ -39,11 +39,13 @@ for section, values in json.loads({}).items():
 c.ServerApp.tornado_settings = {{"page_config_hook": lambda handler, page: {{**page, "token": ""}}}}
 """
 EXTENSIONS = Path(__file__).with_name("labextension")
-"""Shows what Grus has to say inside JupyterLab."""
+"""Extension that shows Grus's messages inside JupyterLab."""
 
 
 def run(seat: Seat, ending: Ending, python: str) -> int:
-    """Run the JupyterLab of this interpreter until it is asked to end, or ends by itself; the exit code."""
+    """Run the JupyterLab of this interpreter until it is
+    asked to end, or ends by itself; return the exit code.
+    """
     found = shutil.which(python)
     if found is None or not _has_lab(found):
         print(MISSING.format(python=found or python), file=sys.stderr, flush=True)  # noqa: T201 - the job's log
@@ -76,7 +78,7 @@ def _started(seat: Seat, folder: Path, python: str) -> "subprocess.Popen[bytes]"
 
 
 def settings(seat: Seat, root: str) -> dict[str, Any]:
-    """What JupyterLab is told."""
+    """Return the settings of JupyterLab."""
     extensions = {"extra_labextensions_path": [str(EXTENSIONS)]}
     return {
         "ServerApp": {
@@ -85,7 +87,7 @@ def settings(seat: Seat, root: str) -> dict[str, Any]:
             "base_url": seat.base,
             "root_dir": root,
             "open_browser": False,
-            "allow_root": True,  # whom the job runs as was decided elsewhere
+            "allow_root": True,  # the job's user was decided elsewhere
             "allow_remote_access": False,
             "trust_xheaders": False,
         },
@@ -100,7 +102,7 @@ def settings(seat: Seat, root: str) -> dict[str, Any]:
 
 
 def environment(own: dict[str, str], folder: Path) -> dict[str, str]:
-    """What JupyterLab and its kernels see."""
+    """Return the environment of JupyterLab and its kernels."""
     home = Path(own.get("HOME", "/")) / ".jupyter" / "lab"
     found = Relay(folder).environment(own)
     found.update(
@@ -124,11 +126,11 @@ class Lab:
 
     @property
     def code(self) -> int | None:
-        """What it ended with; None while it runs."""
+        """Return its exit code; None while it runs."""
         return self._process.poll()
 
     def port(self) -> int:
-        """Where it listens; 0 while it has not said so."""
+        """Return its port; 0 until it has reported one."""
         for file in () if self._port else (self._folder / "runtime").glob("jpserver-*.json"):
             with suppress(OSError, ValueError, KeyError):  # it is being written
                 self._port = int(json.loads(file.read_text())["port"])
@@ -140,7 +142,7 @@ class Lab:
         return False
 
     def used_at(self) -> float:
-        """When a kernel, a terminal or an open notebook was last at work; 0.0 if never."""
+        """Return the time of the last work in a kernel, a terminal or an open notebook; 0.0 if never."""
         times = [0.0]
         with suppress(OSError, ValueError):
             for kernel in self._ask("api/kernels"):
@@ -173,7 +175,7 @@ def _watched(lab: Lab, ending: Ending) -> int:
             return 1
         if ending.asked.wait(LOOK):
             return 0
-    teller, opened = Teller(lab.seat), time.time()
+    teller, opened = SessionReporter(lab.seat), time.time()
     while lab.code is None and not ending.asked.is_set():
         teller.tell(lab.port(), max(opened, lab.used_at()))
         lab.relay.pass_on()
@@ -190,7 +192,7 @@ def moment(text: object) -> float:
 
 
 def _saved_at(path: str) -> float:
-    """When an open notebook was last saved; its path is relative to where the session began."""
+    """Return the time of an open notebook's last save; its path is relative to the session's first folder."""
     with suppress(OSError):
         return os.stat(path).st_mtime
     return 0.0

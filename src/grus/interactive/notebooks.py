@@ -1,8 +1,8 @@
-"""From a notebook to a training job: a script of its cells, and a job file that runs it. Pure.
+"""Notebook conversion: a script of its cells, and a job file that runs it. Pure.
 
-Text becomes comments. What only a notebook understands is left out, and named: shell lines, magics, cells
-with the tag `skip`. Lines that install packages become the job's setup. A cell with the tag `parameters` may
-be overruled by the parameters of a run, so that the job can be swept over.
+Text becomes comments. Parts that only a notebook understands are left out, and named: shell lines, magics,
+cells with the tag `skip`. Lines that install packages become the job's setup. The parameters of a run may
+override a cell with the tag `parameters`, so that the job can be swept over.
 """
 
 import ast
@@ -22,12 +22,12 @@ CHOSEN = "globals().update(__import__('grus').params())  # what was chosen for t
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """What becomes of a notebook."""
+    """Result of converting a notebook."""
 
     files: dict[str, str]
     """Text by name."""
     left_out: tuple[str, ...]
-    """What the script does not do, in words."""
+    """Steps of the notebook that the script leaves out, in words."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The program of a development session: JupyterLab, or a shell, for as long as its owner wants it.
+"""Development session: JupyterLab, or a shell, for as long as its owner wants it.
 
     python3 -m grus.interactive.session lab [PYTHON]
     python3 -m grus.interactive.session shell
@@ -6,9 +6,8 @@
 PYTHON is the interpreter that has JupyterLab; by default the one that runs this program. A server runs it
 with an interpreter and source of its own: the environment of the user needs no Grus.
 
-It listens on its own host alone, under a secret that it makes at its start and tells Grus in its report and
-nobody else; people come through the server, which knows who they are. It ends when they end it, or by
-SIGTERM.
+It listens on its own host alone. It makes a secret at its start and sends it only to Grus, in its report;
+users come through the server, which authenticates them. It ends when they end it, or by SIGTERM.
 """
 
 import json
@@ -23,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 
 from grus.sdk import worker
-from grus.sdk.asked import Asked
+from grus.sdk.sigterm import SignalFlag
 
 KINDS = ("lab", "shell")
 USAGE = f"usage: python3 -m grus.interactive.session {'|'.join(KINDS)} [PYTHON]"
@@ -31,7 +30,7 @@ USAGE = f"usage: python3 -m grus.interactive.session {'|'.join(KINDS)} [PYTHON]"
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """Where this session listens, and what a request must bring."""
+    """Address of this session, and the secret that a request must carry."""
 
     job: str
     host: str
@@ -39,16 +38,16 @@ class Seat:
 
     @property
     def base(self) -> str:
-        """What all its paths begin with, as its server forwards them."""
+        """Prefix of all its paths, as its server forwards them."""
         return f"/dev/{self.job}/"
 
     def opens(self, authorization: str) -> bool:
-        """Whether a request with this header may come in."""
+        """Return whether a request with this header is allowed."""
         return secrets.compare_digest(authorization.encode(), f"token {self.secret}".encode())
 
 
-class Teller:
-    """Tells Grus where the session is, and when it was last used; only what is new."""
+class SessionReporter:
+    """Reports to Grus where the session listens, and when it was last used; only changes."""
 
     def __init__(self, seat: Seat) -> None:
         self._seat = seat
@@ -69,15 +68,16 @@ class Teller:
 
 
 class Relay:
-    """What programs inside the session report becomes what this worker reports: of a worker's report only the
-    last line counts, and that must go on saying where the session is."""
+    """Relay of reports from programs inside the session: only the last line of a worker's report counts, and
+    that line must always contain the session's address.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "report"
         self._said = ""
 
     def environment(self, own: Mapping[str, str]) -> dict[str, str]:
-        """For the programs inside."""
+        """Return the environment for the programs inside."""
         kept = {name: value for name, value in own.items() if name != "GRUS_BELL"}
         return {**kept, "GRUS_REPORT": str(self._file)}
 
@@ -91,10 +91,10 @@ class Relay:
 
 
 class Ending:
-    """Set when the session was asked to end."""
+    """Event that is set when the session was asked to end."""
 
     def __init__(self) -> None:
-        self.asked = Asked()
+        self.asked = SignalFlag()
         signal.signal(signal.SIGTERM, self._ask)
         signal.signal(signal.SIGINT, self._ask)
 
@@ -103,7 +103,7 @@ class Ending:
 
 
 def a_seat() -> Seat:
-    """Of the job that this runs in; outside Grus, of one on this machine."""
+    """Return the session's address for this job; outside Grus, for one on this machine."""
     return Seat(
         os.environ.get("GRUS_JOB", "here"),
         os.environ.get("GRUS_HOST", "127.0.0.1"),

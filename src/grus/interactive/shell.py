@@ -1,7 +1,7 @@
-"""A shell as a session: one terminal that outlives the connections to it, over a web socket.
+"""Shell session: one terminal that outlives the connections to it, over a web socket.
 
-Binary messages are keys and output; a text message `{"rows": 40, "cols": 120}` is the size of the window.
-Who comes later sees the last output first. The session ends with the shell.
+Binary messages are keys and output; a text message `{"rows": 40, "cols": 120}` is the size of the window. A
+later client sees the last output first. The session ends with the shell.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import NoReturn
 
-from grus.interactive.session import Relay, Seat, Teller
+from grus.interactive.session import Relay, Seat, SessionReporter
 from grus.interactive.websocket import Connection, Refusal, Request, serving
 
 KEPT = 256 << 10
-"""Bytes of output that somebody who comes later is shown."""
+"""Bytes of output that a later client is shown."""
 PIECE = 64 << 10
 UNREAD = 256
 """Pieces of output that wait for a slow reader; beyond, the connection is closed: the shell does not wait."""
@@ -37,7 +37,7 @@ EVERY = 5.0
 
 
 class Terminal:
-    """The shell and all who look at it."""
+    """The shell and all its viewers."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.used_at = time.time()
@@ -101,7 +101,7 @@ class Terminal:
             piece = os.read(self._file, PIECE)
         except BlockingIOError:
             return
-        except OSError:  # EIO: nobody has the other end open any more
+        except OSError:  # EIO: no process has the other end open any more
             piece = b""
         if not piece:
             asyncio.get_running_loop().remove_reader(self._file)
@@ -131,7 +131,7 @@ def _login_shell() -> str | None:
 
 
 def _become_shell(environment: dict[str, str]) -> NoReturn:
-    """In the child: nothing of this program goes on but the process."""
+    """Become the shell, in the child: only the process itself remains of this program."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, and the shell would not hang up
     environment.setdefault("TERM", "xterm-256color")
     for name in (environment.get("SHELL"), _login_shell(), "/bin/sh"):
@@ -183,7 +183,7 @@ async def _session(seat: Seat, relay: Relay) -> None:
 
 async def _told(seat: Seat, port: int, terminal: Terminal, relay: Relay) -> None:
     """Tell where it is and when it was used, until the shell is over."""
-    teller = Teller(seat)
+    teller = SessionReporter(seat)
     while not terminal.over.is_set():
         teller.tell(port, terminal.used_at)
         relay.pass_on()

@@ -35,7 +35,7 @@ _GONE = (ConnectionError, asyncio.IncompleteReadError)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Request that asks for a web socket; the names of headers are in small letters."""
+    """Request for a web socket; the names of headers are in lower case."""
 
     path: str
     headers: Mapping[str, str]

@@ -1,1 +1,1 @@
-"""What Grus and a Kubernetes cluster say to each other: custom resources, watches, leadership."""
+"""Kubernetes interface of Grus: custom resources, watches, leader election."""

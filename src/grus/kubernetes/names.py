@@ -1,7 +1,8 @@
-"""What Grus writes on pods, and where the files of a worker lie: names that controller, node agent and the
-worker's init container share. Light: the init container imports it.
+"""Names shared by controller, node agent and the worker's init container: annotations and file paths.
 
-Who writes what: the engine all annotations of a worker but those under "said by the node agent".
+Light: the init container imports it.
+
+The engine writes all annotations of a worker, except those under "said by the node agent".
 """
 
 PREFIX = "grus.dev/"
@@ -10,9 +11,9 @@ PREFIX = "grus.dev/"
 JOB = f"{PREFIX}job"
 """Label: the job's id. Pods without it (or RESERVATION) are none of the node agent's business."""
 RESERVATION = f"{PREFIX}reservation"
-"""Label of a pod that holds a GPU for slices; the node agent says its UUID."""
+"""Label of a pod that holds a GPU for slices; the node agent adds its UUID."""
 WORKER = f"{PREFIX}worker"
-"""Annotation: the worker's id. Also the name of the finalizer that lets its end be read before it goes."""
+"""Annotation: the worker's id. Also the name of the finalizer that keeps a pod until its end was read."""
 ATTEMPT = f"{PREFIX}attempt"
 EPOCH = f"{PREFIX}epoch"
 DEVICES = f"{PREFIX}devices"
@@ -23,11 +24,13 @@ KILL_AT = f"{PREFIX}kill-at"
 GPU_MEMORY = f"{PREFIX}gpu-memory"
 """Bytes of GPU memory that it may use on each of its devices; missing: all of it."""
 VERDICT = f"{PREFIX}verdict"
-"""JSON {"cause", "text"}: why the engine itself ends it, where that is no stop that was asked for."""
+"""JSON {"cause", "text"}: reason why the engine itself ends it, where that is no requested stop."""
 
 # ------------------------------------------------------------ on the pod of a worker that is forgotten
 ENDED = f"{PREFIX}ended"
-"""Label, in place of JOB: whose worker it was. It ended by itself, and its log stays until the job goes."""
+"""Label, in place of JOB: the job of an ended worker. It
+ended by itself, and its log stays until the job is gone.
+"""
 WAS = f"{PREFIX}was"
 """Annotation, in place of WORKER."""
 
@@ -45,17 +48,19 @@ OVER = f"{PREFIX}over"
 
 # --------------------------------------------------------------------------------- said by the profiler
 TAG = f"{PREFIX}tag"
-"""On a pod that has GPUs, JSON (`tagging`): what was recognised of it."""
+"""On a pod that has GPUs, JSON (`tag_annotations`): the recognized tag."""
 GPU_TAG = f"{PREFIX}gpu-"
-"""On a node, followed by the number of a GPU (and, of a partitioned one, "-" and the instance): the same."""
+"""Annotation on a node, followed by the number of a GPU (and,
+of a partitioned one, "-" and the instance): the recognized tag.
+"""
 
 # -------------------------------------------------------------------------------- on the agent's own pod
 AGENT = f"{PREFIX}agent"
 """Label of the node agents' pods: "true"."""
 ASKED = f"{PREFIX}asked"
-"""Annotation, by the engine when it takes over: any word, to be repeated in ANSWERED."""
+"""Annotation, by the engine when it takes over: any token, to be repeated in ANSWERED."""
 ANSWERED = f"{PREFIX}answered"
-"""Annotation, by the agent: all that workers had said when this word was asked for is on their pods."""
+"""Annotation, by the agent: all reports that workers had made when this token was set are on their pods."""
 USAGE = f"{PREFIX}usage"
 """Annotation, JSON: {"at": unix seconds, "pods": {pod uid: [CPU seconds, bytes, GPU share, GPU bytes]}}.
 
@@ -67,20 +72,20 @@ MANAGED = f"{PREFIX}managed"
 """Label of a namespace that Grus has made for the jobs of one user in one queue: "true"."""
 QUEUE = f"{PREFIX}queue"
 USER = f"{PREFIX}user"
-"""Annotations of such a namespace: whose it is, in full."""
+"""Annotation of such a namespace: its user, in full."""
 ALLOWED_POD_FIELDS = f"{PREFIX}allowed-pod-fields"
 """Annotation, by an administrator: paths of `pod` that jobs of the namespace may set, with commas between."""
 
 # ----------------------------------------------------------------------------------- in the worker's pod
 VOLUME = "grus"
-"""The emptyDir that worker and node agent speak through."""
+"""The emptyDir through which worker and node agent communicate."""
 FOLDER = "/run/grus"
-"""Where it is mounted, in the init container too."""
+"""Mount path of the volume, in the init container too."""
 CONTROL_FILE = "control"
 REPORT_FILE = "report"
 BELL_FILE = "bell"
 ATTACHED_FILE = "attached"
-"""Made by the node agent: from now on it hears the bell."""
+"""File made by the node agent: from now on it listens to the bell."""
 CODE_VOLUME = "grus-code"
 """The emptyDir into which a code bundle is unpacked."""
 CODE_FOLDER = "/run/grus-code"

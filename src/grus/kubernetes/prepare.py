@@ -1,7 +1,7 @@
-"""`python -m grus.kubernetes.prepare`: the init container of a worker.
+"""Init container of a worker: `python -m grus.kubernetes.prepare`.
 
-It makes the files that worker and node agent speak through, unpacks the code bundle if there is one, and
-waits until the agent hears the bell. Light: every worker's start waits for it.
+It makes the files through which worker and node agent communicate, unpacks the code bundle if there is one,
+and waits until the agent listens to the bell. Light: every worker's start waits for it.
 """
 
 import os
@@ -36,7 +36,7 @@ def make_files(folder: Path) -> None:
 
 
 def wait_for_agent(folder: Path, patience: float = PATIENCE) -> bool:
-    """Whether it came."""
+    """Wait for the agent; return whether it came."""
     end = time.monotonic() + patience
     while not (folder / ATTACHED_FILE).exists():
         if time.monotonic() > end:
@@ -56,11 +56,11 @@ def main(
     make_files(folder)
     bundle = environment.get(BUNDLE_VARIABLE)
     if bundle:
-        from grus.kubernetes.unpacking import Broken, unpack
+        from grus.kubernetes.bundle.unpacking import InvalidArchive, unpack
 
         try:
             unpack(bundle, pieces, code)
-        except Broken as error:
+        except InvalidArchive as error:
             sys.stderr.write(f"the code bundle {bundle} cannot be used: {error}\n")
             return 1
     if not wait_for_agent(folder, patience):

@@ -1,1 +1,1 @@
-"""What things are: values and rules that hold anywhere. Standard library only; no clock, no I/O."""
+"""Domain model: values and rules that hold anywhere. Standard library only; no clock, no I/O."""

@@ -1,4 +1,4 @@
-"""What one stage hands to the next: results by name, told apart by their content."""
+"""Artifacts: results that one stage passes to the next, by name, and content-addressed."""
 
 from dataclasses import dataclass
 
@@ -24,22 +24,22 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Artefact:
+class Artifact:
     """A result that is kept: the hash of all that is in it, and how much that is."""
 
     name: str
-    """Of the output."""
+    """Name of the output."""
     digest: str
     size: int
 
 
 def input_variable(name: str) -> str:
-    """What a program finds the path of this input under."""
+    """Return the environment variable that holds the path of this input."""
     return f"GRUS_INPUT_{_upper(name)}"
 
 
 def output_variable(name: str) -> str:
-    """What a program finds the path of this output under."""
+    """Return the environment variable that holds the path of this output."""
     return f"GRUS_OUTPUT_{_upper(name)}"
 
 

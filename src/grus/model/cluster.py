@@ -1,19 +1,19 @@
-"""The pool: nodes, their GPUs, and the health of each. Facts only; who holds what is on the jobs."""
+"""Pool: nodes, their GPUs, and the health of each. Facts only; the jobs record their allocations."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from grus.model.identifiers import DeviceId, NodeId
+from grus.model.identifiers import DeviceId, NodeId, UserName
 
 
 class Health(StrEnum):
-    """What may be done with a device."""
+    """Health of a device: whether it may be allocated."""
 
     HEALTHY = "healthy"
     DIRTY = "dirty"
-    """Memory of a dead job is still held: never handed out until proven clean."""
+    """Memory of a dead job is still allocated: the device is not allocated until it is verified clean."""
     QUARANTINED = "quarantined"
-    """Taken out by a person or by repeated faults."""
+    """Removed from use by a person or by repeated faults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,26 @@ class Device:
     """Relative to other types: `train` prefers the fastest type, `dev` the slowest that fits."""
     health: Health = Health.HEALTHY
     outside: str = ""
-    """Who uses it outside Grus ("pid 4711 python, user 1000"); such a device counts as busy."""
+    """Process that uses it outside Grus ("pid 4711 python, user 1000"); such a device counts as busy."""
 
     @property
     def usable(self) -> bool:
         return self.health is Health.HEALTHY and not self.outside
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """A node that is being emptied for maintenance."""
+
+    message: str = ""
+    """Reason and expected end, for the users whose jobs have to leave."""
+    by: UserName | None = None
+    at: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A machine (or, in a virtual pool, a pretended one)."""
+    """A machine (or, in a virtual pool, a virtual one)."""
 
     id: NodeId
     devices: tuple[Device, ...]
@@ -49,4 +59,6 @@ class Node:
     memory: int | None = None
     """Bytes of host memory; None where it is not counted."""
     cordoned: bool = False
-    """Takes no new work; what runs there goes on."""
+    """Takes no new work; running work continues, unless the node is drained."""
+    drain: Drain | None = None
+    """Set while its jobs have to leave; such a node is cordoned."""

@@ -1,7 +1,7 @@
-"""What jobs report over time: a line of figures now and then, and the curves that they draw. Pure.
+"""Metric curves of jobs: the metrics that jobs report over time, thinned out. Pure.
 
 Of each job about `MOST_POINTS` reports are kept, from its whole life: when there are more, every second one
-goes and from then on only every second one is taken. Each carries the number that it had among all.
+is dropped and from then on only every second one is added. Each carries the number that it had among all.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,17 +13,17 @@ from grus.model.identifiers import JobId
 MOST_POINTS = 1000
 """Reports kept of a job."""
 THROUGHPUT = "throughput"
-"""Worked out where the job reports none: samples a second if it tells its batch, else steps a second."""
+"""Computed where the job reports none: samples a second if it reports its batch, else steps a second."""
 STEP, BATCH = "step", "batch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """What a job said of itself at one moment."""
+    """Report of a job about itself at one moment."""
 
     job: JobId
     number: int
-    """Which one of its reports, counted from 0 over all attempts, also those that are not kept."""
+    """Number of the report, counted from 0 over all attempts, including those that are not kept."""
     attempt: int
     at: float
     figures: tuple[tuple[str, float], ...] = ()
@@ -46,7 +46,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One figure over time."""
+    """One metric over time."""
 
     name: str
     points: tuple[Point, ...]
@@ -54,7 +54,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """Of one job, by name; and the reports that they are made of, in order."""
+    """Curves of one job, by name; and the reports that they are made of, in order."""
 
     reports: tuple[Reported, ...] = ()
     curves: tuple[Curve, ...] = ()
@@ -65,7 +65,7 @@ class Curves:
 
 
 def curves(reports: Iterable[Reported]) -> Curves:
-    """A curve of each figure that was reported, and of the throughput."""
+    """Return a curve of each reported metric, and of the throughput."""
     ordered = tuple(sorted(reports, key=lambda one: one.number))
     found: dict[str, list[Point]] = {}
     for one in ordered:

@@ -1,19 +1,19 @@
-"""Everything that can go wrong on purpose, in one tree.
+"""Exception hierarchy of Grus: every expected error.
 
-GrusError                      code, sentence; `exit_code` for the CLI, `status` for HTTP
-├── BadInput         2  422    every mistake at once (`mistakes`)
-├── DoesNotFit       3  409    no state of this pool can run it; says the nearest request that would
-├── NotFound         4  404    no such job, queue, node, user
-├── NotAllowed       5  403    this token may not do that
-│   └── NotLoggedIn  5  401    no token, or one that is unknown
-├── Unreachable      6  503    the server does not answer
-├── StoreFailed      1  503    the disk or the database failed; asking again is harmless
-└── Conflict         1  409    the thing changed meanwhile, or is in a state that forbids this
-    ├── StaleVersion           compare-and-swap lost: read again and retry
-    └── Fenced                 a newer control plane has taken over: stop acting
+    GrusError                      code, sentence; `exit_code` for the CLI, `status` for HTTP
+    ├── BadInput         2  422    every error at once (`mistakes`)
+    ├── DoesNotFit       3  409    no state of this pool can run it; names the nearest request that would
+    ├── NotFound         4  404    no such job, queue, node, user
+    ├── NotAllowed       5  403    this token may not do that
+    │   └── NotLoggedIn  5  401    no token, or one that is unknown
+    ├── Unreachable      6  503    the server does not answer
+    ├── StoreFailed      1  503    the disk or the database failed; asking again is harmless
+    └── Conflict         1  409    the object changed meanwhile, or is in a state that forbids this
+        ├── StaleVersion           compare-and-swap lost: read again and retry
+        └── Fenced                 a newer control plane has taken over: stop acting
 
-A sentence says what, which, and what to do. A transient failure of the store or the engine is never a
-verdict on a job.
+A message states what failed, with the value, and what to do. A transient failure of the store or the engine
+never decides about a job.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One thing wrong with an input: where it is, what stands there, and the rule it breaks."""
+    """One error in an input: its place, the value found there, and the rule it breaks."""
 
     field: str
     rule: str
@@ -64,7 +64,7 @@ class DoesNotFit(GrusError):
 
 
 class NotFound(GrusError):
-    """There is no such thing."""
+    """There is no such object."""
 
     code = "not_found"
     exit_code = 4
@@ -80,7 +80,7 @@ class NotAllowed(GrusError):
 
 
 class NotLoggedIn(NotAllowed):
-    """The caller gave no token, or one that nobody has."""
+    """The caller gave no token, or an unknown one."""
 
     code = "not_logged_in"
     status = 401
@@ -95,9 +95,10 @@ class Unreachable(GrusError):
 
 
 class StoreFailed(GrusError):
-    """The store could not do its work. What was asked for may not have lasted; asking again is harmless.
+    """The store could not do its work. The request may not be durable; asking again is harmless.
 
-    Never a verdict on a job: it is as it was, or (if only the confirmation was lost) as it was asked to be.
+    It never decides about a job: the job is as it was, or (if only the confirmation was lost) as it was
+    requested to be.
     """
 
     code = "store_failed"
@@ -112,12 +113,12 @@ class Conflict(GrusError):
 
 
 class StaleVersion(Conflict):
-    """Somebody else changed the thing since it was read."""
+    """Another writer changed the object since it was read."""
 
     code = "stale_version"
 
 
 class Fenced(Conflict):
-    """A newer control plane owns this state; whoever hears this must stop acting."""
+    """A newer control plane owns this state; a process that receives this error must stop acting."""
 
     code = "fenced"

@@ -1,17 +1,20 @@
-"""What a user submits (`Spec`) and what becomes of it (`Job`).
+"""Jobs: the user's submission (`Spec`) and its state (`Job`).
 
 A `Job` is a value. It changes only by being replaced in the store, one job at a time, with the event that
-says why. `desired` is what people want, `phase` what is; the control loop brings them together.
+gives the reason. `desired` is the state that the user wants, `phase` the actual one; the control loop brings
+them together.
 
     pending → starting → running → (pausing → paused → starting …) → succeeded | failed | stopped
 
-Terminal phases are final. A resize is not a phase: it is a new generation of the running attempt.
+Terminal phases are final. A resize is not a phase: it is a new rendezvous round (`generation`) of the running
+attempt.
 """
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from grus.model.artefacts import Artefact, Input, Output
+from grus.model.artefacts import Artifact, Input, Output
+from grus.model.execution_plans import Shortage
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, WorkerId
 from grus.model.phases import HOLDING as HOLDING
 from grus.model.phases import NEXT as NEXT
@@ -19,14 +22,13 @@ from grus.model.phases import TERMINAL as TERMINAL
 from grus.model.phases import Phase as Phase
 from grus.model.resources import Range, Request
 from grus.model.sweeps import Params, Sweep, Trial
-from grus.model.ways import Shortage
 
 
 class JobType(StrEnum):
     TRAIN = "train"
     DEV = "dev"
     SWEEP = "sweep"
-    """Without workers of its own: it submits trials."""
+    """Job without workers of its own: it submits trials."""
     SERVE = "serve"
     """Answers requests until it is stopped."""
 
@@ -39,18 +41,18 @@ class Launch(StrEnum):
 
 
 class Resizing(StrEnum):
-    """What a change of its size is for a running job."""
+    """Effect of a change of its size on a running job."""
 
     AUTO = "auto"
-    """Live if its workers have formed a team, else a restart."""
+    """Live if its workers have formed a worker group, else a restart."""
     LIVE = "live"
     """Workers come and go by themselves while the others run."""
     RESTART = "restart"
-    """It saves, ends, and starts again with its new size."""
+    """The job saves, ends, and starts again with its new size."""
 
 
 class Desired(StrEnum):
-    """What people want of a job."""
+    """State that the user wants for a job."""
 
     RUN = "run"
     PAUSE = "pause"
@@ -58,15 +60,15 @@ class Desired(StrEnum):
 
 
 class PauseCause(StrEnum):
-    """Who paused a job. A pause by the scheduler ends by itself; the others end by `resume`."""
+    """Cause of a pause. A pause by the scheduler ends by itself; the others end by `resume`."""
 
     SCHEDULER = "scheduler"
     PERSON = "person"
     IDLE = "idle"
     SWEEP = "sweep"
-    """Of a trial whose sweep is paused, or changes its size; its sweep resumes it."""
+    """For a trial whose sweep is paused, or changes its size; its sweep resumes it."""
     RUNG = "rung"
-    """Of a trial that waits whether its sweep lets it go on."""
+    """For a trial that waits for its sweep to decide whether it continues."""
 
 
 class ExitCause(StrEnum):
@@ -78,13 +80,13 @@ class ExitCause(StrEnum):
     MEMORY = "out of memory"
     """Killed for going beyond its host memory."""
     GPU_MEMORY = "CUDA out of memory"
-    """The memory of its GPU, or of its slice, did not suffice: it said so itself, or was killed for it."""
+    """Out of memory (OOM) on its GPU, or in its slice: it reported that itself, or was killed for it."""
     START = "could not start"
     PREEMPTED = "preempted"
     STOPPED = "stopped"
     TIME = "ran too long"
     LOST = "lost"
-    """Its node, device or supervisor is gone; nobody saw it end."""
+    """Its node, device or supervisor is gone; its end was not observed."""
 
 
 NEVER_CHARGED = frozenset({ExitCause.PREEMPTED, ExitCause.STOPPED, ExitCause.LOST})
@@ -101,7 +103,7 @@ def back_off(failures: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How it ended: the cause, the figure that goes with it, and a sentence for people."""
+    """Exit of a worker or job: the cause, the number that goes with it, and a sentence for people."""
 
     cause: ExitCause
     code: int | None = None
@@ -110,7 +112,7 @@ class Exit:
 
 
 NEVER_PREEMPTED = 100
-"""Priorities from here on are never preempted."""
+"""Priorities from here on are non-preemptible."""
 
 PRIORITIES = {"inference": 125, "dev": 100, "dev-preemptible": 75, "train": 50}
 USUAL_PRIORITY = {
@@ -119,7 +121,7 @@ USUAL_PRIORITY = {
     JobType.SWEEP: "train",
     JobType.SERVE: "inference",
 }
-"""Of jobs that say none."""
+"""Priority class of jobs that set none, by type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +134,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Idle:
-    """What to do with a job whose GPUs idle."""
+    """Policy for a job whose GPUs idle."""
 
     below: float = 0.10
     seconds: float = 1800.0
@@ -141,7 +143,7 @@ class Idle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Affinity:
-    """Which nodes: labels preferred (softly), and nodes or jobs to stay away from."""
+    """Node affinity: preferred labels (soft), and nodes or jobs to stay away from."""
 
     prefer: tuple[tuple[str, str], ...] = ()
     avoid_nodes: tuple[str, ...] = ()
@@ -149,10 +151,10 @@ class Affinity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """What the user asked for, checked and with defaults filled in.
+    """Specification of a job as the user submitted it, validated and with defaults filled in.
 
-    Never changes after submit, but for the request: where Grus chose the size, or a larger one after an end
-    for want of GPU memory, it is that. What the user asked for is kept in `Job.sizing`.
+    It never changes after submit, except for the request: where Grus chose the size, or a larger one after an
+    out-of-memory (OOM) end on a GPU, the request is that. The user's own request is kept in `Job.sizing`.
     """
 
     name: str
@@ -174,26 +176,28 @@ class Spec:
     workdir: str = ""
     snapshot: bool = False
     data: tuple[str, ...] = ()
-    """What it works on: paths, or names. Only looked at, to tell the same work on new data from a repeat."""
+    """Data that it works on: paths, or names. Used only to
+    distinguish the same work on new data from a repeat.
+    """
     node_selector: tuple[tuple[str, str], ...] = ()
     affinity: Affinity = Affinity()
     image: str = ""
-    """Of its containers, on Kubernetes; empty for the engine's own."""
+    """Image of its containers, on Kubernetes; empty for the engine's own."""
     pod: str = ""
-    """What it says of its pods on Kubernetes: JSON, laid over what the engine makes; empty for nothing."""
+    """Its pod overrides on Kubernetes: JSON, merged over the engine's pod; empty for none."""
     params: Params = ()
-    """What was chosen for this run; its program reads them by `grus.params()`."""
+    """Parameters chosen for this run; its program reads them by `grus.params()`."""
     inputs: tuple[Input, ...] = ()
     outputs: tuple[Output, ...] = ()
     after_failure: bool = False
-    """Whether it starts when those that it comes after have ended in whatever way, not only well."""
+    """True if it starts when the jobs that it comes after have ended in any way, not only successfully."""
     sweep: Sweep | None = None
-    """Of type sweep: the search, of whose trials the rest of this spec is the template."""
+    """Search of a job of type sweep; the rest of this spec is the template of its trials."""
     trial: Trial | None = None
     graph: JobId | None = None
     """The first job of its submission, itself if it is that one; None for one submitted alone."""
     fresh: bool = False
-    """Whether it runs even if an earlier run has left just what it would leave."""
+    """True if it runs even if an earlier run has left the same outputs."""
     secrets: tuple[tuple[str, str], ...] = ()
     """Variables that hold a secret, each with the secret's name. Values are never part of a job."""
 
@@ -203,18 +207,21 @@ class Spec:
 
     @property
     def has_workers(self) -> bool:
-        """Whether it runs anything itself; if not, the scheduler never sees it."""
+        """True if it runs workers itself; if not, the scheduler never sees it."""
         return self.type is not JobType.SWEEP
 
 
 def worker_per_seat(spec: Spec) -> bool:
-    """Whether each seat has a worker of its own, so that seats can come and go while the others run."""
+    """Return whether each placement has a worker of its own.
+
+    Placements can then come and go while the others run.
+    """
     roles = spec.request.roles
     return spec.launch is Launch.PER_GPU or len(roles) > 1 or any(role.run for role in roles)
 
 
 def adapts(spec: Spec) -> bool:
-    """Whether it is known already that its workers can come and go while the others run."""
+    """Return whether it is known already that its workers can come and go while the others run."""
     return worker_per_seat(spec) and spec.resize is Resizing.LIVE
 
 
@@ -230,41 +237,43 @@ class Seat:
     share: int
     """Micro-GPUs held of each of the devices."""
     born: int = 1
-    """Generation that added it."""
+    """Rendezvous round (`Job.generation`) that added it."""
     leaving: bool = False
-    """Given back, but the death of its processes is not proven yet: still held, soon free."""
+    """True if it was released, but its processes are not confirmed dead yet: still allocated, soon free."""
     address: str = ""
-    """Where its worker can be joined, since it has said so; empty while it boots, or never says it."""
+    """Address at which its worker can be joined, once
+    reported; empty while it boots, or if never reported.
+    """
     ready_at: float | None = None
-    """When that was heard."""
+    """Time at which the address was received."""
     joined: int = 0
-    """Number of the team that admitted its worker; 0 before."""
+    """Number of the worker group that admitted its worker; 0 before."""
     tries: int = 0
     """Workers in a row that ended here before they joined."""
     lost: int = 0
-    """Members of a team that were lost here."""
+    """Members of a worker group that were lost here."""
     cut: bool = False
     """Its worker is being killed, because it hung or did not get ready; the next one starts afterwards."""
 
     @property
     def held(self) -> int:
-        """Micro-GPUs that this seat holds."""
+        """Micro-GPUs allocated to this placement."""
         return self.share * len(self.devices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """What the user asked for, of a job whose request is Grus' own; and why it is what it is."""
+    """The user's own request, for a job whose request Grus chose; and the reason for the choice."""
 
     asked: Request
     why: str = ""
     short: tuple[Shortage, ...] = ()
-    """What did not suffice in its attempts so far."""
+    """Out-of-memory (OOM) shortages in its attempts so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as it stands. `version` counts its writes: a write must name the one that it has seen."""
+    """A job's present record. `version` counts its writes: a write must name the one that it has seen."""
 
     id: JobId
     spec: Spec
@@ -278,15 +287,15 @@ class Job:
     generation: int = 0
     """Membership of the present attempt; a resize makes the next one."""
     team: int = 0
-    """Number of the present team: the workers that compute together; 0 while nobody has asked for one."""
+    """Number of the present worker group, whose workers compute together; 0 while none was requested."""
     team_at: float | None = None
-    """When it was formed."""
+    """Time at which it was formed."""
     broken: int = 0
-    """Number of the newest team that was formed because a member was lost; older ones can only be left."""
+    """Number of the newest worker group formed because a member was lost; older ones can only be left."""
     lost: int = 0
     """Members lost without ending the attempt, in all attempts."""
     boot: float | None = None
-    """Seconds from the start of a worker until it joined a team, as last seen."""
+    """Seconds from the start of a worker until it joined a worker group, as last measured."""
     seats: tuple[Seat, ...] = ()
     started_at: float | None = None
     """Start of the present (or last) attempt."""
@@ -296,11 +305,16 @@ class Job:
     """Last checkpoint that the job reported."""
     paused_by: PauseCause | None = None
     guest_of: JobId | None = None
-    """On whose GPU it was let in; it has no right of its own to that GPU. None once it has it for itself."""
+    """Primary job on whose GPU this secondary job runs; None once it has the GPU for itself.
+
+    A secondary job has no right of its own to that GPU.
+    """
     made_room_for: JobId | None = None
-    """For whose sake the scheduler last paused or shrank it; it does not compete with that job."""
+    """Job for which the scheduler last paused or shrank this one, which does not compete with that job."""
     backfill_until: float | None = None
-    """Set on a job that was let past a reservation: when that reservation is due, it is paused."""
+    """Set on a job that was backfilled ahead of a reservation:
+    when that reservation is due, the job is paused.
+    """
     not_before: float = 0.0
     """Back-off: not to be started, or grown, earlier."""
     failures: int = 0
@@ -313,30 +327,31 @@ class Job:
     reason: str = ""
     """One sentence: why the job is where it is."""
     progress: tuple[tuple[str, float], ...] = field(default=())
-    """What the job last reported of itself (step, epoch, total, …)."""
+    """Metrics that the job last reported (step, epoch, total, …)."""
     diverged: tuple[str, ...] = ()
-    """Figures that were no numbers any more (NaN, infinite) when it last reported."""
+    """Metrics that were no numbers any more (NaN, infinite) in its last report."""
     verdict: str = ""
-    """Of a trial: why its sweep last paused, resumed, grew or ended it."""
+    """Reason why a trial's sweep last paused, resumed, grew or ended it."""
     grown: bool = False
-    """Of a trial: whether its sweep lets it hold more than the others."""
+    """True if a trial's sweep allows it more GPUs than the others."""
     key: str = ""
-    """Of everything that its outputs depend on, once that is known; see `grus.model.results.Result.key`."""
-    artefacts: tuple[Artefact, ...] = ()
+    """Key of everything that its outputs depend on, once known; see `grus.model.results.Result.key`."""
+    artefacts: tuple[Artifact, ...] = ()
     """Its outputs, once they are kept."""
     files: str = ""
     """Digest of what lay in its workdir beside the code when it was submitted; of stages only."""
     saves_as: str = ""
-    """Of a stage: what is added to the name of its checkpoints, so that it never goes on from what other data
-    or other code has left there. Made of its key; a retry has that of the job that it repeats."""
+    """Suffix of a stage's checkpoint name, so that the stage never resumes from checkpoints that other data
+    or other code has left there. It is made of the stage's key; a retry has that of the job that it repeats.
+    """
     near: tuple[NodeId, ...] = ()
-    """Of a stage: the nodes that have most of its inputs already, when it was compared with earlier runs."""
+    """Nodes that have most of a stage's inputs already, as of its comparison with earlier runs."""
     same_as: JobId | None = None
-    """The earlier job whose outputs it has taken over, because nothing has changed since; it never ran."""
+    """Earlier job whose outputs it has reused, because nothing has changed since; it never ran."""
 
     @property
     def asked(self) -> Request:
-        """As the user wrote it."""
+        """Request as the user wrote it."""
         return self.spec.request if self.sizing is None else self.sizing.asked
 
     @property
@@ -345,7 +360,7 @@ class Job:
 
     @property
     def staying(self) -> tuple[Seat, ...]:
-        """Seats of the present generation."""
+        """Placements of the present rendezvous round (`generation`)."""
         return tuple(seat for seat in self.seats if not seat.leaving)
 
     @property
@@ -355,7 +370,7 @@ class Job:
 
 
 def resizes_live(job: Job) -> bool:
-    """Whether its size can change now without a restart."""
+    """Return whether its size can change now without a restart."""
     in_a_team = worker_per_seat(job.spec) and job.spec.resize is Resizing.AUTO and job.team > 0
     return adapts(job.spec) or in_a_team
 

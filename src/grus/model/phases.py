@@ -1,6 +1,6 @@
-"""The phases of a job: which there are, which may follow which, and what events tell of them.
+"""Phases of a job, their transitions, and the events that report them.
 
-Light, for the command line asks here before it knows what else it needs.
+Light, because the command line uses this before it knows which other modules it needs.
 """
 
 from enum import StrEnum

@@ -1,6 +1,6 @@
-"""The two things that Grus needs from the outside: a Store where facts last, an Engine where workers run.
+"""Ports of Grus: a Store, which keeps data durably, and an Engine, which runs workers.
 
-Each promise in prose here is a test in `tests/contracts/`, which every implementation passes.
+Each guarantee in prose here is a test in `tests/contracts/`, which every implementation passes.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from grus.model.cluster import Node
+from grus.model.audit import AuditRecord
+from grus.model.cluster import Drain, Node
 from grus.model.curves import Reported
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, WorkerId
 from grus.model.jobs import Exit, Job, Phase
@@ -27,7 +28,7 @@ class Event:
 
     at: float
     kind: str
-    """A word for machines: submitted, starting, running, pausing, paused, resized, succeeded, …"""
+    """Code for machines: submitted, starting, running, pausing, paused, resized, succeeded, …"""
     text: str
     """One sentence for people."""
     job: JobId | None = None
@@ -39,13 +40,13 @@ class Event:
     held: int | None = None
     """Micro-GPUs that the job holds from here on; None where it was not written down."""
     working: int | None = None
-    """Micro-GPUs of those who compute together from here on; 0 while it does not run."""
+    """Micro-GPUs of the workers that compute together from here on; 0 while it does not run."""
     lost: int | None = None
     """Workers lost so far while the others went on."""
 
 
 class AccessRole(StrEnum):
-    """What a user may do: look; submit to and act on own jobs; everything."""
+    """Permissions of a user: view; submit, and act on own jobs; everything."""
 
     VIEWER = "viewer"
     MEMBER = "member"
@@ -57,7 +58,9 @@ class User:
     name: UserName
     role: AccessRole = AccessRole.MEMBER
     unix_user: str = ""
-    """Whom the user's jobs run as when the server is root; empty for the server's own."""
+    """Unix user that the user's jobs run as when the server is root; empty for the server's own."""
+    max_gpus: int | None = None
+    """Micro-GPUs that the user's jobs may hold together, in all queues; None for no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,16 +76,17 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What was foreseen of a job when it was first looked at: moments by which, each with a chance.
+    """Forecast for a job when it was first examined: moments by which it starts and ends, with probabilities.
 
-    Kept to be held against what then happened. The chances are those of `grus.simulation.eta.LEVELS`.
+    It is kept for comparison with the actual times. The probabilities are those of
+    `grus.simulation.forecasting.eta.LEVELS`.
     """
 
     job: JobId
     at: float
-    """When it was foreseen."""
+    """Time of the forecast."""
     start: tuple[float, ...] = ()
-    """Empty if it ran already, or nothing could be said."""
+    """Empty if it ran already, or no forecast was possible."""
     end: tuple[float, ...] = ()
 
 
@@ -91,7 +95,7 @@ Change = tuple[Job, Event]
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A job that is to be stored, with its first event and the key under which it was asked for."""
+    """A job that is to be stored, with its first event and the idempotency key of its request."""
 
     job: Job
     event: Event
@@ -103,12 +107,13 @@ MOST_PROFILES = 1000
 
 
 class Store(Protocol):
-    """Where jobs, queues, users and events last.
+    """Durable store of jobs, queues, users and events.
 
-    A Future's result means durable: the write survives kill -9 and power loss from then on. Writes given by
-    one thread take effect in the order given. Writes may share one commit, but stand or fall one by one: a
-    stale one among them never undoes its neighbours. All methods may be called from any thread.
-    Jobs can be created together; nothing here promises that two jobs change together.
+    A Future's result means durable: the write survives kill -9 and power loss from then on. Writes of one
+    thread take effect in the order given. Writes may share one commit, but succeed or fail one by one: a
+    stale one among them never undoes its neighbors. All methods may be called from any thread. A write that
+    is given an audit `record` writes both or neither. Jobs can be created together; there is no guarantee
+    that two jobs change together.
     """
 
     def take_over(self) -> int:
@@ -120,26 +125,33 @@ class Store(Protocol):
     ) -> "Future[Job]":
         """Store a new job with its first event; the result has version 1.
 
-        With a `key` that this user used before, nothing is written and the result is the job stored then, as
-        it is now; if that job's spec differs from this one's, the future raises Conflict. Raises Fenced if
-        `epoch` is given and a later one has begun.
+        With a `key` that this user used before, nothing is written and the result is the job stored then, in
+        its present state; if that job's spec differs from this one's, the future raises Conflict. Raises
+        Fenced if `epoch` (the leader term) is given and a later one has started.
         """
         ...
 
     def create_all(self, new: Sequence[NewJob], epoch: int | None = None) -> "Future[list[Job]]":
         """Store new jobs, each as `create` does: all of them in one commit, or none of them.
 
-        One whose key was used before is in the result as it is now, and the others are stored. If one is
-        refused the future raises why. Raises Conflict if two of them have the same id or key, and where no
-        commit can hold several, as in a cluster.
+        A job whose key was used before is in the result in its present state, and the others are stored. If
+        one is refused the future raises the reason. Raises Conflict if two of them have the same id or key,
+        and where no commit can hold several, as in a cluster.
         """
         ...
 
-    def replace(self, job: Job, event: Event | None, epoch: int | None = None) -> "Future[Job]":
-        """Write the job anew, with the event, if its stored version is still `job.version`.
+    def replace(
+        self,
+        job: Job,
+        event: Event | None,
+        epoch: int | None = None,
+        *,
+        record: AuditRecord | None = None,
+    ) -> "Future[Job]":
+        """Replace the stored job, with the event, if its stored version is still `job.version`.
 
         The result has the next version. Raises StaleVersion if the job changed meanwhile, NotFound if there
-        is none, Fenced if `epoch` is given and a later one has begun.
+        is none, Fenced if `epoch` (the leader term) is given and a later one has started.
         """
         ...
 
@@ -163,7 +175,7 @@ class Store(Protocol):
         ...
 
     def count(self) -> dict[Phase, int]:
-        """How many jobs are in each phase (phases without jobs may be missing)."""
+        """Return the number of jobs in each phase (phases without jobs may be missing)."""
         ...
 
     def events(self, *, after: int = 0, job: JobId | None = None, limit: int = 1000) -> list[Event]:
@@ -171,40 +183,66 @@ class Store(Protocol):
         ...
 
     def subscribe(self, listener: Callable[[Sequence[tuple[Job, Event | None]]], None]) -> Callable[[], None]:
-        """Call `listener` after each commit with what it wrote, in the order of the log; returns the way out.
+        """Call `listener` after each commit with what it wrote,
+        in the order of the log; return the unsubscriber.
 
-        Called from the store's own thread, after the futures' results are visible to readers: be quick. Who
-        starts listening and then reads `jobs` misses nothing.
+        It is called from the store's own thread, after the futures' results are visible to readers: be quick.
+        A caller that subscribes and then reads `jobs` misses nothing.
         """
         ...
 
     def queues(self) -> list[Queue]: ...
 
-    def put_queue(self, queue: Queue) -> "Future[None]": ...
+    def put_queue(self, queue: Queue, *, record: AuditRecord | None = None) -> "Future[None]": ...
 
-    def delete_queue(self, name: QueueName) -> "Future[None]":
+    def delete_queue(self, name: QueueName, *, record: AuditRecord | None = None) -> "Future[None]":
         """Raises NotFound if there is none. That it has no jobs is the caller's business."""
         ...
 
     def users(self) -> list[User]: ...
 
-    def put_user(self, user: User) -> "Future[None]": ...
+    def put_user(self, user: User, *, record: AuditRecord | None = None) -> "Future[None]": ...
 
-    def delete_user(self, name: UserName) -> "Future[None]":
+    def delete_user(self, name: UserName, *, record: AuditRecord | None = None) -> "Future[None]":
         """Removes the user's tokens with it."""
         ...
 
     def tokens(self) -> list[Token]: ...
 
-    def put_token(self, token: Token) -> "Future[None]": ...
+    def put_token(self, token: Token, *, record: AuditRecord | None = None) -> "Future[None]": ...
 
-    def delete_token(self, digest: str) -> "Future[None]": ...
+    def delete_token(self, digest: str, *, record: AuditRecord | None = None) -> "Future[None]": ...
+
+    def audit(
+        self, *, actor: UserName | None = None, target: str = "", before: int | None = None, limit: int = 100
+    ) -> list[AuditRecord]:
+        """Audit records that match, newest first; `before` is the number of the last one of the page before.
+
+        At most MOST_AUDIT_RECORDS at once. They are never changed or removed.
+        """
+        ...
 
     def cordoned(self) -> frozenset[NodeId]:
         """Nodes that a person has taken out of use for new work."""
         ...
 
-    def set_cordoned(self, node: NodeId, cordoned: bool) -> "Future[None]": ...
+    def drains(self) -> dict[NodeId, Drain]:
+        """The cordoned nodes that are being emptied, and why."""
+        ...
+
+    def set_cordoned(
+        self,
+        node: NodeId,
+        cordoned: bool,
+        *,
+        drain: Drain | None = None,
+        record: AuditRecord | None = None,
+    ) -> "Future[None]":
+        """Close a node to new work, with `drain` to empty it too, or open it; replaces what was set before.
+
+        Raises Conflict for a drain where nodes are not this store's to empty, as in a cluster.
+        """
+        ...
 
     def put_predictions(self, predictions: Sequence[Prediction]) -> "Future[None]":
         """Keep them. The first one of each job stays; those of jobs that are not on record are dropped."""
@@ -215,7 +253,7 @@ class Store(Protocol):
         ...
 
     def put_profile(self, profile: JobProfile) -> "Future[None]":
-        """Keep what is known of a fingerprint, in place of what was kept of it before."""
+        """Store the profile of a fingerprint, in place of the earlier one."""
         ...
 
     def profiles(self) -> list[JobProfile]:
@@ -223,10 +261,10 @@ class Store(Protocol):
         ...
 
     def put_reports(self, reports: Sequence[Reported]) -> "Future[None]":
-        """Keep what jobs have reported, those of jobs that are not on record left out.
+        """Store the reports of jobs, except those of jobs that are not on record.
 
-        Of one number the first stays. When a job has more than `MOST_POINTS`, those go whose number is no
-        multiple of `stride_of` the newest one's, but for the newest itself.
+        Of one number the first report stays. When a job has more than `MOST_POINTS`, those are dropped whose
+        number is no multiple of `stride_of` the newest one's, except for the newest itself.
         """
         ...
 
@@ -235,9 +273,9 @@ class Store(Protocol):
         ...
 
     def put_tags(self, tags: Mapping[str, Tag | None]) -> "Future[None]":
-        """Keep these tags under their keys (`grus.model.tags.of_job`, `of_gpu`); None takes one away.
+        """Store these tags under their keys (`grus.model.tags.of_job`, `of_gpu`); None removes one.
 
-        All of them together or none; those of other keys stay. Who writes does so on change only.
+        All of them together or none; those of other keys stay. Callers write on change only.
         """
         ...
 
@@ -250,7 +288,7 @@ class Store(Protocol):
         ...
 
     def result(self, job: JobId) -> Result:
-        """What is kept of a job that has ended. Raises NotFound."""
+        """Return the stored result of a job that has ended. Raises NotFound."""
         ...
 
     def results(
@@ -262,7 +300,8 @@ class Store(Protocol):
         limit: int | None = None,
         after: tuple[float, JobId] | None = None,
     ) -> list[Result]:
-        """Those that match, last ended first (ties by id, descending); `after` continues a listing.
+        """Return the matching results, last ended first (ties
+        by id, descending); `after` continues a listing.
 
         `after` is (ended_at, job) of the last one of the page before.
         """
@@ -327,11 +366,11 @@ class WorkerSpec:
     image: str = ""
     """The container image to run in, where workers are containers; empty for the engine's own."""
     pod: str = ""
-    """What the job says of its pod, where workers are pods: JSON to lay over it; empty for nothing."""
+    """The job's pod overrides, where workers are pods: JSON to merge over the pod; empty for none."""
     first: WorkerId | None = None
-    """The worker of rank 0, which the others meet at; None if nobody has said."""
+    """The worker of rank 0, at which the others meet; None if not set."""
     user: UserName | None = None
-    """The owner of its job, whose secrets it may have."""
+    """Owner of its job, whose secrets it may have."""
     secrets: tuple[tuple[str, str], ...] = ()
     """Variables that hold a secret, each with the secret's name; the engine finds the values."""
     vault: str = ""
@@ -342,12 +381,12 @@ class WorkerState(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     ENDED = "ended"
-    """Every process that it ever started is proven dead; its devices are free."""
+    """Every process that it ever started is confirmed dead; its devices are free."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
-    """What is known of one worker."""
+    """Known status of one worker."""
 
     id: WorkerId
     job: JobId
@@ -357,9 +396,9 @@ class WorkerStatus:
     started_at: float | None = None
     ended_at: float | None = None
     exit: Exit | None = None
-    """How its main process ended; set with ENDED."""
+    """Exit of its main process; set with ENDED."""
     said: str = ""
-    """The last line of its report when it last rang its bell (or was found again); the job's word."""
+    """Last line of its report when it last rang its bell (or was found again); content of the job's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -382,16 +421,16 @@ class Usage:
     network_out: int | None = None
     """Bytes so far over its processes' TCP connections, as far as they were seen."""
     network_at: float | None = None
-    """When the two were true: they may be measured less often than the rest."""
+    """Time of the two values: they may be measured less often than the rest."""
 
 
 class Engine(Protocol):
-    """Where workers run.
+    """Engine: runs the workers.
 
-    Every effect can be repeated: starting a worker whose id was started before, or stopping one that has
-    ended, changes nothing. An effect under an epoch lower than one seen before raises Fenced. Workers outlive
-    the control plane, and a new engine object on the same state finds them again. All methods may be called
-    from any thread and none blocks for the length of a grace.
+    Every engine call can be repeated: starting a worker whose id was started before, or stopping one that has
+    ended, changes nothing. A call under a leader term (`epoch`) lower than one seen before raises Fenced.
+    Workers outlive the control plane, and a new engine object on the same state finds them again. All methods
+    may be called from any thread and none blocks for the length of a grace period.
     """
 
     def open(self, epoch: int) -> None:
@@ -403,17 +442,20 @@ class Engine(Protocol):
         ...
 
     def mechanisms(self) -> dict[str, str]:
-        """How things are enforced here, for people: isolation, memory of slices, telemetry."""
+        """Return, for people, the mechanisms of enforcement: isolation, memory of slices, telemetry."""
         ...
 
     def start(self, worker: WorkerSpec) -> None:
-        """Start it. That it cannot start is told as a status ENDED with cause START, never raised."""
+        """Start the worker. A failure to start is reported
+        as a status ENDED with cause START, never raised.
+        """
         ...
 
     def stop(self, worker: WorkerId, grace: float) -> None:
-        """Ask its main process to end (SIGTERM), and after `grace` seconds kill everything it started.
+        """Ask its main process to end (SIGTERM), and after
+        `grace` seconds kill all processes that it started.
 
-        A second call can shorten the grace, never lengthen it.
+        A second call can shorten the grace period, never lengthen it.
         """
         ...
 
@@ -426,7 +468,7 @@ class Engine(Protocol):
         ...
 
     def subscribe(self, listener: Callable[[WorkerStatus], None]) -> Callable[[], None]:
-        """Call `listener` at each change of a worker's state, and from then on only; returns the way out.
+        """Call `listener` at each change of a worker's state, and from then on only; return the unsubscriber.
 
         A byte written to the FIFO that its GRUS_BELL names is one too, if the report has a new last line.
         Called from the engine's own thread: be quick. `subscribe`, then `workers`, misses nothing.
@@ -438,13 +480,14 @@ class Engine(Protocol):
         ...
 
     def usage(self) -> tuple[Usage, ...]:
-        """What the running workers use."""
+        """Return the usage of the running workers."""
         ...
 
     def report(self, worker: WorkerId) -> str:
-        """The last whole line that the worker wrote to the file that its GRUS_REPORT names; "" if none.
+        """Return the last whole line that the worker wrote
+        to the file that its GRUS_REPORT names; "" if none.
 
-        There until the worker is forgotten. It is the job's word, and may be anything.
+        It exists until the worker is forgotten. It is the job's own content, and may be anything.
         """
         ...
 
@@ -464,5 +507,5 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of everything; the workers go on."""
+        """Release all resources of the engine; the workers continue."""
         ...

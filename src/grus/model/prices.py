@@ -1,21 +1,21 @@
-"""What the pool costs, as its owners say it. Nothing is guessed: without a price there are no costs."""
+"""Prices of the pool, as its owners set them. No price is guessed: without a price there are no costs."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """None where nothing is said."""
+    """Prices; None where no price is set."""
 
     currency: str = ""
     gpu_hour: float | None = None
-    """Of a GPU of a type without a price of its own, energy left out if `kwh` is given."""
+    """Price of a GPU-hour of a type without a price of its own; excludes energy if `kwh` is given."""
     types: tuple[tuple[str, float], ...] = ()
-    """Of a GPU-hour of each type."""
+    """Price of a GPU-hour of each type."""
     kwh: float | None = None
 
     def of(self, kind: str) -> float | None:
-        """Of a GPU-hour of that type."""
+        """Return the price of a GPU-hour of that type."""
         return dict(self.types).get(kind, self.gpu_hour)
 
 

@@ -1,11 +1,11 @@
-"""What jobs of one fingerprint have shown: how much memory, time and energy they take, and how fast they are.
+"""Job profiles by fingerprint: the measured memory, time, energy and speed of its jobs.
 
     fingerprint   same code, same command, same image, same user
     program       the same without the code: earlier versions of it
 
-A profile is made of its last runs. Each run is one job's and is written anew as the job goes on, so that
-nothing is counted twice, whoever writes it how often. All figures of a profile follow from its runs; what
-nobody measured is None, never zero.
+A profile is made of its last runs. Each run belongs to one job and is rewritten as the job continues, so that
+nothing is counted twice, for any number of writers and writes. All values of a profile follow from its runs;
+a value that was not measured is None, never zero.
 """
 
 import math
@@ -13,50 +13,50 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from grus.model.execution_plans import Shortage
 from grus.model.identifiers import JobId, UserName
 from grus.model.jobs import Phase
-from grus.model.tags import Kind
-from grus.model.ways import Shortage
+from grus.model.tags import WorkloadKind
 
 MOST_RUNS = 16
-"""Runs that a profile is made of; what they say about today is worth more than what older ones did."""
+"""Runs that a profile is made of; recent runs are more informative than older ones."""
 MOST_SPEEDS = 64
 MOST_DATA = 32
 MOST_PAIRS = 32
 MOST_SHORT = 64
 BINS = 20
-"""Parts of the range of utilisation whose time is counted apart."""
+"""Number of bins of the utilization range whose time is counted separately."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
-    """How the GPUs of a run were used while it had this size. Times are seconds that were watched."""
+class GpuUsage:
+    """GPU usage of a run while it had this size. Times are seconds that were measured."""
 
     type: str
-    """Of the GPUs."""
+    """Type of the GPUs."""
     gpus: int
     """Micro-GPUs, all workers together."""
     seconds: float = 0.0
     busy: float = 0.0
-    """Seconds × utilisation."""
+    """Seconds × utilization."""
     levels: tuple[float, ...] = ()
-    """Seconds at each twentieth of utilisation, the lowest first; empty if it was never measured."""
+    """Seconds at each twentieth of utilization, the lowest first; empty if it was never measured."""
     memory: int | None = None
     """Most bytes on one GPU."""
     how: tuple[str, ...] = ()
-    """The way in which the training was held, if Grus chose one."""
+    """Execution plan of the training, if Grus chose one."""
     slice: int = 0
     """Bytes that it might have of its GPU; 0 for all of it."""
 
     @property
     def mean(self) -> float | None:
-        """Mean utilisation, 0 to 1."""
+        """Mean utilization, 0 to 1."""
         measured = sum(self.levels)
         return self.busy / measured if measured > 0 else None
 
     @property
     def p95(self) -> float | None:
-        """Utilisation that is exceeded in a twentieth of the time, within a twentieth."""
+        """Utilization that is exceeded in a twentieth of the time, within a twentieth."""
         return _quantile(self.levels, 0.95)
 
 
@@ -73,13 +73,13 @@ class Speed:
 
     @property
     def throughput(self) -> float:
-        """Examples a second, all GPUs together; the usual batch stands in for one that is not told."""
+        """Examples a second, all GPUs together; the usual batch replaces one that is not reported."""
         return self.gpus * self.local / self.step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """What came of sharing a GPU with jobs of another fingerprint."""
+    """Result of sharing a GPU with jobs of another fingerprint."""
 
     other: str
     """The fingerprint of the other."""
@@ -91,28 +91,28 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class ProfiledRun:
     """One job, as far as it has come."""
 
     job: JobId
     at: float
-    """When this was last written."""
+    """Time of the last write."""
     phase: Phase = Phase.RUNNING
     seconds: float = 0.0
     """Time spent running, all attempts together, pauses left out."""
-    uses: tuple[Use, ...] = ()
+    uses: tuple[GpuUsage, ...] = ()
     host_memory: int | None = None
     """Most bytes of host memory, all workers together."""
     cpu: float | None = None
     """Mean cores in use."""
     energy: float | None = None
-    """Joules of its GPUs; None where nobody measures power."""
-    kind: Kind = Kind.UNKNOWN
+    """Joules of its GPUs; None if power is not measured."""
+    kind: WorkloadKind = WorkloadKind.UNKNOWN
     period: float | None = None
     data: str = ""
-    """Digest of what it was trained on; empty if it does not say."""
+    """Digest of its training data; empty if it names none."""
     new_data: bool = False
-    """Whether others of its fingerprint had run before, and none of them on these data."""
+    """True if others of its fingerprint had run before, and none of them on these data."""
     given: str = ""
     """Digest of its environment variables, as of `Shortage`."""
     code: str = ""
@@ -135,25 +135,26 @@ class JobProfile:
     fingerprint: str
     program: str = ""
     name: str = ""
-    """Of the last job."""
+    """Name of the last job."""
     user: UserName | None = None
     command: str = ""
-    """For people."""
+    """Command, for people."""
     image: str = ""
     count: int = 0
-    """Jobs of this fingerprint that ran at all, also those whose runs are forgotten."""
-    runs: tuple[Run, ...] = ()
+    """Number of jobs of this fingerprint that ran at all, including those whose runs are no longer stored."""
+    runs: tuple[ProfiledRun, ...] = ()
     speeds: tuple[Speed, ...] = ()
     stall: float | None = None
-    """Seconds for which those who stay stood still when the size changed."""
+    """Seconds for which the remaining workers stood still when the size changed."""
     boot: float | None = None
     """Seconds until new workers did work."""
     data: tuple[str, ...] = ()
     """Digests of what its jobs were trained on, the newest last."""
     pairs: tuple[Pair, ...] = ()
     short: tuple[Shortage, ...] = ()
-    """What did not suffice: for each number of GPUs and way the most memory with which a job ended for want
-    of it."""
+    """Out-of-memory (OOM) shortages: for each number of GPUs and
+    execution plan the most memory with which a job ended out of memory.
+    """
     updated_at: float = 0.0
 
     @property
@@ -167,8 +168,8 @@ class JobProfile:
         return max((run.host_memory for run in self.runs if run.host_memory is not None), default=None)
 
     @property
-    def uses(self) -> tuple[Use, ...]:
-        """How GPUs were used at each type and size, all runs together."""
+    def uses(self) -> tuple[GpuUsage, ...]:
+        """GPU usage at each type and size, all runs together."""
         return merged(use for run in self.runs for use in run.uses)
 
     @property
@@ -181,14 +182,14 @@ class JobProfile:
 
     @property
     def period(self) -> float | None:
-        """Seconds of an epoch, as last recognised."""
+        """Seconds of an epoch, as last recognized."""
         return next((run.period for run in reversed(self.runs) if run.period is not None), None)
 
     @property
-    def kind(self) -> Kind:
-        """As last recognised."""
-        known = (run.kind for run in reversed(self.runs) if run.kind is not Kind.UNKNOWN)
-        return next(known, Kind.UNKNOWN)
+    def kind(self) -> WorkloadKind:
+        """Kind of job, as last recognized."""
+        known = (run.kind for run in reversed(self.runs) if run.kind is not WorkloadKind.UNKNOWN)
+        return next(known, WorkloadKind.UNKNOWN)
 
     @property
     def durations(self) -> tuple[float, ...]:
@@ -207,26 +208,26 @@ class JobProfile:
         return fmean(done) if done else None
 
     def is_new(self, data: str) -> bool:
-        """Whether jobs of it have run on data, and none of them on these."""
+        """Return whether jobs of it have run on data, and none of them on these."""
         return bool(data) and bool(self.data) and data not in self.data
 
-    def run(self, job: JobId) -> Run | None:
+    def run(self, job: JobId) -> ProfiledRun | None:
         return next((run for run in self.runs if run.job == job), None)
 
     def pair(self, other: str) -> Pair | None:
         return next((pair for pair in self.pairs if pair.other == other), None)
 
 
-def merged(uses: Iterable[Use]) -> tuple[Use, ...]:
-    """One for each type, size and way."""
-    found: dict[tuple[str, int, tuple[str, ...]], Use] = {}
+def merged(uses: Iterable[GpuUsage]) -> tuple[GpuUsage, ...]:
+    """Return merged usage: one for each type, size and execution plan."""
+    found: dict[tuple[str, int, tuple[str, ...]], GpuUsage] = {}
     for use in uses:
         key = (use.type, use.gpus, use.how)
         found[key] = both(found[key], use) if key in found else use
     return tuple(found[key] for key in sorted(found))
 
 
-def both(one: Use, other: Use) -> Use:
+def both(one: GpuUsage, other: GpuUsage) -> GpuUsage:
     """The two together, under the type and size of the first."""
     known = [memory for memory in (one.memory, other.memory) if memory is not None]
     levels = (
@@ -234,7 +235,7 @@ def both(one: Use, other: Use) -> Use:
         if one.levels and other.levels
         else one.levels or other.levels
     )
-    return Use(
+    return GpuUsage(
         type=one.type,
         gpus=one.gpus,
         seconds=one.seconds + other.seconds,
@@ -246,15 +247,15 @@ def both(one: Use, other: Use) -> Use:
     )
 
 
-def _whole(uses: Iterable[Use]) -> Use:
-    whole = Use(type="", gpus=0)
+def _whole(uses: Iterable[GpuUsage]) -> GpuUsage:
+    whole = GpuUsage(type="", gpus=0)
     for use in uses:
         whole = both(whole, use)
     return whole
 
 
 def _quantile(levels: tuple[float, ...], part: float) -> float | None:
-    """Where that part of the time lies below, on the line between the edges of its level."""
+    """Return the quantile of that part of the time, interpolated between the edges of its level."""
     left = part * sum(levels)
     if left <= 0:
         return None

@@ -1,8 +1,8 @@
-"""Queues: a tree of teams and projects, each with its deserved, reserved and greatest number of GPUs.
+"""Queues: a tree of teams and projects, each with its deserved, reserved and maximum number of GPUs.
 
-`quota` is what a queue deserves: a request inside it starts as soon as borrowed GPUs can be taken back.
-`reserved` is the part of it that is never lent; `weight` shares what the quotas leave;
-`limit` is never passed.
+`quota` is the deserved number: a request inside it starts as soon as borrowed GPUs can be reclaimed.
+`reserved` is the part of it that is never lent; `weight` shares the GPUs that the quotas leave; `limit` is
+never exceeded.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from grus.model.errors import Mistake
 from grus.model.identifiers import QueueName, UserName
 from grus.model.jobs import Idle
+from grus.model.plural_words import counted
 from grus.model.resources import GPU
 
 ANY = "any"
-"""In a quota by type: all types without a number of their own."""
+"""Key in a quota by type: all types without a number of their own."""
 DEFAULT_QUEUE = QueueName("default")
 
 
@@ -26,7 +27,7 @@ class Quota:
 
     @classmethod
     def of(cls, gpus: float | Mapping[str, float]) -> "Quota":
-        """From what people write: a number of GPUs, or a number by type."""
+        """Return the quota from user input: a number of GPUs, or a number by type."""
         numbers = gpus if isinstance(gpus, Mapping) else {ANY: gpus}
         return cls(tuple(sorted((kind, round(number * GPU)) for kind, number in numbers.items())))
 
@@ -36,13 +37,13 @@ class Quota:
 
     @property
     def typed(self) -> bool:
-        """Whether any type has a number of its own."""
+        """True if any type has a number of its own."""
         return any(kind != ANY for kind, _ in self.by_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """A team or project. All amounts in micro-GPUs."""
+    """Queue of a team or project. All amounts in micro-GPUs."""
 
     name: QueueName
     parent: QueueName | None = None
@@ -53,15 +54,19 @@ class Queue:
     nodes: tuple[str, ...] = ()
     """Nodes that only this branch may use."""
     members: tuple[UserName, ...] = ()
-    """Who may submit here; empty for everybody with the role of member."""
+    """Users who may submit here; empty for everybody with the role of member."""
     max_priority: int = 125
     max_runtime: float | None = None
     dev_limit: float | None = None
     """Seconds that a development session may last here."""
     idle: Idle | None = None
-    """What becomes of its jobs whose GPUs idle, besides what they ask for themselves."""
+    """Idle policy for its jobs, besides those that the jobs set themselves."""
     oversubscribe: bool = False
-    """Its quota may exceed what is there; the promise of a start inside quota is void then."""
+    """Its quota may exceed the pool; the guarantee of a start inside the quota is void then."""
+
+
+SET_OVERSUBSCRIBE = "set oversubscribe: true"
+"""Way out of quotas above the pool; the command line names its own option instead."""
 
 
 def check_tree(queues: Iterable[Queue], pool: int | None) -> list[Mistake]:
@@ -120,11 +125,12 @@ def _check_sums(parent: Queue | None, children: list[Queue], pool: int | None) -
     reserved = sum(queue.reserved for queue in children)
     names = ", ".join(sorted(queue.name for queue in children))
     if parent is None:
+        size = counted(gpus(pool or 0), "GPU")
         if pool is not None and quota > pool and not any(queue.oversubscribe for queue in children):
-            rule = f"the quotas of {names} sum to {gpus(quota)}, but the pool has {gpus(pool)} GPUs"
-            found.append(Mistake("queues", f"{rule}; lower them, or set oversubscribe: true"))
+            rule = f"the quotas of {names} sum to {gpus(quota)}, but the pool has {size}"
+            found.append(Mistake("queues", f"{rule}; lower them, or {SET_OVERSUBSCRIBE}"))
         if pool is not None and reserved > pool:
-            rule = f"the reserved GPUs of {names} sum to {gpus(reserved)}, but the pool has {gpus(pool)} GPUs"
+            rule = f"the reserved GPUs of {names} sum to {gpus(reserved)}, but the pool has {size}"
             found.append(Mistake("queues", rule))
         return found
     at = f"queues.{parent.name}"
@@ -138,14 +144,17 @@ def _check_sums(parent: Queue | None, children: list[Queue], pool: int | None) -
 
 
 def pool_of_quotas(pool: int, before: Iterable[Queue], after: Iterable[Queue]) -> int:
-    """What a change of quotas is held against: a pool that has shrunk takes away nothing that was given."""
+    """Return the pool size that a change of quotas is checked against.
+
+    A pool that has shrunk removes no quota that was granted.
+    """
     given = _quotas(before)
     return max(pool, given) if _quotas(after) <= given else pool
 
 
 def _quotas(queues: Iterable[Queue]) -> int:
     top = [queue for queue in queues if queue.parent is None and queue.name != DEFAULT_QUEUE]
-    # Whoever gave more than there is on purpose has to say so each time.
+    # An administrator who grants more than the pool on purpose has to confirm it each time.
     return 0 if any(queue.oversubscribe for queue in top) else sum(queue.quota.total for queue in top)
 
 

@@ -1,11 +1,11 @@
-"""What a job asks for: GPUs whole or in slices, host CPU and memory, in ranges.
+"""Resource requests of a job: GPUs whole or in slices, host CPU and memory, in ranges.
 
 Amounts of GPU are integers in micro-GPUs, so that sums are exact and decisions repeat to the byte.
 """
 
 from dataclasses import dataclass
 
-from grus.model.ways import Way
+from grus.model.execution_plans import Way
 
 GPU = 1_000_000
 """One whole GPU, in micro-GPUs: the unit of every quota, share and holding."""
@@ -27,13 +27,13 @@ class Range:
 
 
 def replica_words(size: Range | str) -> str:
-    """The size of a served model, whatever each replica takes: 1 replica, 2..4 replicas."""
+    """Return the size of a served model, for any size of replica: 1 replica, 2..4 replicas."""
     return f"{size} replica{'' if str(size) == '1' else 's'}"
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """What one replica of a role takes, all of it on one node.
+    """Resources of one replica of a role, all of them on one node.
 
     Exactly one of `gpus`, `share` and `gpu_memory` is above zero, or none for a replica without a GPU.
     """
@@ -47,12 +47,12 @@ class Replica:
     types: tuple[str, ...] = ()
     """GPU types that will do; empty for any."""
     cpu: int = 0
-    """Host CPU in thousandths of a core, for the whole replica; 0 for whatever is there."""
+    """Host CPU in thousandths of a core, for the whole replica; 0 for any amount."""
     memory: int = 0
-    """Host memory in bytes, for the whole replica; 0 for whatever is there."""
+    """Host memory in bytes, for the whole replica; 0 for any amount."""
 
     def share_of(self, device_memory: int) -> int:
-        """What a slice takes of a device with that memory, in micro-GPUs; above GPU when it cannot fit."""
+        """Return a slice's share of a device with that memory, in micro-GPUs; above GPU if it cannot fit."""
         if self.gpu_memory:
             return -(-self.gpu_memory * GPU // device_memory) if device_memory else GPU + 1
         return self.share
@@ -67,14 +67,14 @@ class Role:
     replica: Replica
     run: tuple[str, ...] = ()
     image: str = ""
-    """Of its containers, on Kubernetes; empty for the job's own."""
+    """Image of its containers, on Kubernetes; empty for the job's own."""
     pod: str = ""
-    """What it says of its pods over what the job says of them, as `Spec.pod`."""
+    """Its pod overrides, applied over those of the job, as `Spec.pod`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a gang asks for: all of its roles at their minima, or nothing. At most one role has a range."""
+    """Request of a gang: all of its roles at their minima, or nothing. At most one role has a range."""
 
     roles: tuple[Role, ...]
     sizes: tuple[int, ...] = ()
@@ -84,17 +84,17 @@ class Request:
     shares: bool = False
     """Its one GPU may be shared with another job that allows it too, where that pays for both together."""
     auto: bool = False
-    """Its size is for Grus to choose; the roles say one whole GPU until that is done. The choice has not."""
+    """True while Grus has yet to choose its size; until then the roles have one whole GPU."""
     ways: tuple[Way, ...] = ()
-    """By which its training can be held, of one that leaves its size to Grus; empty if nobody could tell."""
+    """Execution plans of a training that leaves its size to Grus; empty if none could be estimated."""
     how: tuple[str, ...] = ()
-    """Strategies of the way chosen, which its workers are told to switch on."""
+    """Strategies of the chosen execution plan, which its workers must switch on."""
     mixed: bool = False
     """Its GPUs may be of unlike types; else all are of one type, as a gang is as fast as its slowest GPU."""
 
     @property
     def elastic(self) -> Role | None:
-        """The role whose number of replicas may vary."""
+        """Role whose number of replicas may vary."""
         return next((role for role in self.roles if not role.replicas.rigid), None)
 
     @property

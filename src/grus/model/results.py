@@ -1,18 +1,18 @@
-"""What is kept of a job for good: what it was given, what it reached, what it left behind."""
+"""Results: the permanent record of a job with its inputs, its metrics and its outputs."""
 
 import shlex
 from dataclasses import dataclass
 
-from grus.model.artefacts import Artefact
+from grus.model.artefacts import Artifact
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import JobType, Phase
-from grus.model.profiles import Run
+from grus.model.profiles import ProfiledRun
 from grus.model.sweeps import Params, Trial
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A figure that a job reported: how it ended, and its extremes."""
+    """Metric that a job reported: its last value, and its extremes."""
 
     name: str
     last: float
@@ -32,15 +32,15 @@ class Result:
     phase: Phase
     submitted_at: float
     started_at: float | None
-    """When it first began; None of one that never did."""
+    """Time of its first start; None if it never started."""
     ended_at: float
     reason: str = ""
     """Why it ended as it did, for people."""
     attempts: int = 0
     seconds: float = 0.0
-    """That it ran, in all attempts."""
+    """Seconds that it ran, in all attempts."""
     gpu_seconds: float = 0.0
-    """That it held."""
+    """GPU-seconds allocated to it."""
     most_held: int = 0
     """Micro-GPUs that it held at once."""
     command: tuple[str, ...] = ()
@@ -49,24 +49,24 @@ class Result:
     env: tuple[tuple[str, str], ...] = ()
     """Its own environment variables: names, and digests of their values, which may be secret."""
     metrics: tuple[Metric, ...] = ()
-    """By name."""
+    """Metrics, by name."""
     code: str = ""
-    """Digest of the code that it ran; empty where nobody read it."""
+    """Digest of the code that it ran; empty if the code was not read."""
     data: str = ""
     """Digest of what its data looked like from outside; empty if it names none."""
     image: str = ""
-    inputs: tuple[Artefact, ...] = ()
-    """Those whose content is known."""
-    outputs: tuple[Artefact, ...] = ()
+    inputs: tuple[Artifact, ...] = ()
+    """Inputs whose content is known."""
+    outputs: tuple[Artifact, ...] = ()
     trial: Trial | None = None
     key: str = ""
-    """Of everything that its outputs depend on: a stage with the same key need not run again."""
+    """Key of everything that its outputs depend on: a stage with the same key need not run again."""
     same_as: JobId | None = None
-    """The earlier run whose outputs it has taken over, because nothing had changed; it never ran itself."""
+    """Earlier run whose outputs it has reused, because nothing had changed; it never ran itself."""
     fingerprint: str = ""
-    """Of its profile."""
-    profile: Run | None = None
-    """What it took, as it was measured; None where it never ran."""
+    """Fingerprint of its profile."""
+    profile: ProfiledRun | None = None
+    """Measured usage; None if it never ran."""
 
     def metric(self, name: str) -> Metric | None:
         return next((one for one in self.metrics if one.name == name), None)
@@ -77,7 +77,9 @@ WRITTEN = {
     ("python3", "-m", "grus.serving.replica"): "serve:",
     ("python3", "-m", "grus.interactive.session"): "grus dev:",
 }
-"""What people wrote for whom Grus runs a program of its own; its only argument stands behind."""
+"""Text that users wrote for programs that Grus runs on
+their behalf; the program's only argument follows it.
+"""
 
 
 def words_of(argv: tuple[str, ...]) -> str:

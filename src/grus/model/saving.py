@@ -9,7 +9,7 @@ SESSION = "grus.interactive.session"
 
 
 def saves(job: Job) -> bool:
-    """True if the job is known to save its work when it is asked to end.
+    """Return True if the job is known to save its work when it is asked to end.
 
     It names a checkpoint, has reported one, or its workers form a worker group, as those of `grus.train` do.
     """
@@ -23,5 +23,5 @@ def spec_saves(spec: Spec) -> bool:
 
 
 def lost_by_pause(job: Job, now: float) -> float:
-    """Seconds of work that a pause throws away: all since the start of a job that does not save."""
+    """Return the seconds of work that a pause loses: all since the start of a job that does not save."""
     return 0.0 if saves(job) or job.started_at is None else max(0.0, now - job.started_at)

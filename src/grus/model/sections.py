@@ -1,7 +1,7 @@
 """Sections `train:` and `serve:` as the programs of a job read them: plain values, without a check of each.
 
-The API has checked a section before (`grus.api.train_in`, `grus.api.serve_in`) and writes it on the command
-line of the program, in JSON. The program may come from an older SDK than the server.
+The API has checked a section before (`grus.api.inputs.train`, `grus.api.inputs.serve`) and writes it on the
+command line of the program, in JSON. The program may come from an older SDK than the server.
 """
 
 import json
@@ -19,7 +19,9 @@ _PARTS = ("model", "data", "loss", "optimizer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainSection:
-    """A training, by the names of the user's functions; `grus.api.train_in.TrainIn` documents the fields."""
+    """A training, by the names of the user's functions; `grus.api.inputs.train.TrainIn` documents the
+    fields.
+    """
 
     make: str | None = None
     model: str | None = None
@@ -38,7 +40,7 @@ class TrainSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSection:
-    """A served model; `grus.api.serve_in.ServeIn` documents the fields."""
+    """A served model; `grus.api.inputs.serve.ServeIn` documents the fields."""
 
     model: str | None = None
     weights: str = ""

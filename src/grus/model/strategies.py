@@ -1,10 +1,11 @@
-"""The words for how a training is held and computed: what a user writes, and what goes together.
+"""Strategy names for a training: the words that a user writes, and the combinations allowed.
 
     strategy: bf16 checkpoint
 
-A training has one way to be held by its workers (`plain`, `ddp`, `zero1`, `zero2`, `fsdp` or `split`; several
-workers without a word are `ddp`) and any of the others beside it. Words only: what each does to a training's
-memory is `grus.estimation.strategies`, and `grus.train` does it.
+A training has one strategy that divides it among its workers (`plain`, `ddp`, `zero1`, `zero2`, `fsdp` or
+`split`; several workers without such a word are `ddp`) and any of the others beside it. This module has the
+words only: `grus.estimation.strategies` computes the effect of each on a training's memory, and `grus.train`
+applies it.
 """
 
 import re
@@ -15,7 +16,7 @@ from grus.model.errors import BadInput, Mistake
 
 
 class Strategy(StrEnum):
-    """In the order in which they are written."""
+    """Strategy, in the order in which strategies are written."""
 
     PLAIN = "plain"
     DDP = "ddp"
@@ -31,7 +32,7 @@ class Strategy(StrEnum):
 
     @property
     def sentence(self) -> str:
-        """What it does, for people."""
+        """Description of its effect, for people."""
         return _SENTENCES[self]
 
 
@@ -52,11 +53,11 @@ _SENTENCES = {
 HOLDING = frozenset(
     {Strategy.PLAIN, Strategy.DDP, Strategy.ZERO1, Strategy.ZERO2, Strategy.FSDP, Strategy.SPLIT}
 )
-"""How the workers hold the training: one of these."""
+"""Strategies that divide the training among its workers: exactly one applies."""
 SHARDED = frozenset({Strategy.ZERO1, Strategy.ZERO2, Strategy.FSDP})
 """No worker has all of the state."""
 COMPRESSING = frozenset({Strategy.FP16_GRADIENTS, Strategy.POWERSGD})
-"""Fewer bytes for gradients on their way; one of these."""
+"""Strategies that send fewer bytes of gradients; at most one of these."""
 ALTERING = COMPRESSING | {Strategy.BF16}
 """The numbers are no longer those of the plain training, but close."""
 
@@ -78,7 +79,7 @@ _APART = {
 
 
 def parse(text: str, field: str = "strategy") -> tuple[Strategy, ...]:
-    """The strategies of a line of words, each once and in order; raises BadInput with every mistake."""
+    """Return the strategies of a line of words, each once and in order; raises BadInput with all errors."""
     words = [word for word in re.split(r"[\s,+]+", text.strip().lower()) if word]
     known = {one.value: one for one in Strategy}
     rule = f"is no strategy; these are: {', '.join(known)}"
@@ -97,7 +98,7 @@ def ordered(strategies: Iterable[Strategy]) -> tuple[Strategy, ...]:
 
 
 def spell(strategies: Iterable[Strategy]) -> str:
-    """As a user would write them; nothing at all is `plain`."""
+    """Return the strategies as a user would write them; none at all is `plain`."""
     return " ".join(ordered(strategies)) or Strategy.PLAIN.value
 
 
@@ -118,18 +119,20 @@ def clashes(strategies: Iterable[Strategy]) -> list[str]:
 
 
 def holding(strategies: Iterable[Strategy], workers: int = 1) -> Strategy:
-    """How the workers hold the training; without a word, several of them are `ddp`."""
+    """Return the strategy that divides the training; without a word, several workers are `ddp`."""
     named = next((one for one in strategies if one in HOLDING), Strategy.PLAIN)
     return Strategy.DDP if named is Strategy.PLAIN and workers > 1 else named
 
 
 def resizes(strategies: Iterable[Strategy]) -> bool:
-    """Whether workers may come and go while it runs; otherwise it is saved and started again."""
+    """Return whether workers may come and go while it runs; otherwise it is saved and started again."""
     return holding(strategies) not in SHARDED | {Strategy.SPLIT}
 
 
 def together(workers: int) -> list[tuple[Strategy, ...]]:
-    """What is worth comparing for so many workers: each strategy by itself, and the usual pairs."""
+    """Return the combinations to compare for so many
+    workers: each strategy by itself, and the usual pairs.
+    """
     alone: list[tuple[Strategy, ...]] = [
         (Strategy.BF16,),
         (Strategy.CHECKPOINT,),

@@ -1,4 +1,4 @@
-"""A search for good parameters: what may be tried, by which figure it is judged, and when it has been enough.
+"""Sweep: a search for good parameters, with its search space, its metric, and its budget.
 
 A sweep is a job without workers of its own. Its spec is the template of its trials, which are ordinary jobs.
 """
@@ -9,7 +9,7 @@ from enum import StrEnum
 from grus.model.identifiers import JobId
 
 Value = bool | int | float | str
-"""Of a parameter."""
+"""Value of a parameter."""
 Params = tuple[tuple[str, Value], ...]
 
 
@@ -19,7 +19,7 @@ class Goal(StrEnum):
 
 
 class Rule(StrEnum):
-    """How trials that promise little are ended early."""
+    """Rule for the early stopping of trials with poor prospects."""
 
     AUTO = "auto"
     """ASHA that believes a comparison as far as it has foretold the next one."""
@@ -38,9 +38,9 @@ class Axis:
     low: float = 0.0
     high: float = 0.0
     log: bool = False
-    """Whether its orders of magnitude are alike, not its differences."""
+    """True if its values are spaced by order of magnitude, not by difference."""
     step: float | None = None
-    """Of a number that is a multiple of it, counted from `low`; 1 or more for whole ones."""
+    """Step of a number that is a multiple of it, counted from `low`; 1 or more for whole ones."""
     whole: bool = False
 
 
@@ -48,18 +48,18 @@ class Axis:
 class Stopping:
     rule: Rule = Rule.AUTO
     by: str = "step"
-    """The reported figure that says how far a trial is: its resource."""
+    """Reported metric that measures a trial's progress: its resource."""
     first: float | None = None
     """Resource at the first rung; None for a part of a whole trial's."""
     most: float | None = None
     """Resource of a whole trial; None for as long as its program runs."""
     factor: int = 3
-    """One of so many goes on to the next rung, which lies so many times as far."""
+    """Reduction factor: one of so many trials continues to the next rung, at so many times the resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What the whole search may take; whichever is reached first ends it. None is without limit."""
+    """Budget of the whole search; the limit that is reached first ends it. None is without limit."""
 
     trials: int | None = None
     gpu_seconds: float | None = None
@@ -67,7 +67,7 @@ class Budget:
     target: float | None = None
     """A value of the metric that is good enough."""
     trial_gpu_seconds: float | None = None
-    """What one trial may take; one that takes more is ended, and counts with what it reached."""
+    """Budget of one trial; a trial that exceeds it is ended, and counts with its result so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,16 +85,18 @@ class Sweep:
     patience: float | None = None
     """Seconds after which a running trial that never reported the metric is ended."""
     grow: str = ""
-    """What a trial may hold once it is among the best, as `resources.gpu` is written; empty for no change."""
+    """Allocation allowed to a trial once it is among the
+    best, written as `resources.gpu`; empty for no change.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Which trial of which sweep a job is."""
+    """Trial of a sweep: the identity of a job within it."""
 
     sweep: JobId
     number: int
     by: str = ""
-    """The reported figure that says how far it is; empty where nobody waits for it."""
+    """Reported metric that measures its progress; empty where none is waited for."""
     rungs: tuple[float, ...] = ()
-    """How far it is when it is to be heard at once, ascending."""
+    """Progress values at which it is to report at once, ascending."""

@@ -1,7 +1,7 @@
-"""What was recognised of what runs, from its telemetry: a tag on a job, on a worker, or on a GPU.
+"""Tags: the activity recognized from telemetry, for a job, a worker, or a GPU.
 
-A tag is a value with the moment from which it is true and the moment after which nobody vouches for it. It
-is told again only when it has changed; one that has expired says nothing. `unknown` is an honest answer.
+A tag is a value with the moment from which it is valid and the moment at which it expires. It is reported
+again only when it has changed; an expired one has no meaning. `unknown` is a valid answer.
 """
 
 import math
@@ -12,13 +12,13 @@ from enum import StrEnum
 from grus.model.identifiers import DeviceId, JobId
 
 
-class Kind(StrEnum):
-    """What somebody does with a GPU."""
+class WorkloadKind(StrEnum):
+    """Kind of use of a GPU."""
 
     IDLE = "idle"
     """Held, and nothing happens."""
     DEV = "dev"
-    """Somebody tries things: bursts between pauses, as a person works."""
+    """Experiments by a person: bursts between pauses."""
     TRAINING = "training"
     RETRAINING = "retraining"
     """Training of a known fingerprint on data that it was not seen with."""
@@ -26,31 +26,31 @@ class Kind(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Stage(StrEnum):
-    """Where in its life a training is."""
+class TrainingStage(StrEnum):
+    """Stage of a training's life."""
 
     UNKNOWN = ""
     START_UP = "start-up"
     TRAINING = "training"
     EVALUATION = "evaluation"
     CHECKPOINT = "checkpoint"
-    """It stands still while it saves."""
+    """The training stands still while it saves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
-    kind: Kind
+    kind: WorkloadKind
     at: float
     """Since when it is so."""
     expires: float
-    """Not to be believed afterwards unless it was told again."""
+    """Time after which it is no longer valid unless it was reported again."""
     confidence: float = 0.0
     """0 to 1, of the kind and, where there is one, the period."""
     period: float | None = None
-    """Seconds of one epoch (or whatever repeats); None where no rhythm was recognised."""
+    """Seconds of one epoch (or another repeating section); None if no period was recognized."""
     boundary: float | None = None
     """A moment at which a period began; the others follow from it."""
-    stage: Stage = Stage.UNKNOWN
+    stage: TrainingStage = TrainingStage.UNKNOWN
     hung_since: float | None = None
     """Since when it makes no progress though it holds its GPUs; None while it does."""
     utilisation: float | None = None
@@ -64,7 +64,7 @@ class Tag:
         return now < self.expires
 
     def next_boundary(self, now: float) -> float | None:
-        """When its next period begins; None without a rhythm."""
+        """Return when its next period begins; None without a period."""
         if self.period is None or self.boundary is None or self.period <= 0:
             return None
         return self.boundary + math.ceil((now - self.boundary) / self.period) * self.period
@@ -85,7 +85,7 @@ def together(tags: Sequence[Tag]) -> Tag:
 
     It hangs as soon as one of them does, since the others wait for that one.
     """
-    surest = max(tags, key=lambda tag: (tag.kind is not Kind.UNKNOWN, tag.confidence, -tag.at))
+    surest = max(tags, key=lambda tag: (tag.kind is not WorkloadKind.UNKNOWN, tag.confidence, -tag.at))
     hung = [tag.hung_since for tag in tags if tag.hung_since is not None]
     use = [tag.utilisation for tag in tags if tag.utilisation is not None]
     memory = [tag.peak_memory for tag in tags if tag.peak_memory is not None]

@@ -10,8 +10,8 @@ import logging
 import sys
 from pathlib import Path
 
-from grus.kubernetes.api import Api
-from grus.operator.leading import Brake, lead, on_signals
+from grus.kubernetes.client.api import Api
+from grus.operator.leader_lifecycle import Brake, lead, on_signals
 from grus.operator.options import SYSTEM, Options
 
 

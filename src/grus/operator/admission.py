@@ -1,31 +1,32 @@
-"""From a GpuJob to the job that will be on record, or every reason why not. Reads what is known; writes
-nothing.
+"""Admission: turns a GpuJob into the job to record, or returns every reason against it.
 
-The checks are those of every other way in (`JobIn`, `Submission`), and one more: whether the namespace may
-use the queue. Names in `after` are those of other GpuJobs of the namespace.
+It reads known data and writes nothing.
+
+The checks are those of every other API (`JobIn`, `Submission`), and one more: whether the namespace may use
+the queue. Names in `after` are those of other GpuJobs of the namespace.
 """
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from grus.api.secrets_in import looks_secret
-from grus.api.times import parse_time
+from grus.api.inputs.secrets import looks_secret
 from grus.api.wire import JobIn, read, to_spec
-from grus.controlplane import wishes
-from grus.controlplane.lifecycle import Change
-from grus.controlplane.submission import Submission, new_job
-from grus.kubernetes.job_namespaces import system_mistake
-from grus.kubernetes.kinds import Object
+from grus.api.wire_types.timestamps import parse_time
+from grus.controlplane.admission.submission import Submission, new_job
+from grus.controlplane.jobs import user_actions
+from grus.controlplane.jobs.lifecycle import JobChange
+from grus.kubernetes.api_objects.job_namespaces import system_mistake
+from grus.kubernetes.client.resource_kinds import Object
 from grus.model.errors import BadInput, Conflict, DoesNotFit, GrusError, Mistake, NotAllowed
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import Job, Spec
 from grus.model.ports import AccessRole, Event, User
 from grus.model.queues import DEFAULT_QUEUE
-from grus.operator.intake import asked, document, id_of, size
 from grus.operator.namespaces import Openness, refused
+from grus.operator.next_step import asked, document, id_of, size
 
 KUBECTL = UserName("kubectl")
-"""Who changes objects, in the words of events."""
+"""User name that events give for changes of objects."""
 MANAGER = User(name=KUBECTL, role=AccessRole.ADMIN)
 RECENT = 5.0
 """Seconds: an object younger than that was submitted when it is first seen, which is finer than its own
@@ -33,7 +34,9 @@ time."""
 
 
 class Refusal(Exception):
-    """It does not become a job as it is. Never final: the object, the queues or the pool may change."""
+    """The object does not become a job as it is. Never
+    final: the object, the queues or the pool may change.
+    """
 
     def __init__(self, reason: str, mistakes: list[Mistake]) -> None:
         self.reason = reason
@@ -43,11 +46,11 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What admission asks about."""
+    """Data that admission depends on."""
 
     queues: Callable[[], Mapping[QueueName, Openness]]
     labels: Callable[[str], Mapping[str, str]]
-    """Of a namespace, by its name."""
+    """Labels of a namespace, by its name."""
     jobs: Callable[[str], Mapping[str, JobId]]
     """The ids of a namespace's GpuJobs by their names."""
     pod_fields: Callable[[Spec, str], Collection[str]] = lambda *_: ()
@@ -57,14 +60,14 @@ class Surroundings:
 
 
 class Admission:
-    """Judges objects."""
+    """Admission of GpuJob objects: accepts or refuses them."""
 
     def __init__(self, submission: Submission, around: Surroundings) -> None:
         self._submission = submission
         self._around = around
 
-    def judge(self, found: Object, now: float) -> Change:
-        """The job as it shall be stored, with its first event. Raises Refusal with every mistake."""
+    def judge(self, found: Object, now: float) -> JobChange:
+        """Return the job to store, with its first event. Raises Refusal with all errors."""
         namespace = found["metadata"]["namespace"]
         if (system := system_mistake(namespace, self._around.system)) is not None:
             raise Refusal("NotAllowed", [system])
@@ -83,7 +86,7 @@ class Admission:
         text = f"{namespace}/{found['metadata']['name']} was submitted to queue {complete.queue}{why}"
         text += _exposed(complete)
         event = Event(at=job.submitted_at, kind="submitted", text=text, job=job.id)
-        return Change(self._as_wished(found, job, now), event)
+        return JobChange(self._as_wished(found, job, now), event)
 
     def _queue_mistakes(self, found: Object, namespace: str) -> list[Mistake]:
         queue = (found.get("spec") or {}).get("queue") or DEFAULT_QUEUE
@@ -117,12 +120,12 @@ class Admission:
             raise Refusal(_word(error), [Mistake("spec", str(error))]) from None
 
     def _as_wished(self, found: Object, job: Job, now: float) -> Job:
-        """Paused or pinned from the beginning, if the object says so."""
+        """Pause or pin the job from the beginning, if the object requests it."""
         want = asked(found)
         mistakes = []
         if want.replicas is not None:
             try:
-                change = wishes.scale(job, size(want.replicas), KUBECTL, now)
+                change = user_actions.scale(job, size(want.replicas), KUBECTL, now)
                 job = replace(job, size=change.job.size) if change is not None else job
             except (BadInput, Conflict) as error:
                 mistakes.append(Mistake("replicas", str(error), str(want.replicas)))
@@ -130,7 +133,7 @@ class Admission:
             raise Refusal("BadInput", mistakes)
         if not want.paused:
             return job
-        paused = wishes.pause(job, KUBECTL, now)
+        paused = user_actions.pause(job, KUBECTL, now)
         return paused.job if paused is not None else job
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from grus.api.times import rfc3339
+from grus.api.wire_types.timestamps import rfc3339
 
 LONGEST = 30_000
 """Characters of a message: an API server takes 32768."""
@@ -12,7 +12,7 @@ LONGEST = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One thing that is true or not, with a word for machines and sentences for people."""
+    """One condition that is true or not, with a word for machines and sentences for people."""
 
     type: str
     true: bool
@@ -33,7 +33,7 @@ def with_conditions(
             "type": condition.type,
             "status": status,
             "reason": condition.reason,
-            # Never empty: an API server of 1.20 makes nothing of an empty text in a patch, and refuses that.
+            # Never empty: an API server of 1.20 drops an empty text in a patch, and then refuses the patch.
             "message": condition.message[:LONGEST] or condition.reason,
             "lastTransitionTime": before["lastTransitionTime"] if same else rfc3339(now),
         }
@@ -45,5 +45,5 @@ def without(known: Iterable[Mapping[str, Any]], type_: str) -> list[dict[str, An
 
 
 def message_of(known: Iterable[Mapping[str, Any]], type_: str) -> str:
-    """What the condition of this type says; "" if there is none."""
+    """Return the message of the condition of this type; "" if there is none."""
     return next((str(one.get("message", "")) for one in known if one.get("type") == type_), "")

@@ -10,50 +10,50 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 
-from grus.controlplane.access import is_admin, members_of
-from grus.controlplane.forecasting import Forecaster
-from grus.controlplane.insight import Insight
-from grus.controlplane.loop import ControlLoop
-from grus.controlplane.profiles import Profiles
-from grus.controlplane.retention import Retention
-from grus.controlplane.services import Services
+from grus.controlplane.admission.submission import Submission
+from grus.controlplane.eta.forecast_service import Forecaster
+from grus.controlplane.facade.services import Services
+from grus.controlplane.fingerprint.profile_cache import Profiles
+from grus.controlplane.history.retention import Retention
+from grus.controlplane.monitoring.profile_query import Insight
+from grus.controlplane.reconciler.loop import ControlLoop
+from grus.controlplane.security.authorization import is_admin, members_of
 from grus.controlplane.settings import Settings
-from grus.controlplane.submission import Submission
 from grus.engines.kubernetes.engine import KubernetesEngine
-from grus.kubernetes.api import Api
-from grus.kubernetes.job_namespaces import (
+from grus.kubernetes.api_objects.job_namespaces import (
     forbids_root,
     is_managed,
     namespace_of,
     system_mistake,
 )
-from grus.kubernetes.kinds import NAMESPACES, NODES, Object
-from grus.kubernetes.leadership import Leadership
+from grus.kubernetes.client.api import Api
+from grus.kubernetes.client.leader_election import Leadership
+from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.resource_kinds import NAMESPACES, NODES, Object
 from grus.kubernetes.names import MANAGED
-from grus.kubernetes.reflector import Reflector
 from grus.model.errors import Mistake, NotAllowed, StoreFailed
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import Job
 from grus.model.ports import User
-from grus.operator import installed
+from grus.operator import definition_check
 from grus.operator.admission import Admission, Surroundings
-from grus.operator.converters.keeping import Converters
-from grus.operator.granting import Grants
-from grus.operator.intake import FINALIZER
+from grus.operator.converters.sync import Converters
+from grus.operator.job_usage import Learning
 from grus.operator.jobs import Jobs
-from grus.operator.learning import Learning
 from grus.operator.namespaces import refused
+from grus.operator.next_step import FINALIZER
 from grus.operator.options import Options
 from grus.operator.plain.engine import EngineWithPods
 from grus.operator.plain.pods import PlainPods
-from grus.operator.plain.refusing import Refuser
 from grus.operator.plain.store import StoreWithPods
+from grus.operator.plain.unschedulable import Refuser
 from grus.operator.pod_fields import PodFields
 from grus.operator.queues import QueueBook, Queues
+from grus.operator.rbac_grants import Grants
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decisions
-from grus.scheduling.policies import policy_named
-from grus.scheduling.snapshot import Snapshot
+from grus.scheduling.queues.policies import policy_named
+from grus.scheduling.state.snapshot import Snapshot
 from grus.store.kubernetes.store import KubernetesStore
 
 log = logging.getLogger(__name__)
@@ -63,13 +63,13 @@ SYNC = 120.0
 TICK, ALL = 1.0, 30.0
 """Seconds between looks at whether the pool has changed; and after which every object is looked at anyway."""
 SOON = 0.2
-"""Seconds after news of a node until all who watch nodes have heard it."""
+"""Seconds after a change of a node until all watchers of nodes have received it."""
 
 Decide = Callable[[Snapshot, float], Decisions]
 
 
 class Controller:
-    """Everything that a leader has. `close` lets go of it; what runs goes on."""
+    """All parts of a leading controller. `close` releases them; running work continues."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Controller:
         on_stopped: Callable[[str], None],
         make_decisions: Decide,
     ) -> None:
-        installed.check(api, options.namespace)
+        definition_check.check(api, options.namespace)
         options.state.mkdir(parents=True, exist_ok=True)
         settings = Settings(
             state=options.state,
@@ -216,7 +216,7 @@ class Controller:
         converters.start()
 
     def _intake(self, api: Api, settings: Settings, leadership: Leadership, grants: Grants) -> None:
-        """What makes jobs of objects."""
+        """Set up the parts that make jobs of objects."""
         submission = Submission(self.store, self.loop.picture, settings)
 
         def admission(jobs: Jobs) -> Admission:
@@ -280,7 +280,9 @@ class Controller:
                 self.pods.look_again()
 
     def _node_changed(self, kind: str, node: Object) -> None:
-        """What comes, goes or is closed counts at once; that a node is still there is no news."""
+        """React at once to a node that comes, goes or is
+        closed; a node that is merely still there is no change.
+        """
         name, spec, status = node["metadata"]["name"], node.get("spec") or {}, node.get("status") or {}
         ready = [one["status"] for one in status.get("conditions") or () if one["type"] == "Ready"]
         now = kind == "DELETED" or (
@@ -308,7 +310,7 @@ class Controller:
         return grants.prepare(queue, job.user)
 
     def _is_named(self, name: UserName, queue: QueueName) -> bool:
-        """True for an administrator, and for a member whom the queue or one above it names."""
+        """Return True for an administrator, and for a member named by the queue or one above it."""
         queues = {one.name: one for one in self.book.accepted()}
         found = next((user for user in self.jobs_store.users() if user.name == name), User(name=name))
         return is_admin(found) or name in members_of(queue, queues)

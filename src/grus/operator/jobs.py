@@ -1,8 +1,7 @@
-"""GpuJobs and their jobs, brought together: each object is looked at when it changes, and now and then
-anyway.
+"""Synchronization of GpuJobs with their jobs: each object is checked on every change, and periodically.
 
-`intake` says what is to be done, this does it. Whatever fails is tried again; nothing is concluded from it.
-All writes are guarded by the version of the object that they rest on.
+`next_step` decides the next step, this module does it. Any failed step is tried again; nothing is concluded
+from it. All writes are guarded by the version of the object that they rest on.
 """
 
 import logging
@@ -11,19 +10,30 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from grus.controlplane.loop import ControlLoop
-from grus.controlplane.services import Services
-from grus.kubernetes.api import Api, Conflicts, Missing, Unreachable
-from grus.kubernetes.kinds import GPU_JOBS, Object
+from grus.controlplane.facade.services import Services
+from grus.controlplane.reconciler.loop import ControlLoop
+from grus.kubernetes.client.api import Api, Conflicts, Missing, Unreachable
+from grus.kubernetes.client.resource_kinds import GPU_JOBS, Object
 from grus.model.errors import Fenced, GrusError, NotFound, StaleVersion
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job
 from grus.model.ports import Event
 from grus.operator.admission import MANAGER, Admission, Refusal
 from grus.operator.conditions import Condition, message_of, with_conditions
-from grus.operator.intake import FINALIZER, Admit, Follow, Hold, LetGo, Step, Stop, asked, id_of, next_step
-from grus.operator.work import Work
-from grus.store.kubernetes.records import being_made
+from grus.operator.next_step import (
+    FINALIZER,
+    AdmitObject,
+    Follow,
+    KeepObject,
+    ReleaseObject,
+    Step,
+    Stop,
+    asked,
+    id_of,
+    next_step,
+)
+from grus.operator.work_queue import WorkQueue
+from grus.store.kubernetes.job_objects import being_made
 from grus.store.kubernetes.store import KubernetesStore
 
 log = logging.getLogger(__name__)
@@ -60,7 +70,7 @@ class Jobs:
         self._grant = grant
         self._valid = valid
         self._clock = clock
-        self._work: Work[Key] = Work()
+        self._work: WorkQueue[Key] = WorkQueue()
         self._refused: set[Key] = set()
         self._leave = store.subscribe(self._heard)
         self._objects = store.objects
@@ -154,11 +164,11 @@ class Jobs:
     def _do(self, step: Step, found: Object, job: Job | None) -> Object | None:
         """The object as it is afterwards, if there is more to do at once."""
         match step:
-            case Hold():
+            case KeepObject():
                 return self._finalizers(found, [*_finalizers(found), FINALIZER])
-            case LetGo():
+            case ReleaseObject():
                 self._finalizers(found, [one for one in _finalizers(found) if one != FINALIZER])
-            case Admit():
+            case AdmitObject():
                 self._admit(found)
             case Stop():
                 assert job is not None
@@ -217,7 +227,7 @@ class Jobs:
         self._objects.note(self._status(found, {**said, "conditions": conditions}))
 
     def _follow(self, step: Follow, found: Object, job: Job) -> None:
-        """Carry out what can be; say what cannot."""
+        """Carry out the valid parts of the request; report the others."""
         mistakes = list(self._wishes(step, job)) if not job.terminal else []
         if step.altered:
             mistakes.append(
@@ -249,7 +259,7 @@ class Jobs:
 
 
 def _told(act: Callable[[], object]) -> Iterable[str]:
-    """What keeps a wish from being carried out, in words; trouble that passes is raised."""
+    """Yield the reason why a user action cannot be carried out, in words; raise transient errors."""
     try:
         act()
     except (Unreachable, Fenced, StaleVersion):
@@ -259,7 +269,7 @@ def _told(act: Callable[[], object]) -> Iterable[str]:
 
 
 def _age_and_key(found: Object) -> tuple[str, Key]:
-    """To look at the oldest first: who came first is served first."""
+    """Return the sort key for the oldest first, so that older objects are served first."""
     return str(found["metadata"]["creationTimestamp"]), _key(found)
 
 

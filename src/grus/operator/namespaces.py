@@ -1,27 +1,27 @@
-"""Which namespaces may use a queue. Pure.
+"""Namespace rules: which namespaces may use a queue. Pure.
 
-A queue without a word about namespaces has that of the queue above it; without any up to the top it is open
-to all. Names and labels together: one of the names, or all of the labels.
+A queue without a rule of its own has that of the queue above it; without any up to the top it is open to all.
+A rule combines names and labels: one of the names, or all of the labels.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from grus.kubernetes.queues import accepted_spec
+from grus.kubernetes.api_objects.gpu_queues import accepted_spec
 from grus.model.errors import Mistake
 from grus.model.identifiers import QueueName
 
 
 @dataclass(frozen=True, slots=True)
 class Openness:
-    """What a queue says of namespaces."""
+    """Namespace rule of a queue."""
 
     names: frozenset[str] = frozenset()
     labels: tuple[tuple[str, str], ...] = ()
     parent: QueueName | None = None
     going: bool = False
-    """Somebody has deleted the queue: it takes nothing new."""
+    """True if the queue was deleted: it accepts nothing new."""
 
     @property
     def silent(self) -> bool:
@@ -29,7 +29,7 @@ class Openness:
 
 
 def openness(queue: Mapping[str, Any]) -> Openness:
-    """Of a GpuQueue, as it was last found good."""
+    """Return the namespace rule of a GpuQueue, as last accepted."""
     spec = accepted_spec(dict(queue)) or {}
     said = spec.get("namespaces") or {}
     return Openness(

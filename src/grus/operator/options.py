@@ -1,12 +1,12 @@
-"""What a controller is told at its start. Values only."""
+"""Start options of a controller. Values only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grus.kubernetes.job_namespaces import RESTRICTED
-from grus.scheduling.policies import GRUS
+from grus.kubernetes.api_objects.job_namespaces import RESTRICTED
+from grus.scheduling.queues.policies import GRUS
 
 SYSTEM = "grus-system"
 
@@ -23,17 +23,17 @@ class Options:
     """The controller's own: its Lease and reservations. Jobs have namespaces of their own."""
     resource: str = "nvidia.com/gpu"
     identity: str = ""
-    """Of this process among the candidates; empty for one that is made up."""
+    """Identity of this process among the candidates; empty to generate one."""
     policy: str = GRUS.name
     lease: int = 15
-    """How long a leader that says nothing is believed to be alive."""
+    """Seconds for which a silent leader is considered alive."""
     renew: float = 5.0
     start_timeout: float = 600.0
     """A gang that is not up by then is undone: images may have to come from far away."""
     forecasts: bool = False
-    """Whether starts and ends are foreseen; costs a process of its own."""
+    """True if starts and ends are forecast; costs a process of its own."""
     allowed_pod_fields: tuple[str, ...] = ()
-    """Fields of `pod` that jobs may set besides `api.pod_rules`: `PATH`, or `QUEUE:PATH`."""
+    """Fields of `pod` that jobs may set besides `api.inputs.pod_allow_list`: `PATH`, or `QUEUE:PATH`."""
     pod_security: str = RESTRICTED
     """The Pod Security level of namespaces that are made for jobs."""
     template: Mapping[str, Any] = field(default_factory=dict)

@@ -7,8 +7,8 @@ with the capabilities of sshd, and the keys of horovodrun. It is known by its te
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from grus.api.pod_rules import fields_for
-from grus.kubernetes.job_namespaces import allowed_fields, is_managed
+from grus.api.inputs.pod_allow_list import fields_for
+from grus.kubernetes.api_objects.job_namespaces import allowed_fields, is_managed
 from grus.model.jobs import Spec
 from grus.operator.converters.horovod import SSH_POD
 
@@ -16,7 +16,7 @@ EVERYTHING = frozenset({"metadata", "spec"})
 
 
 class PodFields:
-    """Answers for one job at a time; any thread may ask."""
+    """Allowed pod fields, for one job at a time; any thread may call it."""
 
     def __init__(self, settings: tuple[str, ...], find: Callable[[str], Mapping[str, Any] | None]) -> None:
         """`find` looks a namespace up by its name."""

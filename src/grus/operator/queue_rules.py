@@ -1,24 +1,25 @@
-"""What to make of the GpuQueues. Pure: all objects + who uses them → what counts of each, and what is wrong.
+"""Queue validation. Pure: all GpuQueues + their use → the version in force of each, and its errors.
 
-A queue that makes no sense alone, or would break the tree, is not taken: what was accepted of it before goes
-on to count. Changes that need each other (a parent and its child) are taken in whatever order works.
+A queue that is invalid alone, or would break the tree, is not accepted: its last accepted version stays in
+force. Changes that need each other (a parent and its child) are accepted in any order that works.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from grus.kubernetes.kinds import Object
-from grus.kubernetes.queues import accepted_spec, read_queue, rooted
+from grus.kubernetes.api_objects.gpu_queues import accepted_spec, read_queue, rooted
+from grus.kubernetes.client.resource_kinds import Object
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import QueueName
+from grus.model.plural_words import counted
 from grus.model.queues import DEFAULT_QUEUE, Queue, check_tree
 
 Queues = dict[QueueName, Queue]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class QueueValidation:
     """About one object."""
 
     accepted: dict[str, Any] | None
@@ -27,11 +28,11 @@ class Verdict:
     """Why the spec as it is does not; empty if it does."""
 
 
-def judge(objects: Iterable[Object], in_use: Mapping[QueueName, int]) -> dict[str, Verdict]:
-    """`in_use` says how many unfinished jobs each queue has."""
+def judge(objects: Iterable[Object], in_use: Mapping[QueueName, int]) -> dict[str, QueueValidation]:
+    """Return the verdict on each queue; `in_use` has the number of unfinished jobs of each."""
     found = {one["metadata"]["name"]: one for one in objects}
     counting = _counting(found.values())
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, QueueValidation] = {}
     waiting: dict[str, Queue] = {}
     for name, one in sorted(found.items()):
         before = accepted_spec(one)
@@ -39,22 +40,22 @@ def judge(objects: Iterable[Object], in_use: Mapping[QueueName, int]) -> dict[st
         try:
             queue = read_queue(name, spec)
         except BadInput as error:
-            verdicts[name] = Verdict(before, tuple(map(str, error.mistakes)))
+            verdicts[name] = QueueValidation(before, tuple(map(str, error.mistakes)))
             continue
         if counting.get(queue.name) == queue:
-            verdicts[name] = Verdict(spec)
+            verdicts[name] = QueueValidation(spec)
         else:
             waiting[name] = queue
     while taken := _take_one(waiting, counting, in_use):
-        verdicts[taken] = Verdict(found[taken].get("spec") or {})
+        verdicts[taken] = QueueValidation(found[taken].get("spec") or {})
     for name, queue in waiting.items():
         mistakes = tuple(map(str, _broken(queue, counting, in_use)))
-        verdicts[name] = Verdict(accepted_spec(found[name]), mistakes)
+        verdicts[name] = QueueValidation(accepted_spec(found[name]), mistakes)
     return verdicts
 
 
 def beyond_pool(queues: Iterable[Queue], pool: int) -> str:
-    """What the top of the tree promises beyond the pool, in words; "" if nothing."""
+    """Return by how much the top of the tree exceeds the pool, in words; "" if it does not."""
     tree = [queue for queue in queues if queue.name != DEFAULT_QUEUE]
     return "; ".join(mistake.rule for mistake in check_tree(tree, pool))
 
@@ -103,7 +104,7 @@ def _broken(queue: Queue, counting: Queues, in_use: Mapping[QueueName, int]) -> 
     mistakes = check_tree(tree.values(), None)
     branch = queue.parent is not None and any(other.parent == queue.parent for other in counting.values())
     if queue.parent is not None and not branch and in_use.get(queue.parent):
-        rule = f"has {in_use[queue.parent]} unfinished jobs and so cannot have queues below it"
+        rule = f"has {counted(in_use[queue.parent], 'unfinished job')} and so cannot have queues below it"
         mistakes.append(Mistake("parent", rule, queue.parent))
     return mistakes
 

@@ -1,7 +1,7 @@
-"""GpuQueues, checked and kept up to date: what counts of each, what is wrong with it, and where it stands.
+"""GpuQueues, checked and kept up to date: the version in force of each, its errors, and its usage.
 
-`queue_rules` judges, this reads and writes. A deleted queue stays, and takes nothing new, until its jobs have
-ended.
+`queue_rules` decides, this module reads and writes. A deleted queue stays, and accepts nothing new, until its
+jobs have ended.
 """
 
 import logging
@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from grus.controlplane import pool
-from grus.controlplane.loop import ControlLoop
-from grus.controlplane.services import Services
-from grus.kubernetes.api import Api, Conflicts, Missing
-from grus.kubernetes.kinds import GPU_QUEUES, Object
-from grus.kubernetes.queues import accepted_queues, accepted_spec
-from grus.kubernetes.reflector import Reflector
+from grus.controlplane import effective_pool
+from grus.controlplane.facade.services import Services
+from grus.controlplane.reconciler.loop import ControlLoop
+from grus.kubernetes.api_objects.gpu_queues import accepted_queues, accepted_spec
+from grus.kubernetes.client.api import Api, Conflicts, Missing
+from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.resource_kinds import GPU_QUEUES, Object
 from grus.model.errors import GrusError
 from grus.model.identifiers import QueueName
 from grus.model.jobs import TERMINAL, Job, Phase
@@ -26,7 +26,7 @@ from grus.model.queues import Queue, gpus
 from grus.operator.admission import MANAGER
 from grus.operator.conditions import Condition, with_conditions
 from grus.operator.namespaces import Openness, openness
-from grus.operator.queue_rules import Verdict, beyond_pool, judge, leave
+from grus.operator.queue_rules import QueueValidation, beyond_pool, judge, leave
 
 log = logging.getLogger(__name__)
 
@@ -34,13 +34,13 @@ FINALIZER = "grus.dev/queue"
 FIGURES = 5.0
 """Seconds between two looks at how full the queues are."""
 Figures = dict[str, dict[str, Any]]
-"""What the status of each queue says of its use."""
+"""Usage in the status of each queue."""
 UNFINISHED = tuple(phase for phase in Phase if phase not in TERMINAL)
 
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """What counts of the GpuQueues."""
+    """Versions in force of the GpuQueues."""
 
     queues: tuple[Queue, ...]
     openness: dict[QueueName, Openness]
@@ -59,14 +59,16 @@ class QueueBook:
         return list(self._counting().queues)
 
     def openness(self) -> dict[QueueName, Openness]:
-        """Who may use which of them."""
+        """Return the namespace rule of each queue."""
         return self._counting().openness
 
     def close(self) -> None:
         self.objects.close()
 
     def _counting(self) -> Counting:
-        """Judged anew when an object has changed: every plain pod that comes asks."""
+        """Return the versions in force; computed again only
+        when an object has changed: every new plain pod asks.
+        """
         objects = self.objects.all()
         known, found = self._read
         if len(known) != len(objects) or any(a is not b for a, b in zip(known, objects, strict=True)):
@@ -134,14 +136,14 @@ class Queues:
             try:
                 self.look()
             except (Conflicts, Missing):
-                self._news.set()  # what is newer is on its way
+                self._news.set()  # a newer version is on its way
             except GrusError as trouble:
                 log.warning("the queues are looked at again later: %s", trouble)
             except Exception:
                 log.exception("the queues could not be looked at; it is tried again")
 
     def _write(
-        self, one: Object, verdict: Verdict, objects: list[Object], jobs: list[Job], figures: Figures
+        self, one: Object, verdict: QueueValidation, objects: list[Object], jobs: list[Job], figures: Figures
     ) -> None:
         name = QueueName(one["metadata"]["name"])
         going = "deletionTimestamp" in one["metadata"]
@@ -170,13 +172,15 @@ class Queues:
             self._objects.note(made)
         return made
 
-    def _status(self, one: Object, verdict: Verdict, why: str, objects: list[Object]) -> dict[str, Any]:
+    def _status(
+        self, one: Object, verdict: QueueValidation, why: str, objects: list[Object]
+    ) -> dict[str, Any]:
         said = [
             Condition("Accepted", False, "BadInput", "; ".join(verdict.mistakes))
             if verdict.mistakes
             else Condition("Accepted", True, "Accepted")
         ]
-        more = beyond_pool(accepted_queues(objects), pool.size(self._loop.picture.nodes))
+        more = beyond_pool(accepted_queues(objects), effective_pool.size(self._loop.picture.nodes))
         said.append(
             Condition("WithinPool", False, "Oversubscribed", more)
             if more and not (one.get("spec") or {}).get("parent")

@@ -1,10 +1,10 @@
-"""The operators of a training, told before it runs and without its data.
+"""Operator graph of a training, captured before it runs and without its data.
 
     capture(training, size, gpu)  →  Captured
 
 The model and its loss are exported as one program on tensors without data; each of its nodes is observed once
-for what it reads, makes and keeps. Raises CannotCapture (a BadInput) with the reason and the place in the
-user's code. Needs torch.
+for the tensors that it reads, makes and keeps. Raises CannotCapture (a BadInput) with the reason and the
+place in the user's code. Needs torch.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,18 +17,18 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.utils._pytree import tree_iter, tree_map
 
-from grus.estimation.dataless import built
-from grus.estimation.faults import blamed
+from grus.estimation.meta_tensors import built
 from grus.estimation.roofline import Rates
 from grus.estimation.training import Training
+from grus.estimation.user_code_errors import blamed
 from grus.model.errors import BadInput, Mistake
-from grus.partition.costs import works
-from grus.partition.exporting import CannotCapture, export
 from grus.partition.graph import OpGraph
-from grus.partition.observed import Observed
-from grus.partition.observing import observe
-from grus.partition.pipeline import stage_units
-from grus.partition.steps import Held, Nodes, forward_graph, step_graph
+from grus.partition.operators.operator_costs import works
+from grus.partition.operators.training_step import Nodes, ResidentTensor, forward_graph, step_graph
+from grus.partition.pipelining.stage_division import stage_units
+from grus.partition.tracing.export import CannotCapture, export
+from grus.partition.tracing.node_observations import Observed
+from grus.partition.tracing.node_observer import observe
 
 __all__ = ["CannotCapture", "Captured", "capture"]
 
@@ -45,12 +45,13 @@ class Captured:
     graph: OpGraph
     """Forward and backward pass: the operators of `forward` come first, with the same numbers."""
     apart: OpGraph
-    """The same, but weights that several operators read are held by each of these and tie nothing together:
-    for stages that keep such weights equal by adding up their gradients."""
+    """The same graph, but weights that several operators read are counted for each of these, and do not tie
+    them to one device: for stages that keep such weights equal by adding up their gradients.
+    """
     nodes: Nodes
-    """For each operator of the forward pass the names of the nodes that it runs."""
+    """Names of the nodes that each operator of the forward pass runs."""
     observed: Observed
-    """What each node reads, makes and changes."""
+    """Reads, results and changes of each node."""
 
     @property
     def staged(self) -> OpGraph:
@@ -61,7 +62,9 @@ class Captured:
         return self.apart if 2 * largest > len(self.graph.ops) else self.graph
 
     def devices_of_nodes(self, device_of: Sequence[int]) -> dict[str, int]:
-        """Where each node runs, from where each operator of the graph (or of the forward pass) runs."""
+        """Return the device of each node, from the device of
+        each operator of the graph (or of the forward pass).
+        """
         found = zip(self.nodes, device_of[: len(self.nodes)], strict=True)
         return {name: device for names, device in found for name in names}
 
@@ -110,18 +113,18 @@ def _trained(model: nn.Module) -> Iterable[nn.Parameter]:
     return (one for one in model.parameters() if one.requires_grad)
 
 
-def _held(program: ExportedProgram, state: Mapping[str, int]) -> dict[str, Held]:
-    """What each tensor that the program is given takes for a whole step."""
+def _held(program: ExportedProgram, state: Mapping[str, int]) -> dict[str, ResidentTensor]:
+    """Return the bytes that each input tensor of the program takes for a whole step."""
     values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
     found = {}
     for spec in program.graph_signature.input_specs:
         name, size = spec.arg.name, _size(values.get(spec.arg.name))
         if spec.kind == InputKind.USER_INPUT:
-            found[name] = Held(size, batch=True)
+            found[name] = ResidentTensor(size, batch=True)
         elif spec.kind == InputKind.PARAMETER and program.state_dict[spec.target].requires_grad:
-            found[spec.target] = Held(2 * size + state.get(spec.target, 0), trained=True)
+            found[spec.target] = ResidentTensor(2 * size + state.get(spec.target, 0), trained=True)
         else:
-            found[spec.target or name] = Held(size)
+            found[spec.target or name] = ResidentTensor(size)
     return found
 
 

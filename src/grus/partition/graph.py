@@ -13,7 +13,7 @@ class Op:
 
     name: str
     seconds: float
-    """On a device of speed 1."""
+    """Seconds on a device of speed 1."""
     permanent: int = 0
     """Bytes held for the whole step: weights, their gradients, optimizer state, saved activations."""
     temporary: int = 0
@@ -27,7 +27,9 @@ class Op:
     backward: bool = False
     """Belongs to the backward pass: in a pipeline its data flows from later stages to earlier ones."""
     kept: int = 0
-    """Of the permanent bytes those of one micro-batch (saved activations); the others are there once."""
+    """Part of the permanent bytes that belongs to one
+    micro-batch (saved activations); the rest exists once.
+    """
 
     @property
     def passing(self) -> int:
@@ -42,7 +44,7 @@ class OpGraph:
     ops: tuple[Op, ...]
     edges: tuple[tuple[int, int], ...]
     inputs: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
-    """For each operator: whose outputs it reads."""
+    """Operators whose outputs each operator reads."""
     consumers: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
     topological: tuple[int, ...] = field(init=False, repr=False, compare=False)
     """Every operator after its inputs; of several that could follow, the lowest number."""
@@ -66,7 +68,7 @@ class OpGraph:
 
 
 def first_order(inputs: Sequence[Sequence[int]], consumers: Sequence[Sequence[int]]) -> list[int]:
-    """A topological order that takes the lowest number first; what lies behind a cycle is left out."""
+    """Return a topological order, lowest number first; operators behind a cycle are left out."""
     missing = [len(one) for one in inputs]
     ready = [number for number, count in enumerate(missing) if not count]
     heapify(ready)

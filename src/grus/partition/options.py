@@ -1,8 +1,8 @@
-"""How a training could run on a type of GPU, each way with its memory and the seconds of a step. Needs torch.
+"""Execution plans of a training on a type of GPU, each with its memory and step seconds. Needs torch.
 
-As it is where it fits. Where it does not: over several such GPUs, with activations computed again, with the
-optimizer in main memory, or in parts of the batch whose gradients are summed; all of them do the step that
-was asked for. Seconds are those of one roofline, so that ways can be compared.
+If the training fits unchanged, that is the plan. Otherwise: over several such GPUs, with activations computed
+again, with the optimizer in main memory, or in parts of the batch whose gradients are summed; all of them do
+the requested step. Seconds are those of one roofline, so that plans can be compared.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,29 +10,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from grus.estimation.dataless import untouched
 from grus.estimation.entry import load
 from grus.estimation.estimate import Estimate
 from grus.estimation.gpus import GpuKind
+from grus.estimation.meta_tensors import untouched
 from grus.estimation.strategies import Strategist, estimate
 from grus.estimation.training import Training
 from grus.model.strategies import Strategy
-from grus.partition import described
+from grus.partition import device_list
 from grus.partition.capture import CannotCapture, capture
-from grus.partition.described import Gpu
-from grus.partition.plan import Infeasible, Pipeline
+from grus.partition.device_list import Gpu
+from grus.partition.execution.placement_plan import Infeasible, Pipeline
 from grus.partition.splitting import alone, placed
 
 Tell = Callable[[str], None]
 MOST_PARTS = 32
 """A batch is not cut into more."""
 WHOLE, SPLIT, SMALLER = "whole", "split", "smaller batch"
-"""How the ways are called that have no word of their own among the strategies."""
+"""Names of the plans that have no word of their own among the strategies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way to run it."""
+    """Execution plan of a training."""
 
     how: str
     type: str
@@ -42,12 +42,15 @@ class Option:
     memory: int
     """Bytes of each GPU, to be on the safe side."""
     seconds: float
-    """Of a step with the whole batch."""
+    """Seconds of a step with the whole batch."""
     note: str = ""
 
 
 def options(training: Training, gpu: Gpu, most: int = 2, tell: Tell = lambda _: None) -> Iterator[Option]:
-    """On one GPU of this sort, or on up to `most` of them. Raises CannotCapture if a split is looked for."""
+    """Yield the plans on one GPU of this type, or on up to `most` of them.
+
+    Raises CannotCapture if a split is searched for.
+    """
     strategist = Strategist(training, gpu.kind)
     tell(f"tracing a batch of {training.size} for {gpu.kind.name}")
     whole = estimate(strategist)
@@ -88,12 +91,12 @@ def _split(training: Training, gpu: Gpu, whole: Estimate, most: int, tell: Tell)
     for count in range(2, most + 1):
         used = [gpu] * count
         tell(f"splitting over {count} {gpu.kind.name}")
-        _, plan, _ = placed(training, captured, used, described.topology(used), None)
+        _, plan, _ = placed(training, captured, used, device_list.topology(used), None)
         if isinstance(plan, Infeasible) or len(set(plan.device_of)) < 2:
             continue
         form = plan.schedule if isinstance(plan, Pipeline) else None
         note = f"{form.micro_batches} micro-batches, {form.rhythm}" if form else "one batch at a time"
-        bytes_ = described.at_most(max(plan.peaks), gpu.kind)
+        bytes_ = device_list.at_most(max(plan.peaks), gpu.kind)
         # An estimate has the update of the weights too, a plan has not: what counts is how they compare.
         yield Option(
             SPLIT, gpu.kind.name, count, gpu.share, bytes_, plan.seconds / seconds * whole.seconds, note
@@ -102,17 +105,17 @@ def _split(training: Training, gpu: Gpu, whole: Estimate, most: int, tell: Tell)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a child says."""
+class OptionsResult:
+    """Results of a child process."""
 
     batch: int
     options: tuple[Option, ...]
     notes: tuple[str, ...] = ()
-    """Why some way is none."""
+    """Reasons why a plan does not exist."""
 
 
-def find(tell: Tell, target: str, batch: int | None, pool: Sequence[Mapping[str, Any]]) -> Found:
-    """The ways of a user's training on the types of a pool, each with the most GPUs that it may have."""
+def find(tell: Tell, target: str, batch: int | None, pool: Sequence[Mapping[str, Any]]) -> OptionsResult:
+    """Find the plans of a user's training on the types of a pool, each with its maximum number of GPUs."""
     tell(f"reading {target}")
     with untouched():
         training = load(target, Path.cwd(), batch)
@@ -125,4 +128,4 @@ def find(tell: Tell, target: str, batch: int | None, pool: Sequence[Mapping[str,
             found += ways
         except CannotCapture as error:
             notes.append(str(error))
-    return Found(training.size, tuple(found), tuple(dict.fromkeys(notes)))
+    return OptionsResult(training.size, tuple(found), tuple(dict.fromkeys(notes)))

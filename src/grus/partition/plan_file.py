@@ -1,8 +1,8 @@
-"""A split on disk: what was split, on what, how, and what it gives. JSON, read by people and run by programs.
+"""Split files: what was split, on which devices, how, and with which result. JSON, for people and programs.
 
-A file holds the operators and the devices beside the plan, so that whoever reads it can verify it without the
-model; reading does. Which operator of the exported program goes where is in `places`, by name: that is all
-that running it needs.
+A file holds the operators and the devices beside the plan, so that a reader can verify it without the model;
+loading does so. `places` has the device of each operator of the exported program, by name: running it needs
+no more.
 """
 
 from collections.abc import Mapping, Sized
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import msgspec
 
 from grus.model.errors import BadInput, Mistake
-from grus.partition.check import faults, pipeline_faults
+from grus.partition.execution.placement_plan import Pipeline, Plan
 from grus.partition.graph import Op, OpGraph
-from grus.partition.plan import Pipeline, Plan
 from grus.partition.topology import Device, Link, Topology
+from grus.partition.verification.placement_check import faults, pipeline_faults
 
 FORMAT = 1
 MOST_TOLD = 5
@@ -26,7 +26,7 @@ class Split:
     """One model, split."""
 
     target: str
-    """What the user named: `train.py:make`."""
+    """Function that the user named: `train.py:make`."""
     batch: int
     """Samples of a step."""
     graph: OpGraph
@@ -51,7 +51,7 @@ class _File(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defau
 
 
 def written(split: Split) -> str:
-    """The text of the file; the same split gives the same bytes."""
+    """Return the text of the file; the same split gives the same bytes."""
     plan = split.plan
     made = _File(
         grus_plan=FORMAT,

@@ -1,4 +1,4 @@
-"""The way in: all placers on one model, the best of their answers improved, or why there is none.
+"""Entry point of placement: all placers on one model, the best answers improved, or the reason for none.
 
     place(graph, topology)  →  Plan | Infeasible
 
@@ -8,37 +8,37 @@ Deterministic: the same model and devices give the same answer.
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 
-from grus.partition.bounds import priorities, step_bound
-from grus.partition.coarsen import Limit, coarsen
+from grus.partition.execution.placement_plan import Infeasible, Plan
+from grus.partition.execution.step_simulator import ranks, simulate
 from grus.partition.graph import OpGraph
-from grus.partition.improve import PENALTY, Search, blocks, fits, overflow
-from grus.partition.infeasible import explain, impossible
+from grus.partition.operators.coarsening import Limit, coarsen
+from grus.partition.operators.placement_units import breadth_first, depth_first, units_of
 from grus.partition.placers.contiguous import split, stretches
 from grus.partition.placers.etf import etf
+from grus.partition.placers.infeasibility import explain, impossible
+from grus.partition.placers.local_search import PENALTY, PlacementSearch, blocks, fits, overflow
+from grus.partition.placers.lower_bounds import priorities, step_bound
 from grus.partition.placers.outcome import Assignment, NoRoom
 from grus.partition.placers.sct import sct
 from grus.partition.placers.topo import pack, topo
-from grus.partition.plan import Infeasible, Plan
-from grus.partition.schedule import ranks, simulate
 from grus.partition.topology import Topology
-from grus.partition.units import breadth_first, depth_first, units_of
 
 Placer = Callable[[OpGraph, Topology, bool], Assignment | NoRoom]
 LISTS: dict[str, Placer] = {"topo": topo, "etf": etf, "sct": sct}
 PLACERS = ("single", *LISTS, "contiguous")
 QUICK = ("single", "topo", "etf")
-"""Those whose time hardly grows faster than the graph: the only ones on graphs that are large."""
+"""Placers whose time hardly grows faster than the graph: the only ones used on large graphs."""
 LARGE = 700
 NODES = 250
 """Graphs with more operators are coarsened to so many, if the limits allow it."""
 SHARE = 0.1
-"""Of a device's memory, and of its even share of the time, that one coarse operator may take."""
+"""Share of a device's memory, and of its even share of the time, that one coarse operator may take."""
 EFFORT = 180_000
 """Operators that the local search may simulate in all: less than half a second."""
 LEAST = 20_000
-"""The same when only an answer is asked for, not a good one, and the placers have none."""
+"""The same when any valid answer is enough, and the placers have none."""
 STARTS = 3
-"""So many of the placers' answers are improved."""
+"""Number of the placers' answers that are improved."""
 SHARES = (0.5, 0.2, 0.05, 0.0)
 """Blocks that are moved hold at most these shares of a device; at the end each unit alone."""
 MARGINS = (1.0, 0.92, 0.8)
@@ -66,7 +66,7 @@ def search(graph: OpGraph, topology: Topology, effort: int) -> Plan | None:
 
 
 def _rough(graph: OpGraph, topology: Topology, effort: int) -> Plan | None:
-    """What is found on the coarse graph, played with the original operators; it may not fit."""
+    """Return the plan found on the coarse graph, simulated with the original operators; it may not fit."""
     seconds = sum(op.seconds for op in graph.ops) / len(topology.devices)
     memory = min(device.memory for device in topology.devices)
     coarse = coarsen(graph, Limit(NODES, round(SHARE * memory), SHARE * seconds))
@@ -104,7 +104,7 @@ def _improved(graph: OpGraph, topology: Topology, plan: Plan, budget: int) -> Pl
     order = sorted(range(len(graph.ops)), key=lambda op: plan.start[op])
     best = plan if fits(plan, topology) else None
     for rank in (ranks(order), ranks(priorities(graph, topology))):
-        work = Search(graph, topology, best or plan, rank, budget // 2)
+        work = PlacementSearch(graph, topology, best or plan, rank, budget // 2)
         for share in SHARES:
             work.descend(blocks(graph, units, round(share * topology.largest)))
         known = [one for one in (best, work.best) if one is not None]
@@ -113,7 +113,7 @@ def _improved(graph: OpGraph, topology: Topology, plan: Plan, budget: int) -> Pl
 
 
 def answers(graph: OpGraph, topology: Topology) -> dict[str, Plan]:
-    """The simulated answer of every placer whose answer fits, by name; the packed one only when none does."""
+    """Return the simulated answer of every placer whose answer fits, by name; the packed one if none does."""
     found: dict[str, Plan] = {}
     for name, plan in attempts(graph, topology):
         known = found.get(name)
@@ -137,7 +137,10 @@ def attempts(graph: OpGraph, topology: Topology, names: Container[str] = PLACERS
 
 
 def _best_order(graph: OpGraph, topology: Topology, assignment: Assignment, name: str) -> Plan:
-    """In the placer's order, most work behind it first, or topologically: what fits and is shortest."""
+    """Return the best plan of three orders: the placer's, most remaining work first, and topological.
+
+    A plan that fits comes before one that does not; then the shortest counts.
+    """
     orders = {assignment.order: None, tuple(priorities(graph, topology)): None, graph.topological: None}
     plans = (simulate(graph, topology, assignment.device_of, ranks(order), name) for order in orders)
     return min(plans, key=lambda plan: (not fits(plan, topology), plan.seconds))

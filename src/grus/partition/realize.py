@@ -1,10 +1,11 @@
-"""A captured training as a module that runs on several devices of one node, with copies where it is cut.
+"""Split module: a captured training that runs on several devices of one node, with copies at the cuts.
 
     split = realize(captured, model, plan.device_of, devices)
     split(batch).backward()
 
-Any placement will do that keeps groups together: branches may run side by side. Operators keep the order of
-the program, so on one kind of device the same seed gives the same numbers as the model itself. Needs torch.
+It accepts any placement that keeps groups together: branches may run side by side. Operators keep the order
+of the program, so on one kind of device the same seed gives the same numbers as the model itself. Needs
+torch.
 """
 
 import copy
@@ -19,14 +20,14 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from grus.model.errors import BadInput, Mistake
 from grus.partition.capture import Captured
-from grus.partition.naming import put
-from grus.partition.observing import skipped
+from grus.partition.tracing.node_observer import skipped
+from grus.partition.tracing.parameter_names import put
 
 _COPY = torch.ops.aten._to_copy.default
 
 
 class Split(nn.Module):
-    """Takes a batch and gives its loss."""
+    """Module that returns the loss of a batch."""
 
     def __init__(self, program: ExportedProgram, body: fx.GraphModule) -> None:
         super().__init__()
@@ -67,7 +68,7 @@ def realize(
     for name, tensor in tensors.items():
         put(root, name, tensor, persistent=name in captured.program.state_dict)
     body = fx.GraphModule(root, graph)
-    body.add_module("model", root.get_submodule("model"))  # in the model's order, and with what nobody reads
+    body.add_module("model", root.get_submodule("model"))  # in the model's order, and with unused tensors
     return Split(captured.program, body)
 
 
@@ -96,7 +97,7 @@ class _Making:
         self._graph = fx.Graph()
         self._new: dict[fx.Node, fx.Node] = {}
         self._home: dict[fx.Node, int] = {}
-        """Where each tensor of the program lies; those of the batch lie anywhere."""
+        """Device of each tensor of the program; those of the batch may be on any device."""
         self._copies: dict[tuple[fx.Node, int, int], fx.Node] = {}
         self._owners = {one.name: one.owners or (one.name,) for one in captured.observed.nodes}
         self._changes = {one.name: one.changes for one in captured.observed.nodes}
@@ -162,7 +163,7 @@ class _Making:
         return self._copies[key]
 
     def _rewrite(self, node: fx.Node, home: int) -> None:
-        """What the code makes anew, it makes on the operator's device."""
+        """Move the tensors that the code creates to the operator's device."""
         device = self._devices[home]
 
         def there(value: object) -> object:
@@ -174,14 +175,14 @@ class _Making:
 def _moved(
     program: ExportedProgram, model: nn.Module, homes: Mapping[str, int], devices: Sequence[torch.device]
 ) -> dict[str, Tensor]:
-    """By the names of the program: the model's tensors, those of its code, and those that nobody reads."""
+    """Return the moved tensors by the program's names: the model's, those of its code, and unused ones."""
     found = {f"model.{name}": one for name, one in model.named_parameters(remove_duplicate=False)}
     buffers = {f"model.{name}": one for name, one in model.named_buffers(remove_duplicate=False)}
     everything = {**found, **buffers} | {
         name: one for name, one in program.constants.items() if name not in buffers
     }
     moved: dict[int, Tensor] = {}
-    for name in sorted(everything, key=lambda one: one not in homes):  # who is read says where it lies
+    for name in sorted(everything, key=lambda one: one not in homes):  # tensors that are read decide
         tensor = everything[name]
         if isinstance(tensor, Tensor) and id(tensor) not in moved:
             moved[id(tensor)] = _on(tensor, devices[homes.get(name, 0)])

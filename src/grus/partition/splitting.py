@@ -1,53 +1,54 @@
-"""From a user's function to a split: what `grus split` lets a child do. Needs torch.
+"""Model splitting: from a user's function to a split; the child-process side of `grus split`. Needs torch.
 
 A pipeline comes first: micro-batches keep all devices busy, and each stage can run in a process of its own.
-Where that leaves one stage only (tied weights that have room once do), any operator may go anywhere and the
-batch goes through whole, if that is faster than micro-batches on one device.
+Where that leaves one stage only (tied weights that fit once do), any operator may go anywhere and the batch
+is processed whole, if that is faster than micro-batches on one device.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grus.estimation.dataless import untouched
 from grus.estimation.entry import load
+from grus.estimation.meta_tensors import untouched
 from grus.estimation.training import Training
 from grus.model.errors import BadInput, Mistake
-from grus.partition import described
+from grus.model.plural_words import counted
+from grus.partition import device_list
 from grus.partition.capture import Captured, capture
-from grus.partition.described import Gpu, at_most
+from grus.partition.device_list import Gpu, at_most
+from grus.partition.execution.placement_plan import Infeasible, Pipeline, Plan, Rhythm, Schedule
+from grus.partition.execution.step_simulator import ranks, simulate
 from grus.partition.graph import OpGraph
-from grus.partition.plan import Infeasible, Pipeline, Plan, Rhythm, Schedule
+from grus.partition.operators.batch_scaling import between
+from grus.partition.pipelining.micro_batch_stages import place_stages
 from grus.partition.plan_file import Split, written
 from grus.partition.portfolio import place
-from grus.partition.scaling import between
-from grus.partition.schedule import ranks, simulate
-from grus.partition.staging import place_stages
 from grus.partition.topology import Topology
 
 Tell = Callable[[str], None]
 PER_DEVICE = 4
-"""Micro-batches for each device: with more, hardly anybody waits any less (GPipe, arXiv 1811.06965)."""
+"""Micro-batches for each device: with more, the waiting time hardly decreases (GPipe, arXiv 1811.06965)."""
 
 CLEARLY = 1.02
 """A step that is shorter by this is worth more memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a child says."""
+class SplitResult:
+    """Results of a child process."""
 
     batch: int
     operators: int
-    """Of the forward pass."""
+    """Number of operators of the forward pass."""
     alone: float
     """Seconds of a step on the first GPU alone, if it had the memory."""
     memory: int
-    """Bytes that surely suffice for that, the context included."""
+    """Bytes that are certainly enough for that, the context included."""
     file: str = ""
     """The plan as it is written to a file; empty if there is none."""
     data: bool = False
-    """Whether the function gives what a job would train on."""
+    """True if the function returns the data that a job would train on."""
     infeasible: Infeasible | None = None
 
 
@@ -58,18 +59,20 @@ def split(
     batch: int | None = None,
     bandwidth: float = 0.0,
     micro: int | None = None,
-) -> Answer:
+) -> SplitResult:
     """Raises BadInput: about the devices, the user's function, or a model that cannot be taken apart."""
-    used = described.gpus(gpus)
-    topology = described.topology(used, bandwidth)
+    used = device_list.gpus(gpus)
+    topology = device_list.topology(used, bandwidth)
     tell(f"reading {target}")
     with untouched():
         training = load(target, Path.cwd(), batch)
     tell(f"taking {target} apart")
     whole = capture(training, training.size, used[0].kind)
     seconds, memory = alone(whole.graph, used[0])
-    answer = Answer(training.size, len(whole.forward.ops), seconds, memory, data=training.data is not None)
-    tell(f"placing {len(whole.forward.ops)} operators on {len(used)} GPUs")
+    answer = SplitResult(
+        training.size, len(whole.forward.ops), seconds, memory, data=training.data is not None
+    )
+    tell(f"placing {len(whole.forward.ops)} operators on {counted(len(used), 'GPU')}")
     graph, found, nodes = placed(training, whole, used, topology, micro)
     if isinstance(found, Infeasible):
         least = max(at_most(found.least, one.kind) for one in used)
@@ -79,7 +82,9 @@ def split(
 
 
 Placed = tuple[OpGraph, Plan | Pipeline | Infeasible, dict[str, int]]
-"""What was placed (a micro-batch or the whole batch), how, and where each node of the program is."""
+"""Placed graph (a micro-batch or the whole batch), its
+placement, and the device of each node of the program.
+"""
 
 
 def placed(
@@ -137,7 +142,7 @@ def parts(size: int, most: int) -> list[int]:
 
 
 def best_pipeline(graph: OpGraph, topology: Topology, count: int) -> Pipeline | Infeasible:
-    """By 1F1B, which keeps less in flight; by GPipe where that is clearly faster."""
+    """Return the best pipeline: 1F1B, which keeps less in flight, or GPipe where that is clearly faster."""
     first, other = (
         place_stages(graph, topology, Schedule(one, count)) for one in (Rhythm.ONE_F_ONE_B, Rhythm.GPIPE)
     )
@@ -148,6 +153,6 @@ def best_pipeline(graph: OpGraph, topology: Topology, count: int) -> Pipeline | 
 
 def alone(graph: OpGraph, gpu: Gpu) -> tuple[float, int]:
     """Seconds and bytes of a step on one such GPU with all the memory that it needs."""
-    topology = described.topology([gpu])
+    topology = device_list.topology([gpu])
     one = simulate(graph, topology, [0] * len(graph.ops), ranks(graph.topological))
     return one.seconds, at_most(one.peaks[0], gpu.kind)

@@ -1,1 +1,1 @@
-"""What telemetry means: rhythm, kind, stage, trouble, and what comes next. Pure: arrays in, values out."""
+"""Interpretation of telemetry: period, kind, stage, trouble, and forecasts. Pure: arrays in, values out."""

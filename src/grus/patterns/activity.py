@@ -14,17 +14,17 @@ KEPT = 24
 
 
 class Activity:
-    """When one subject was at work. Bounded: `KEPT` pauses."""
+    """Times at which one subject was at work. Bounded: `KEPT` pauses."""
 
     def __init__(self) -> None:
         self.first: float | None = None
-        """When it was first looked at."""
+        """Time of the first look."""
         self.last = -math.inf
-        """When it was last looked at."""
+        """Time of the last look."""
         self.busy_at: float | None = None
-        """When it last did something; None: never."""
+        """Time of the last activity; None: never."""
         self._began: float | None = None
-        """When it first did something."""
+        """Time of the first activity."""
         self._pauses: deque[float] = deque(maxlen=KEPT)
         self._gap = 0.0
 
@@ -48,7 +48,7 @@ class Activity:
         self.busy_at = at
 
     def _skip(self, silence: float) -> None:
-        """Nobody knows what happened meanwhile: that time does not count as a pause."""
+        """Skip a silence: the activity during it is unknown, so that time does not count as a pause."""
         if self.busy_at is not None:
             self.busy_at += silence
 
@@ -59,7 +59,7 @@ class Activity:
 
     @property
     def quiet_since(self) -> float | None:
-        """Since when nothing happens; None while something does, or before the first sample."""
+        """Return the time since which it is quiet; None while it is active, or before the first sample."""
         if self.first is None:
             return None
         since = self.first if self.busy_at is None else self.busy_at + self._gap
@@ -77,16 +77,16 @@ class Activity:
         return 0.0 if self._began is None else self.last - self._began
 
     def carries(self, period: float) -> bool:
-        """Whether a rhythm of this period is one of its work: something happens in each cycle, up to now.
+        """Return whether this period is one of its work: there is activity in each cycle, up to now.
 
-        A rhythm may also show in noise far below anything that counts as work.
+        A period may also show in noise far below anything that counts as work.
         """
         going_on = self.quiet_for <= period and self.usual_pause <= period
         return going_on and self.at_work_for >= 2 * period
 
     @property
     def pauses(self) -> int:
-        """How many ended, of those remembered."""
+        """Return the number of remembered pauses that have ended."""
         return len(self._pauses)
 
     @property

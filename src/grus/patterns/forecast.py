@@ -1,9 +1,9 @@
-"""What a series does next, with an interval: the next hour or day of a GPU, a job, a queue, the pool.
+"""Forecast of a series with an interval: the next hour or day of a GPU, a job, a queue, the pool.
 
     values -> guesses (the last value, recent means, seasons) -> their best mixture for each distance ahead
            -> its errors in the past, out of sample -> the interval
 
-Nothing is said of a series of which there is too little: `Nothing` says how much is missing.
+A series that is too short has no forecast: `Nothing` says how much is missing.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from grus.patterns.mixing import ahead, learns_from
+from grus.patterns.forecast_mixture import ahead, learns_from
 
 DAY = 86400.0
 WEEK = 7 * DAY
@@ -37,7 +37,7 @@ class Forecast:
     season: float | None
     """Seconds of the longest season that was used; None if the series showed too little for any."""
     sentence: str
-    """What it rests on, for people."""
+    """The basis of the forecast, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Nothing:
     """There is no forecast yet."""
 
     sentence: str
-    """What is missing and how long it takes, as the rest of a sentence that began with that."""
+    """The missing data and the time that it takes, as the rest of a sentence whose beginning names them."""
 
 
 def forecast(
@@ -57,10 +57,11 @@ def forecast(
     seasons: Sequence[float] = (DAY, WEEK),
     most: float | None = None,
 ) -> Forecast | Nothing:
-    """The next `horizon` seconds of a series with a value every `step` seconds from `start` on; NaN = gap.
+    """Forecast the next `horizon` seconds of a series with a value every `step` seconds from `start`; NaN =
+    gap.
 
-    `seasons`: seconds after which it may repeat itself; a rhythm that was recognised can be one. One that
-    the series is too short for is left out. No value is below 0 nor, if it is given, above `most`.
+    `seasons`: seconds after which it may repeat itself; a recognized period can be one. A season that the
+    series is too short for is left out. No value is below 0 nor, if it is given, above `most`.
     """
     steps = max(1, round(horizon / step))
     series = np.asarray(values, dtype=np.float64)
@@ -84,7 +85,7 @@ def forecast(
 
 
 def _missing(known: NDArray[np.bool_], step: float, steps: int) -> str:
-    """What is missing for a forecast; empty if there is enough."""
+    """Return the data missing for a forecast; empty if there is enough."""
     need = max(ENOUGH * steps, FEWEST)
     have = int(known.sum())
     if have < need:
@@ -99,7 +100,7 @@ def _missing(known: NDArray[np.bool_], step: float, steps: int) -> str:
 
 
 def _seen(known: NDArray[np.bool_], season: float, steps: int) -> bool:
-    """Whether the series holds this season often enough, with enough after it to learn from."""
+    """Return whether the series holds this season often enough, with enough after it to learn from."""
     if season < 2 or season * ENOUGH > len(known):
         return False
     return int(known[learns_from((season,)) + steps :].sum()) >= max(steps, FEWEST // ENOUGH)

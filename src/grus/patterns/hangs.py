@@ -1,14 +1,15 @@
-"""Hangs: a job that holds its GPUs, has not ended, and does not get on.
+"""Hangs: a job that holds its GPUs, has not ended, and makes no progress.
 
-Told by evidence only, and against what is usual for the very job:
+A hang is detected by evidence only, and relative to the normal behavior of this job:
 
-- it reported steps, and they have stopped: sooner where its activity is gone as well, or has become flat (a
-  spin, a collective call that waits for a lost peer: utilisation high, power low), later where it looks busy
-  as ever (it may evaluate);
-- it never reported a step, but worked in a rhythm, and that has given way to quiet or to flat activity for
-  several periods, in which it has not reported anything else that is new either.
+- It reported steps, and they have stopped. It is detected sooner if its activity is gone as well, or has
+  become flat (a spin, a collective call that waits for a lost peer: utilization high, power low), and
+  later if it looks as busy as ever (it may evaluate).
+- It never reported a step, but worked periodically. For several periods it has been quiet or flat instead,
+  and it has not reported anything else that is new either.
 
-A job that never reported and never had a rhythm is idle or unknown, not hung. Whoever writes to disk saves.
+A job that never reported and was never periodic is idle or unknown, not hung. A job that writes to disk is
+saving.
 """
 
 import math
@@ -30,11 +31,11 @@ LATE = (60.0, 8.0)
 """The same where it says nothing."""
 LONGEST = 7200.0
 PERIODS = 4.0
-"""Periods without a rhythm that are evidence by themselves."""
+"""Number of periods without periodic activity that are evidence by themselves."""
 FLAT = 0.33
 """Part of its usual spread that flat activity has at most, …"""
 LEAST_SPREAD = 0.05
-"""… if that spread was more than this: what was always flat tells nothing by being so."""
+"""… if that spread was more than this: for activity that was always flat, flatness is no evidence."""
 POWER = 0.75
 """Part of its usual power that is low."""
 SPANS = (20, 30, 45, 60, 90, 120, 180, 240, 360, 480)
@@ -42,22 +43,24 @@ SPANS = (20, 30, 45, 60, 90, 120, 180, 240, 360, 480)
 
 
 class Steps:
-    """How the steps of one job advance, as it reports them. Bounded: `KEPT` numbers."""
+    """Progress of one job's steps, as it reports them. Bounded: `KEPT` numbers."""
 
     def __init__(self) -> None:
         self.step: float | None = None
         self.advanced_at: float | None = None
-        """When it was last seen to get on; its first report counts."""
+        """Time of the last seen progress; its first report counts."""
         self.done = False
         """It has said itself that this was the last step."""
         self._pauses: deque[float] = deque(maxlen=KEPT)
 
     def hear(self, step: float, at: float, total: float | None = None) -> bool:
-        """Take a report; whether it tells of an advance. A step below the last one is a new beginning."""
+        """Record a report; return whether it shows an advance. A step below the last one is a new
+        beginning.
+        """
         self.done = total is not None and step >= total
         if self.step == step or (self.advanced_at is not None and at <= self.advanced_at):
             return False
-        # The first advance may have had to wait for compilation and data: it says nothing of the pace.
+        # The first advance may have had to wait for compilation and data: it does not show the pace.
         if self.advanced_at is not None and self.step is not None and step > self.step > 0:
             self._pauses.append(at - self.advanced_at)
         self.step, self.advanced_at = step, at
@@ -65,7 +68,7 @@ class Steps:
 
     @property
     def known(self) -> bool:
-        """Whether its pace is."""
+        """Return whether its pace is known."""
         return len(self._pauses) >= FEWEST
 
     @property
@@ -78,7 +81,7 @@ class Steps:
         return 0.0 if self.advanced_at is None else max(0.0, now - self.advanced_at)
 
     def advances(self, now: float) -> bool:
-        """Whether it gets on, by its own word: not too long ago for its pace."""
+        """Return whether its own reports show progress: the last advance is not too long ago for its pace."""
         if self.advanced_at is None or self.step is None or self.step <= 0:
             return False
         return self.still_for(now) <= _patience(LATE, self.longest_pause)
@@ -86,22 +89,22 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What telemetry says of a job's progress."""
+    """Telemetry's evidence of a job's progress."""
 
     measured: bool = True
-    """Whether there is any; without it, steps alone speak."""
+    """True if there is any; without it, only steps count."""
     quiet_for: float = 0.0
     """Seconds in which nothing happens on any of its GPUs."""
     flat_for: float = 0.0
     """Seconds in which activity is flat, unlike before."""
     power_low: bool | None = None
-    """Whether it takes much less power than before; None where that is not measured."""
+    """True if it takes much less power than before; None if power is not measured."""
     period: float | None = None
-    """Seconds of the rhythm that it has, or had last; or that earlier runs of it had."""
+    """Seconds of its present or last period; or of the period that earlier runs of it had."""
     own: bool = True
-    """Whether it has worked in that rhythm itself since it was started, and not only earlier runs of it."""
+    """True if it has worked with that period itself since it was started, and not only earlier runs of it."""
     beating: bool = False
-    """Whether that rhythm is there now."""
+    """True if its activity has that period now."""
     told_for: float = math.inf
     """Seconds since it last reported something new: other figures, or that it has saved."""
     writing: bool = False
@@ -118,7 +121,7 @@ class Hang:
 
 
 def hang(steps: Steps, seen: Evidence, now: float) -> Hang | None:
-    """Whether it hangs, since when and by which evidence."""
+    """Decide whether it hangs, since when and by which evidence."""
     if seen.writing or steps.done:
         return None
     if steps.known or (steps.advanced_at is not None and seen.period is not None):
@@ -146,7 +149,7 @@ def _by_steps(steps: Steps, seen: Evidence, now: float) -> Hang | None:
 
 
 def _odd(seen: Evidence) -> tuple[float, str]:
-    """For how long activity has been unlike that of a job that gets on, and in which way."""
+    """Return for how long activity has been unlike that of a job that makes progress, and in which way."""
     if seen.quiet_for > 0:
         return seen.quiet_for, "no"
     if seen.flat_for > 0 and seen.power_low is not False:
@@ -177,12 +180,14 @@ def flat_for(values: Floats, width: float = 1.0) -> float:
 
 
 def steady(values: Floats) -> bool:
-    """Whether activity hardly moves lately, whatever it did before."""
+    """Return whether activity hardly moves lately, regardless of its earlier course."""
     return len(values) >= SPANS[0] and float(values[-SPANS[0] :].std()) <= LEAST_SPREAD
 
 
 def power_low(values: Floats, span: int) -> bool | None:
-    """Whether the last `span` bins take much less power than those before; None if there are too few."""
+    """Return whether the last `span` bins take much less power than those before; None if there are too
+    few.
+    """
     known = values[np.isfinite(values)]
     if len(known) < 2 * span:
         return None

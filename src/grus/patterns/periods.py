@@ -1,13 +1,15 @@
-"""Rhythm: whether evenly sampled numbers repeat, how long one period takes, and when the last one began.
+"""Period detection: whether evenly sampled numbers repeat, the length of a period, and the start of the last
+one.
 
 1. Gaps are bridged, extremes cut off.
-2. A long series is looked at twice: its newest part as it is, all of it at a coarser step.
+2. A long series is examined twice: its newest part as it is, all of it at a coarser step.
 3. Lags at which it may repeat are found and refined (`lags`).
-4. Each is judged by how well the cycles agree (`folding`). The one with most evidence is the period, or a
-   part of it is, if chance would hardly ever give as much. Otherwise there is none, rather than a guess.
+4. Each lag is rated by the agreement of its cycles (`period_check`). The one with most evidence is the
+period, or
+   a part of it is, if chance would hardly ever give as much. Otherwise there is none, rather than a guess.
 
-The shortest period that can be told has four samples (4 s at 1 Hz, 0.4 s at 10 Hz), the longest is a quarter
-of the series. docs/patterns.md has what was measured.
+The shortest period that can be detected has four samples (4 s at 1 Hz, 0.4 s at 10 Hz), the longest is a
+quarter of the series. docs/patterns.md has the measurements.
 """
 
 import math
@@ -17,27 +19,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from grus.patterns.folding import Cycles, Evidence
-from grus.patterns.lags import DEEP, FEWEST, SHORTEST, Lags
+from grus.patterns.autocorrelation import DEEP, FEWEST, SHORTEST, Lags
+from grus.patterns.period_check import Cycles, Evidence
 
 Floats = NDArray[np.float64]
 
-SAMPLES = 4096  # At most so many are looked at together.
-ROUNDING = 1e-9  # Of the largest value: what varies less does not vary.
-FEW = 14  # With fewer samples nothing can be told.
+SAMPLES = 4096  # Largest number of samples that are examined together.
+ROUNDING = 1e-9  # Part of the largest value: a smaller variation is none.
+FEW = 14  # With fewer samples nothing can be detected.
 EXTREME = 0.01  # Part of the samples, at either end, that counts as extreme.
 SAME = 0.004  # Candidates this close are one.
 PROMISING = 6  # So many candidates are folded,
-LIKELY = 2  # and so many of them, those with most evidence, are judged in full.
+LIKELY = 2  # and so many of them, those with most evidence, are examined in full.
 PARTS = (3, 2)
-UNEQUAL = 0.2  # Of what repeats; a smaller difference between parts of a period makes them no less periods.
+UNEQUAL = 0.2  # Part of the repeated signal; parts of a period that differ less are periods all the same.
 ENOUGH = 11.0  # Evidence, above what the choice among more periods of more cycles gives by chance.
 ALIKE = 0.3  # Three quarters of the cycles are at least as like the others. Stray bursts are not.
-APART = 0.3  # Cycles of which each second or third is more like are parts of a period that is longer.
+APART = 0.3  # Cycles that are more like every second or third one are parts of a longer period.
 NEARLY = 0.9  # Evidence for a part of the period; jitter takes a little of it.
-HINT = 4.0  # Evidence that parts of a period are different, if nothing else speaks for it.
-MATTERS = 0.5  # A slower rhythm is the one that is told if it swings at least this much of the faster one.
-ECHOING, ECHO = 6.5, 0.04  # So many times a faster rhythm, and how exactly, is that rhythm again.
+HINT = 4.0  # Evidence that parts of a period are different, without any other evidence for it.
+MATTERS = 0.5  # A slower period is reported if it swings at least this much of the faster one.
+ECHOING, ECHO = 6.5, 0.04  # Multiple of a faster period, and tolerance, at which it is that period again.
 SURE = 6.0  # Evidence beyond enough that halves the doubt.
 
 
@@ -51,13 +53,13 @@ class Rhythm:
     """The latest moment, in the clock of the samples, at which a period began: work resumed after a pause."""
 
     def next_boundary(self, now: float) -> float:
-        """When a period begins next, at `now` or later."""
+        """Return the start of the next period, at `now` or later."""
         return self.boundary + math.ceil((now - self.boundary) / self.period) * self.period
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A rhythm with what it rests on."""
+class DetectedPeriod:
+    """A period with its evidence."""
 
     rhythm: Rhythm
     evidence: Evidence
@@ -66,7 +68,9 @@ class Found:
 
 
 def rhythm(values: Floats, step: float, *, start: float = 0.0) -> Rhythm | None:
-    """The rhythm of samples `step` seconds apart, the first at `start`; NaN is a gap. None: none was seen."""
+    """Find the period of samples `step` seconds apart, the first at `start`; NaN is a gap. None: none was
+    seen.
+    """
     count = len(values)
     looks = [look(values[-SAMPLES:], step, start=start + max(0, count - SAMPLES) * step)]
     if count > SAMPLES:
@@ -77,8 +81,8 @@ def rhythm(values: Floats, step: float, *, start: float = 0.0) -> Rhythm | None:
     return best.rhythm if best else None
 
 
-def look(values: Floats, step: float, *, start: float = 0.0) -> Found | None:
-    """The rhythm of one series of moderate length, at its own step."""
+def look(values: Floats, step: float, *, start: float = 0.0) -> DetectedPeriod | None:
+    """Find the period of one series of moderate length, at its own step."""
     known = np.isfinite(values)
     if np.count_nonzero(known) < max(FEW, len(values) / 2):
         return None
@@ -97,11 +101,11 @@ def look(values: Floats, step: float, *, start: float = 0.0) -> Found | None:
     period, evidence = fundamental(*max(sound, key=lambda each: each[1].weight), cycles, lags)
     boundary = start + (cycles.boundary(period) - 0.5) * step
     sure = 1 - 0.5 ** (1 + margin(evidence) / SURE)
-    return Found(Rhythm(period * step, sure, boundary), evidence, evidence.swing * spread)
+    return DetectedPeriod(Rhythm(period * step, sure, boundary), evidence, evidence.swing * spread)
 
 
 def periods(lags: Lags) -> list[float]:
-    """What may be the period, refined, each once."""
+    """Return the candidate periods, refined, each once."""
     found = list[float]()
     for period in lags.refined(lags.candidates()):
         known = any(abs(period / other - 1) < SAME for other in found)
@@ -111,7 +115,7 @@ def periods(lags: Lags) -> list[float]:
 
 
 def holds(evidence: Evidence) -> bool:
-    """Whether it is a period, or a part or multiple of one."""
+    """Return whether it is a period, or a part or multiple of one."""
     return margin(evidence) >= 0 and evidence.alike >= ALIKE and evidence.apart <= APART
 
 
@@ -121,10 +125,10 @@ def margin(evidence: Evidence) -> float:
 
 
 def fundamental(period: float, evidence: Evidence, cycles: Cycles, lags: Lags) -> tuple[float, Evidence]:
-    """The period, or a part or multiple of it that is the true one.
+    """Return the true period: this one, or a part or multiple of it.
 
-    A part, if its cycles agree about as well and nothing tells them apart. A multiple, if each second
-    cycle is surely another one: a pass over the data, say, and an evaluation.
+    A part, if its cycles agree about as well and nothing distinguishes them. A multiple, if each second cycle
+    clearly differs: a pass over the data, say, and an evaluation.
     """
     for part in PARTS:
         shorter = cycles.polished(period / part)
@@ -141,25 +145,27 @@ def fundamental(period: float, evidence: Evidence, cycles: Cycles, lags: Lags) -
 
 
 def possible(period: float, lags: Lags) -> bool:
-    """Whether it has enough samples and cycles, and the series differs less from itself a period later."""
+    """Return whether it has enough samples and cycles, and the series differs less from itself a period
+    later.
+    """
     count = len(lags.likeness)
     return SHORTEST <= period <= count / FEWEST and bool(lags.depth(np.array([period]))[0] > DEEP)
 
 
 def differ(period: float, parts: int, cycles: Cycles, enough: float) -> bool:
-    """Whether the parts of the period are different, and not by a trifle."""
+    """Return whether the parts of the period differ by more than a trifle."""
     weight, share = cycles.unequal(period, parts)
     return share >= UNEQUAL and weight >= enough
 
 
-def told(looks: Iterable[Found | None]) -> Found | None:
-    """Of rhythms at several scales, fastest first, the one to tell: the slowest that matters.
+def told(looks: Iterable[DetectedPeriod | None]) -> DetectedPeriod | None:
+    """Choose among the periods at several scales, fastest first, the one to report: the slowest that matters.
 
-    An epoch is worth more than its steps. What the averaging to a coarser step leaves of a fast rhythm may
-    itself look like a slow one, but it hardly swings; and one that is the same, or a few times as long, is
-    nothing but the fast one, seen less well.
+    An epoch is worth more than its steps. A fast period averaged to a coarser step may itself look like a
+    slow one, but it hardly swings. One that is the same, or a few times as long, is the fast one, seen less
+    well.
     """
-    found = list[Found]()
+    found = list[DetectedPeriod]()
     for each in looks:
         if each is not None and not any(echoes(each, other) for other in found):
             found.append(each)
@@ -167,14 +173,17 @@ def told(looks: Iterable[Found | None]) -> Found | None:
     return next((each for each in reversed(found) if each.swing >= MATTERS * most), None)
 
 
-def echoes(slow: Found, fast: Found) -> bool:
-    """Whether the slower rhythm is the faster one again."""
+def echoes(slow: DetectedPeriod, fast: DetectedPeriod) -> bool:
+    """Return whether the slower period is the faster one again."""
     times = slow.rhythm.period / fast.rhythm.period
     return times < ECHOING and abs(times / max(1, round(times)) - 1) < ECHO
 
 
 def tamed(values: Floats, known: NDArray[np.bool_]) -> Floats:
-    """Without its mean and slope, gaps bridged by lines, the few extremes no further out than the others."""
+    """Return the series without its mean and slope, gaps bridged by lines.
+
+    The few extremes are cut to the range of the other values.
+    """
     moments = np.arange(len(values))
     bridged = np.interp(moments, moments[known], values[known])
     low, high = np.quantile(values[known], [EXTREME, 1 - EXTREME])

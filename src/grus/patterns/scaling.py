@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from grus.patterns.activity import QUIET
 
 MUCH = 0.1
-"""Difference of utilisation that is worth a word."""
+"""Difference of utilization that is worth a remark."""
 AT_WORK = 0.1
-"""Part of the busiest GPU's utilisation above which another is at work too."""
+"""Part of the busiest GPU's utilization above which another is at work too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
-    """How a workload ran on so many GPUs of one type."""
+class ScalingPoint:
+    """Performance of a workload on a number of GPUs of one type."""
 
     workload: str
     """Fingerprint of what ran, with its data."""
@@ -26,13 +26,13 @@ class Use:
     utilisation: float
     """Mean over its GPUs, 0 to 1."""
     speed: float | None = None
-    """Work a second (steps times batch); None where it was not told."""
+    """Work per second (steps times batch); None if it was not reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    fewer: Use
-    more: Use
+class ScalingComparison:
+    fewer: ScalingPoint
+    more: ScalingPoint
     speedup: float | None
     """Times as fast; None where a speed is missing."""
     efficiency: float | None
@@ -43,10 +43,10 @@ class Comparison:
 @dataclass(frozen=True, slots=True)
 class Incomparable:
     sentence: str
-    """Why the two cannot be held against each other."""
+    """The reason why the two cannot be compared."""
 
 
-def compare(one: Use, other: Use) -> Comparison | Incomparable:
+def compare(one: ScalingPoint, other: ScalingPoint) -> ScalingComparison | Incomparable:
     """The same workload on fewer and on more GPUs."""
     if one.workload != other.workload:
         return Incomparable("these are not the same work: another program, command or data")
@@ -57,7 +57,7 @@ def compare(one: Use, other: Use) -> Comparison | Incomparable:
     fewer, more = sorted((one, other), key=lambda use: use.gpus)
     speedup = more.speed / fewer.speed if fewer.speed and more.speed else None
     efficiency = speedup * fewer.gpus / more.gpus if speedup is not None else None
-    return Comparison(
+    return ScalingComparison(
         fewer=fewer,
         more=more,
         speedup=speedup,
@@ -67,12 +67,14 @@ def compare(one: Use, other: Use) -> Comparison | Incomparable:
 
 
 def at_work(utilisations: Sequence[float]) -> int:
-    """How many GPUs of one job really work: those that do at least a tenth of what the busiest does."""
+    """Count the GPUs of one job that really work: at least a tenth of the busiest one's utilization."""
     most = max(utilisations, default=0.0)
     return sum(one > max(QUIET, AT_WORK * most) for one in utilisations)
 
 
-def _sentence(fewer: Use, more: Use, speedup: float | None, efficiency: float | None) -> str:
+def _sentence(
+    fewer: ScalingPoint, more: ScalingPoint, speedup: float | None, efficiency: float | None
+) -> str:
     use = f"a GPU is {more.utilisation:.0%} busy with {more.gpus}, {fewer.utilisation:.0%} with {fewer.gpus}"
     if speedup is None or efficiency is None:
         idle = fewer.utilisation - more.utilisation > MUCH

@@ -1,8 +1,8 @@
 """Stragglers: ranks whose steps take much longer than those of the others.
 
-Judged by each rank's own time of a step (without waiting for the others), over its last few steps: one slow
-step is chance. Stragglers are few and stand apart: ranks that are merely of two kinds (half of them on slower
-GPUs) are uneven, and none of them is a straggler.
+The measure is each rank's own time per step (without waiting for the others), over its last few steps: one
+slow step is chance. Stragglers are few and stand apart: ranks that are merely of two kinds (half of them on
+slower GPUs) are uneven, and none of them is a straggler.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 RECENT = 5
-"""Steps (or reports of steps) over which a rank is judged."""
+"""Steps (or reports of steps) over which a rank is measured."""
 MOST = 4
 """At most one in so many ranks straggles (but one may always)."""
 SLOW = 1.3
@@ -26,10 +26,10 @@ Rank = TypeVar("Rank", bound=Hashable)
 def stragglers(
     laps: Mapping[Rank, Sequence[float]], before: frozenset[Rank] = frozenset()
 ) -> dict[Rank, float]:
-    """The stragglers, each with how many times the others' usual time its own steps take.
+    """Return the stragglers, each with the ratio of its own step time to the others' usual time.
 
-    `laps` are the last seconds per step of each rank; nobody is judged until all have `RECENT`. `before` are
-    those that were stragglers when last asked: they stay so until they have caught up.
+    `laps` are the last seconds per step of each rank; no rank is rated until all have `RECENT`. `before` are
+    the stragglers of the last call: they stay so until they have caught up.
     """
     if len(laps) < 2 or any(len(own) < RECENT for own in laps.values()):
         return {}
@@ -44,7 +44,7 @@ def stragglers(
     return {}
 
 
-class Race(Generic[Rank]):
+class StragglerDetector(Generic[Rank]):
     """The laps of one job's ranks as they are reported. Bounded: `RECENT` numbers a rank."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Race(Generic[Rank]):
         self._stragglers = stragglers(laps, frozenset(self._stragglers))
 
     def leave(self, rank: Rank) -> None:
-        """The rank is gone, or begins anew."""
+        """Remove a rank that is gone or restarts."""
         self._laps.pop(rank, None)
         self._stragglers.pop(rank, None)
 

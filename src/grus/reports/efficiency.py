@@ -1,13 +1,13 @@
 """Efficiency: useful output for the input that it took. Pure.
 
-    output     steps that were new: beyond all that the job had reached before, none that were done again;
-               samples, where the job tells its batch (or counts `samples` itself)
-    input      GPU-hours that it held, kilowatt-hours that its GPUs drew, and what both cost
-    to target  the time from its submission until a figure first was what was aimed at, and what it had held
+    output     steps that were new: beyond all that the job had reached before, none that were repeated;
+               samples, if the job reports its batch (or counts `samples` itself)
+    input      allocated GPU-hours, kilowatt-hours that its GPUs drew, and the cost of both
+    to target  the time from its submission until a metric first met its target, and the GPU-hours allocated
                by then: a job can be busy all the time and learn nothing
 
-Outputs of different jobs are not added up: a step of one is not a step of the other. What a job does not
-report, or nobody measured, is None.
+Outputs of different jobs are not added up: a step of one is not a step of the other. A value that a job does
+not report, or that is not measured, is None.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from grus.model.errors import BadInput, Mistake
 from grus.model.jobs import Phase
 from grus.model.prices import Prices
 from grus.reports.hours import HOUR, JobHours, use
-from grus.reports.past import JobPast, Past
+from grus.reports.report_inputs import JobPast, PoolHistory
 
 JOULES_PER_KWH = 3.6e6
 SAMPLES = "samples"
@@ -32,7 +32,7 @@ class Target:
     figure: str
     value: float
     below: bool
-    """Whether it shall fall to the value, or rise to it."""
+    """True if it shall fall to the value, False if it shall rise to it."""
 
     def met(self, value: float) -> bool:
         return value <= self.value if self.below else value >= self.value
@@ -42,7 +42,7 @@ class Target:
 
 
 def parse_target(text: str) -> Target:
-    """From `loss<=0.3` or `accuracy>=0.9`. Raises BadInput."""
+    """Parse a target such as `loss<=0.3` or `accuracy>=0.9`. Raises BadInput."""
     for sign, below in (("<=", True), (">=", False)):
         name, found, number = text.partition(sign)
         if found and name.strip():
@@ -58,32 +58,32 @@ def parse_target(text: str) -> Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
-    """When a job met the target."""
+class TargetReached:
+    """Time at which a job met the target."""
 
     at: float
     since_submitted: float
     """Seconds."""
     since_started: float
     gpu_hours: float
-    """That it had held by then."""
+    """GPU-hours that were allocated to it by then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEfficiency:
-    """Of one job, in the window."""
+    """Efficiency of one job, in the window."""
 
     steps: float | None = None
     samples: float | None = None
     energy: float | None = None
     """Kilowatt-hours of its GPUs."""
     cost: float | None = None
-    """Of its GPU-hours at their price, and of its energy where that has a price of its own."""
+    """Cost of its GPU-hours at their price, and of its energy if that has a price of its own."""
     per_gpu_hour: float | None = None
     per_kwh: float | None = None
     per_cost: float | None = None
-    """Samples, or steps where the batch is not told, for each."""
-    target: Reached | None = None
+    """Samples for each, or steps if the batch is not reported."""
+    target: TargetReached | None = None
 
     @property
     def output(self) -> float | None:
@@ -91,12 +91,12 @@ class JobEfficiency:
 
     @property
     def unit(self) -> str:
-        """Of what the outputs are counted."""
+        """Return the unit of the outputs."""
         return SAMPLES if self.samples is not None else "steps" if self.steps is not None else ""
 
 
-def efficiency(past: Past, one: JobHours, target: Target | None = None) -> JobEfficiency:
-    """What one job's input has come to."""
+def efficiency(past: PoolHistory, one: JobHours, target: Target | None = None) -> JobEfficiency:
+    """Return the results of one job's input."""
     steps, samples = output(one.past, past.since, past.until)
     energy = _energy(one)
     cost = _cost(past.prices, past.types.get(one.past.id, ""), one.held.allocated, energy)
@@ -162,7 +162,7 @@ def _share(start: float, end: float, since: float, until: float) -> float:
 
 
 def _beginning(past: JobPast, told: Sequence[Reported]) -> float:
-    """When the workers of the first attempt that reported were up."""
+    """Return the time at which the workers of the first attempt that reported were up."""
     running = [
         span.start for span in past.spans if span.phase is Phase.RUNNING and span.attempt == told[0].attempt
     ]
@@ -170,7 +170,7 @@ def _beginning(past: JobPast, told: Sequence[Reported]) -> float:
 
 
 def _first_step(past: JobPast, told: Sequence[Reported]) -> float:
-    """Where it was then: it may go on from another job's checkpoint."""
+    """Return the step at that time: the job may continue from another job's checkpoint."""
     first = told[0].figure(STEP) or 0.0
     alike = [one for one in told[1:2] if one.attempt == told[0].attempt and one.at > told[0].at]
     if not alike:
@@ -183,7 +183,7 @@ def _first_step(past: JobPast, told: Sequence[Reported]) -> float:
 
 
 def _energy(one: JobHours) -> float | None:
-    """Of its whole run by the part of its GPU-hours that lie in the window."""
+    """Return the energy of its whole run, scaled by the part of its GPU-hours that lies in the window."""
     run = one.past.run
     if run is None or run.energy is None:
         return None
@@ -198,11 +198,13 @@ def _cost(prices: Prices, kind: str, gpu_hours: float, energy: float | None) -> 
     return (price or 0.0) * gpu_hours + (prices.kwh or 0.0) * (energy or 0.0)
 
 
-def reached(past: JobPast, target: Target) -> Reached | None:
-    """When it first met a target, at any time of its life; None if it has not, or does not report it."""
+def reached(past: JobPast, target: Target) -> TargetReached | None:
+    """Return when it first met a target, at any time of its life; None if it has not, or does not report
+    it.
+    """
     met = next((point for point in past.curves.of(target.figure) if target.met(point.value)), None)
     if met is None:
         return None
     begun = past.held[0].start if past.held else past.job.submitted_at
     held, _ = use(past, past.job.submitted_at, met.at)
-    return Reached(met.at, met.at - past.job.submitted_at, met.at - begun, held)
+    return TargetReached(met.at, met.at - past.job.submitted_at, met.at - begun, held)

@@ -1,27 +1,28 @@
-"""Elasticity: does a job start below its maximum, survive the loss of a worker, use those who come late?
+"""Elasticity: does a job start below its maximum, survive the loss of a worker, and use workers that join
+late?
 
-Each is told from what happened, never from what was asked for; what was not put to the test is None. Besides,
-how long jobs took to adapt, and what all of them wanted against what they had.
+Each answer comes from events, never from the request; an ability that was not exercised is None. Besides, the
+times that jobs took to adapt, and the demand of all of them compared with their allocation.
 """
 
 from collections.abc import Iterable, Sequence
 from statistics import median
 
 from grus.api.scaling_wire import AdaptingOut, CourseOut, ElasticityOut, ElasticJobOut
-from grus.api.times import rfc3339
 from grus.api.units import gpu_number
+from grus.api.wire_types.timestamps import rfc3339
 from grus.model.resources import GPU
-from grus.reports.past import JobPast, Past
-from grus.reports.resizing import RUNNING, How, Resize, course, losses, resizes, restarts
-from grus.reports.supply import supply
+from grus.reports.report_inputs import JobPast, PoolHistory
+from grus.reports.resizing import RUNNING, Resize, ResizeKind, course, losses, resizes, restarts
+from grus.reports.supply_and_demand import supply
 
 LOSS = "loss"
 MOST_JOBS = 200
-"""Jobs that are told one by one; all of them count."""
+"""Number of jobs that are listed one by one; all of them count."""
 
 
-def elasticity(past: Past) -> ElasticityOut:
-    """Of the jobs that were there between two moments, each with its whole life."""
+def elasticity(past: PoolHistory) -> ElasticityOut:
+    """Return the elasticity of the jobs that existed between two moments, each with its whole life."""
     jobs = [one for job in past.jobs if (one := _job_out(job)) is not None]
     adapting = tuple(_adapting(past))
     shown = sorted(jobs, key=lambda job: -len(job.course))[:MOST_JOBS]
@@ -70,8 +71,9 @@ def started_with(job: JobPast) -> float | None:
 
 
 def starts_below(job: JobPast) -> bool | None:
-    """Whether it began with less than it can use. False of a job that can use one number of GPUs only; None
-    if all that it can use was there."""
+    """Return whether it started with fewer GPUs than it can use. False for a job that can use one number of
+    GPUs only; None if all that it can use was there.
+    """
     first = started_with(job)
     if job.most <= job.asked:
         return False
@@ -79,38 +81,42 @@ def starts_below(job: JobPast) -> bool | None:
 
 
 def survives_loss(job: JobPast) -> bool | None:
-    """Whether the others went on when a worker was lost. False if it had to begin again instead; None if none
-    was lost."""
+    """Return whether the others continued when a worker was lost. False if the job had to restart instead;
+    None if none was lost.
+    """
     if restarts(job):
         return False
     return True if losses(job) else None
 
 
 def uses_late(changes: Iterable[Resize]) -> bool | None:
-    """Whether workers that came later were seen to compute with the others; None if none came, or nobody
-    says."""
-    grown = [one for one in changes if one.how is How.GROW]
+    """Return whether workers that came later were seen to compute with the others; None if none came, or
+    there is no report of it.
+    """
+    grown = [one for one in changes if one.how is ResizeKind.GROW]
     if any(_joined(one) for one in grown):
         return True
     return False if any(one.worked is False for one in grown) else None
 
 
 def _joined(one: Resize) -> bool:
-    return one.how is How.GROW and one.seconds is not None
+    return one.how is ResizeKind.GROW and one.seconds is not None
 
 
 # ----------------------------------------------------------------------------------------- seconds to adapt
 
 
-def _adapting(past: Past) -> Iterable[AdaptingOut]:
+def _adapting(past: PoolHistory) -> Iterable[AdaptingOut]:
     taken: dict[str, list[float | None]] = {}
     for job in past.jobs:
-        changes = [(one.how.value, one.at, one.seconds) for one in resizes(job) if one.how is not How.MOVE]
+        changes = [
+            (one.how.value, one.at, one.seconds) for one in resizes(job) if one.how is not ResizeKind.MOVE
+        ]
         changes += [(LOSS, one.at, one.seconds) for one in losses(job)]
         for kind, at, seconds in changes:
             if past.since <= at <= past.until:
                 taken.setdefault(kind, []).append(seconds)
-    for kind in (How.GROW.value, How.SHRINK.value, LOSS, How.RESTART.value):
+    for kind in (ResizeKind.GROW.value, ResizeKind.SHRINK.value, LOSS, ResizeKind.RESTART.value):
         if kind in taken:
             yield _adapting_out(kind, taken[kind])
 
@@ -141,7 +147,9 @@ def _sentence(jobs: Sequence[ElasticJobOut], adapting: Sequence[AdaptingOut]) ->
     said = "No job was put to the test: none started below its most, lost a worker or got a late one."
     if shown:
         said = f"Of the jobs that were put to the test {', '.join(shown)}."
-    grown = next((one for one in adapting if one.to == How.GROW.value and one.median is not None), None)
+    grown = next(
+        (one for one in adapting if one.to == ResizeKind.GROW.value and one.median is not None), None
+    )
     if grown is not None and grown.median is not None:
         said += f" New workers computed with the others after {grown.median:.1f} s (median)."
     return said

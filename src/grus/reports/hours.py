@@ -1,27 +1,27 @@
-"""GPU-hours: how many there were, what became of them, and what was wasted by which cause. Pure.
+"""GPU-hours: the capacity, its uses, and the waste by cause. Pure.
 
 All figures are of one window of time and in GPU-hours. They add up:
 
     capacity  = allocated + waiting + fragmentation + unwanted
     allocated = busy + idle + over-asking + unmeasured
-    busy      = useful + what was busy while it was restarted work, or work of a job that failed
+    busy      = useful + the busy part of restarted work and of jobs that failed
 
-    capacity       GPUs that might be used, as counted each minute; where nobody counted, those of now
-    allocated      held by jobs, from the events in which it began and ended
-    measured       the part of allocated for which the jobs' utilisation is on record
-    busy           measured hours × utilisation
-    useful         busy hours of work that was not done again and whose job did not fail
-    idle           measured hours × (the job's usual most − its utilisation): held, and now at rest
-    over-asking    measured hours × (1 − the job's usual most): held, and never used by it; the usual most is
-                   the utilisation that it exceeds in a twentieth of its time
+    capacity       GPUs that might be used, as counted each minute; without counts, the present ones
+    allocated      GPUs allocated to jobs, from the events in which that began and ended
+    measured       the part of allocated for which the jobs' utilization is on record
+    busy           measured hours × utilization
+    useful         busy hours of work that was not repeated and whose job did not fail
+    idle           measured hours × (the job's usual most − its utilization): allocated, and now at rest
+    over-asking    measured hours × (1 − the job's usual most): allocated, and never used by it; the usual
+                   most is the utilization that it exceeds in a twentieth of its time
     restarted      allocated hours of later attempts until they were as far as the ones before (`lives`)
-    failed         allocated hours of jobs that ended as failed, but for the restarted ones
-    waiting        GPUs that stood free while jobs waited, up to what these asked for, but for stranded ones
-    fragmentation  GPUs that stood free and were stranded: of no use as they lay to any job that waited
-    unwanted       GPUs that stood free beyond what anybody waited for
+    failed         allocated hours of jobs that ended as failed, except the restarted ones
+    waiting        GPUs that were free while jobs waited, up to the request of these, except stranded ones
+    fragmentation  GPUs that were free and stranded: in their positions of no use to any job that waited
+    unwanted       GPUs that were free beyond all waiting requests
 
-Restarted and failed hours are a second view of allocated ones: they say what for, idle and over-asking how.
-What nobody measured is None, never zero.
+Restarted and failed hours are a second view of allocated ones: they show the purpose, idle and over-asking
+the use. A value that is not measured is None, never zero.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,9 +34,9 @@ import numpy as np
 from grus.model.identifiers import JobId
 from grus.model.jobs import Phase
 from grus.model.resources import GPU
-from grus.reports.integrals import Steps, Sum, edges, grid, over, sampled, within
-from grus.reports.lives import Interval, restarted
-from grus.reports.past import JobPast, Past, Span
+from grus.reports.job_spans import Interval, restarted
+from grus.reports.report_inputs import JobPast, PoolHistory, Span
+from grus.reports.time_integrals import Steps, Sum, edges, grid, over, sampled, within
 from grus.telemetry.samples import Measure
 
 HOUR = 3600.0
@@ -47,8 +47,8 @@ LEAST_WATCHED = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """What became of GPU-hours that jobs held."""
+class AllocatedHours:
+    """Breakdown of the GPU-hours that were allocated to jobs."""
 
     allocated: float = 0.0
     measured: float = 0.0
@@ -74,7 +74,7 @@ class JobHours:
     """One job's part."""
 
     past: JobPast
-    held: Held
+    held: AllocatedHours
     waited: float
     """Seconds that it waited though it could have run."""
     ran: float
@@ -88,27 +88,27 @@ class Hours:
     since: float
     until: float
     capacity: float
-    held: Held
+    held: AllocatedHours
     demand: float
-    """Held by jobs, or wanted by those that waited."""
+    """GPUs allocated to jobs, or requested by those that waited."""
     waiting: float | None = None
     fragmentation: float | None = None
     unwanted: float | None = None
 
 
-class Whole(NamedTuple):
-    """What is asked of a job's whole life, whatever the window."""
+class LifetimeTotals(NamedTuple):
+    """Facts about a job's whole life, independent of the window."""
 
     again: Sequence[Interval]
-    """When it held GPUs to get back to where it had been."""
+    """Intervals in which it held GPUs to get back to its earlier progress."""
     most: float
     """Its usual most."""
 
 
-Wholes = Mapping[JobId, Whole]
+Wholes = Mapping[JobId, LifetimeTotals]
 
 
-def hours(past: Past, wholes: Wholes | None = None) -> tuple[Hours, tuple[JobHours, ...]]:
+def hours(past: PoolHistory, wholes: Wholes | None = None) -> tuple[Hours, tuple[JobHours, ...]]:
     """The window's figures, and those of each job that was there; `wholes` where these are known already."""
     known = _wholes(past) if wholes is None else wholes
     jobs = tuple(of_job(one, past.since, past.until, known[one.id]) for one in past.jobs)
@@ -130,7 +130,7 @@ def hours(past: Past, wholes: Wholes | None = None) -> tuple[Hours, tuple[JobHou
     )
 
 
-def timeline(past: Past, step: float) -> list[Hours]:
+def timeline(past: PoolHistory, step: float) -> list[Hours]:
     """The window in parts that begin at whole multiples of `step` seconds, so at midnight (UTC) if that is a
     day; the first and the last may be shorter."""
     whole = np.arange(np.floor(past.since / step) + 1, np.ceil(past.until / step)) * step
@@ -142,8 +142,8 @@ def timeline(past: Past, step: float) -> list[Hours]:
     return parts
 
 
-def _wholes(past: Past) -> Wholes:
-    return {one.id: Whole(restarted(one), usual_most(one)) for one in past.jobs}
+def _wholes(past: PoolHistory) -> Wholes:
+    return {one.id: LifetimeTotals(restarted(one), usual_most(one)) for one in past.jobs}
 
 
 def _there(past: JobPast, start: float, end: float) -> bool:
@@ -153,8 +153,8 @@ def _there(past: JobPast, start: float, end: float) -> bool:
 # ------------------------------------------------------------------------------------------- of a job
 
 
-def of_job(past: JobPast, since: float, until: float, whole: Whole) -> JobHours:
-    """What became of the hours that a job held between two moments."""
+def of_job(past: JobPast, since: float, until: float, whole: LifetimeTotals) -> JobHours:
+    """Return the breakdown of the hours that were allocated to a job between two moments."""
     return JobHours(
         past=past,
         held=_held(past, since, until, whole),
@@ -165,14 +165,14 @@ def of_job(past: JobPast, since: float, until: float, whole: Whole) -> JobHours:
     )
 
 
-def _held(past: JobPast, since: float, until: float, whole: Whole) -> Held:
+def _held(past: JobPast, since: float, until: float, whole: LifetimeTotals) -> AllocatedHours:
     allocated, used = use(past, since, until)
     if not allocated:
-        return Held()
+        return AllocatedHours()
     lives = [use(past, max(since, one.start), min(until, one.end)) for one in whole.again]
     lost = sum(held for held, _ in lives)
     failed = past.job.phase is Phase.FAILED
-    found = Held(
+    found = AllocatedHours(
         allocated=allocated, measured=used.seconds, restarted=lost, failed=allocated - lost if failed else 0.0
     )
     if not used.seconds:
@@ -206,7 +206,7 @@ def use(past: JobPast, since: float, until: float) -> tuple[float, Sum]:
 
 
 def _by_run(past: JobPast, held: float) -> Sum:
-    """Where nothing is recorded over time, what was added up of the whole run, for its part of it."""
+    """Return the part's share of the whole run's sums, for a job without a recorded series over time."""
     uses = () if past.run is None else past.run.uses
     watched = sum(one.gpus * sum(one.levels) for one in uses) / GPU
     in_all = sum(span.gpu_seconds for span in past.held)
@@ -218,8 +218,9 @@ def _by_run(past: JobPast, held: float) -> Sum:
 
 
 def usual_most(past: JobPast) -> float:
-    """The utilisation that the job exceeds in a twentieth of its time; 1 where that cannot be said. Of all
-    the time on record, so that the parts of a window add up to the whole."""
+    """Return the utilization that the job exceeds in a twentieth of its time; 1 if that is unknown. It covers
+    all the time on record, so that the parts of a window add up to the whole.
+    """
     if past.utilisation is not None:
         found = np.concatenate(
             [within(past.utilisation, span.start, span.end) for span in past.held] or [np.empty(0)]
@@ -238,7 +239,7 @@ def _seconds(start: float, end: float, since: float, until: float) -> float:
 # ------------------------------------------------------------------------------------------ of all jobs
 
 
-def total(parts: Iterable[Held]) -> Held:
+def total(parts: Iterable[AllocatedHours]) -> AllocatedHours:
     """Several together; a figure is None if it is None of all of them."""
     known = list(parts)
 
@@ -246,7 +247,7 @@ def total(parts: Iterable[Held]) -> Held:
         there = [value for value in values if value is not None]
         return sum(there) if there else None
 
-    return Held(
+    return AllocatedHours(
         allocated=sum(one.allocated for one in known),
         measured=sum(one.measured for one in known),
         busy=added(one.busy for one in known),
@@ -258,7 +259,7 @@ def total(parts: Iterable[Held]) -> Held:
     )
 
 
-def _of_pool(past: Past) -> tuple[float, float, float]:
+def _of_pool(past: PoolHistory) -> tuple[float, float, float]:
     """Capacity, demand, and what stood free while jobs waited for it."""
     held = Steps(change for one in past.jobs for span in one.held for change in _edges(span, span.gpus))
     wanted = Steps(

@@ -6,13 +6,14 @@ Plotly's script is passed in by the caller. Everything follows from the report: 
 from collections.abc import Sequence
 from html import escape
 
-from grus.api.report_wire import HoursOut, ReportOut
 from grus.api.scaling_wire import ElasticityOut, ScalabilityOut, SplitOut
-from grus.api.times import parse_time
-from grus.reports import figures, tables
-from grus.reports.tables import DASH, GpuTime, amount, part
-from grus.simulation import sheet
+from grus.api.wire_types.report import HoursOut, ReportOut
+from grus.api.wire_types.timestamps import parse_time
+from grus.model.plural_words import counted
+from grus.reports import charts, text_tables
+from grus.reports.text_tables import DASH, GpuTime, amount, part
 from grus.simulation.answers import span
+from grus.simulation.html_pages import page_skeleton
 
 MOST_SPEEDUPS = 6
 
@@ -61,7 +62,12 @@ def page(report: ReportOut, script: str, title: str = "Report") -> str:
     """The whole file. `script` is Plotly's."""
     parts = [
         f'<p class="period">{escape(_period(report))}</p>',
-        sheet.answer(sentence(report)),
+        page_skeleton.answer(sentence(report)),
+        *(
+            []
+            if report.completion is None
+            else [page_skeleton.note(text_tables.completion_sentence(report.completion))]
+        ),
         _tiles(report),
         *_hours(report),
         *_jobs(report),
@@ -71,7 +77,7 @@ def page(report: ReportOut, script: str, title: str = "Report") -> str:
         *_notes(report.notes),
         *_definitions(),
     ]
-    return sheet.sheet(title, parts, script, STYLE)
+    return page_skeleton.sheet(title, parts, script, STYLE)
 
 
 # ------------------------------------------------------------------------------------------- what it comes to
@@ -94,10 +100,10 @@ def sentence(report: ReportOut) -> str:
 
 
 def _worst(hours: HoursOut, unit: GpuTime) -> str:
-    """The largest waste; hours that nobody wanted are none."""
-    found = figures.parts(hours)
+    """Return the largest waste; hours without demand do not count."""
+    found = charts.parts(hours)
     wasted = ("waiting", "fragmentation", "idle", "over_asking")
-    words = {field: words for field, words, _ in (*figures.POOL, *figures.HELD)}
+    words = {field: words for field, words, _ in (*charts.POOL, *charts.HELD)}
     most = max(wasted, key=lambda field: found[field] or 0.0)
     return f"{words[most]} ({unit.told(found[most])})" if found[most] else ""
 
@@ -106,7 +112,8 @@ def _period(report: ReportOut) -> str:
     length = span(parse_time(report.until) - parse_time(report.since))
     whole = "" if report.whole else " · only what you may see of it"
     since, until = (at[:16].replace("T", " ") for at in (report.since, report.until))
-    return f"{since} to {until} UTC ({length}) · {report.gpus} GPUs · {report.jobs_in_all} jobs{whole}"
+    size = f"{counted(report.gpus, 'GPU')} · {counted(report.jobs_in_all, 'job')}"
+    return f"{since} to {until} UTC ({length}) · {size}{whole}"
 
 
 def _tiles(report: ReportOut) -> str:
@@ -136,14 +143,14 @@ def _tiles(report: ReportOut) -> str:
 def _hours(report: ReportOut) -> list[str]:
     unit = GpuTime.of(report.hours.capacity)
     shown = [
-        sheet.heading("Where the GPU time went"),
-        sheet.plot("where", figures.where(report.hours, unit)),
-        sheet.table(*tables.hours_table(report.hours, unit)),
+        page_skeleton.heading("Where the GPU time went"),
+        page_skeleton.plot("where", charts.where(report.hours, unit)),
+        page_skeleton.table(*text_tables.hours_table(report.hours, unit)),
     ]
     if len(report.timeline) > 1:
-        shown += [_small("Over time"), sheet.plot("over-time", figures.over_time(report.timeline))]
+        shown += [_small("Over time"), page_skeleton.plot("over-time", charts.over_time(report.timeline))]
     if len(report.queues) > 1:
-        shown += [_small("By queue"), sheet.table(*tables.queue_table(report.queues, unit))]
+        shown += [_small("By queue"), page_skeleton.table(*text_tables.queue_table(report.queues, unit))]
     return shown
 
 
@@ -151,86 +158,101 @@ def _jobs(report: ReportOut) -> list[str]:
     if not report.jobs:
         return []
     unit = GpuTime.of(report.hours.capacity)
-    shown = min(len(report.jobs), tables.MOST_SHOWN)
+    shown = min(len(report.jobs), text_tables.MOST_SHOWN)
     more = f" The {shown} of {report.jobs_in_all} that held most." if report.jobs_in_all > shown else ""
     return [
-        sheet.heading("Efficiency: what came of it"),
-        sheet.note(f"Useful output over what went in. A dash: nobody measured it.{more}"),
-        sheet.table(*tables.job_table(report.jobs, unit, report.currency, report.target)),
+        page_skeleton.heading("Efficiency: what came of it"),
+        page_skeleton.note(f"Useful output over what went in. A dash: nobody measured it.{more}"),
+        page_skeleton.table(*text_tables.job_table(report.jobs, unit, report.currency, report.target)),
     ]
 
 
 def _scalability(found: ScalabilityOut) -> list[str]:
-    shown = [sheet.heading("Scalability"), sheet.answer(found.sentence)]
+    shown = [page_skeleton.heading("Scalability"), page_skeleton.answer(found.sentence)]
     drawn = [one for one in found.speedups if len(one.sizes) > 1]
     for number, one in enumerate(drawn[:MOST_SPEEDUPS]):
         kind = f" on {one.type}" if one.type else ""
         shown += [
             _small(f"{one.name}{kind}"),
-            sheet.note(one.sentence),
-            sheet.plot(f"speedup-{number}", figures.speedup(one)),
-            sheet.table(*tables.speed_table(one)),
+            page_skeleton.note(one.sentence),
+            page_skeleton.plot(f"speedup-{number}", charts.speedup(one)),
+            page_skeleton.table(*text_tables.speed_table(one)),
         ]
     rest = [one for one in found.speedups if one not in drawn[:MOST_SPEEDUPS]]
-    shown += [sheet.note(one.sentence) for one in rest[: tables.MOST_SHOWN]]
+    shown += [page_skeleton.note(one.sentence) for one in rest[: text_tables.MOST_SHOWN]]
     if found.resizes:
-        last = min(len(found.resizes), tables.MOST_SHOWN)
+        last = min(len(found.resizes), text_tables.MOST_SHOWN)
         more = (
-            [sheet.note(f"The last {last} of {found.resizes_in_all}.")] if found.resizes_in_all > last else []
+            [page_skeleton.note(f"The last {last} of {found.resizes_in_all}.")]
+            if found.resizes_in_all > last
+            else []
         )
-        shown += [_small("Resizes"), *more, sheet.table(*tables.resize_table(found.resizes))]
+        shown += [_small("Resizes"), *more, page_skeleton.table(*text_tables.resize_table(found.resizes))]
     return shown
 
 
 def _elasticity(found: ElasticityOut, report: ReportOut) -> list[str]:
     unit = GpuTime.of(report.hours.capacity)
-    shown = [sheet.heading("Elasticity"), sheet.answer(found.sentence)]
+    shown = [page_skeleton.heading("Elasticity"), page_skeleton.answer(found.sentence)]
     if found.jobs:
         shown += [
-            sheet.table(*tables.elastic_table(found.jobs)),
-            sheet.note("Not seen: not put to the test, or its workers do not say when they have joined."),
+            page_skeleton.table(*text_tables.elastic_table(found.jobs)),
+            page_skeleton.note(
+                "Not seen: not put to the test, or its workers do not say when they have joined."
+            ),
         ]
     if any(len(job.course) > 2 for job in found.jobs):
-        shown += [_small("Sizes over time"), sheet.plot("courses", figures.courses(found.jobs, report.until))]
+        shown += [
+            _small("Sizes over time"),
+            page_skeleton.plot("courses", charts.courses(found.jobs, report.until)),
+        ]
     if found.adapting:
-        shown += [_small("Seconds to adapt"), sheet.table(*tables.adapting_table(found.adapting))]
+        shown += [
+            _small("Seconds to adapt"),
+            page_skeleton.table(*text_tables.adapting_table(found.adapting)),
+        ]
     one = found.supply
     if one is not None:
         shown += [
             _small("Demand against supply"),
-            sheet.note(
+            page_skeleton.note(
                 f"{unit.told(one.wanted_gpu_hours)} were wanted and {unit.number(one.held_gpu_hours)} held; "
                 f"{unit.number(one.unmet_gpu_hours)} were wanted while GPUs were free "
                 f"({one.unmet_time:.0%} of the time), "
                 f"{unit.number(one.beyond_gpu_hours)} beyond all that there was."
             ),
-            sheet.plot("supply", figures.supply(one)),
+            page_skeleton.plot("supply", charts.supply(one)),
         ]
     return shown
 
 
 def _static(found: SplitOut) -> list[str]:
     owned = ", ".join(f"{name} {gpus}" for name, gpus in sorted(found.shares.items()))
-    left = f" {found.left_out} jobs that did not end are left out." if found.left_out else ""
+    left = f" Left out, since without an end: {counted(found.left_out, 'job')}." if found.left_out else ""
     return [
-        sheet.heading("Before and after: one pool against a static split"),
-        *([sheet.answer(found.sentence)] if found.sentence else []),
-        *([sheet.answer(found.buying)] if found.buying else []),
-        sheet.note(f"The same jobs, each queue with GPUs of its own: {owned}.{left}"),
-        sheet.plot("before-after", figures.before_after(found)),
-        sheet.table(*tables.split_table(found)),
+        page_skeleton.heading("Before and after: one pool against a static split"),
+        *([page_skeleton.answer(found.sentence)] if found.sentence else []),
+        *([page_skeleton.answer(found.buying)] if found.buying else []),
+        *([page_skeleton.note(found.model)] if found.model else []),
+        page_skeleton.note(f"The same jobs, each queue with GPUs of its own: {owned}.{left}"),
+        page_skeleton.plot("before-after", charts.before_after(found)),
+        page_skeleton.table(*text_tables.split_table(found)),
     ]
 
 
 def _notes(notes: Sequence[str]) -> list[str]:
     if not notes:
         return []
-    return [sheet.heading("What could not be known"), *(sheet.note(note) for note in notes)]
+    return [page_skeleton.heading("What could not be known"), *(page_skeleton.note(note) for note in notes)]
 
 
 def _definitions() -> list[str]:
     terms = "".join(f"<dt>{escape(word)}</dt><dd>{escape(means)}</dd>" for word, means in DEFINITIONS)
-    return [sheet.heading("What the words mean"), f"<dl>{terms}</dl>", sheet.note(f"{DASH}: not known")]
+    return [
+        page_skeleton.heading("What the words mean"),
+        f"<dl>{terms}</dl>",
+        page_skeleton.note(f"{DASH}: not known"),
+    ]
 
 
 def _small(text: str) -> str:

@@ -1,6 +1,7 @@
-"""The whole report as one value: sections that follow from the same `Past`, each from a file of its own.
+"""The whole report as one value: sections that follow from the same `PoolHistory`, each from a file of its
+own.
 
-A further section is one more field of `Report` (None where it was not asked for), made in `report`, and one
+A further section is one more field of `UsageReport` (None if it was not requested), made in `report`, and one
 more field of the wire form, filled in `wire`.
 """
 
@@ -11,9 +12,11 @@ from grus.api.scaling_wire import ElasticityOut, ScalabilityOut
 from grus.model.identifiers import QueueName
 from grus.reports.efficiency import JobEfficiency, Target, efficiency
 from grus.reports.elasticity import elasticity
-from grus.reports.hours import Held, Hours, JobHours, hours, timeline, total
-from grus.reports.past import Past
+from grus.reports.hours import AllocatedHours, Hours, JobHours, hours, timeline, total
+from grus.reports.report_inputs import PoolHistory
 from grus.reports.scalability import scalability
+from grus.reports.static_split import of_past
+from grus.simulation.workload.ended_jobs import History
 
 PARTS = 48
 """About so many parts of the window are shown over time."""
@@ -27,7 +30,7 @@ class QueuePart:
 
     name: QueueName
     jobs: int
-    held: Held
+    held: AllocatedHours
     waited: float
     """Seconds that its jobs waited though they could have run, together."""
 
@@ -39,8 +42,8 @@ class JobPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    past: Past
+class UsageReport:
+    past: PoolHistory
     hours: Hours
     timeline: Sequence[Hours]
     """The same in parts of equal length, but for the first and the last."""
@@ -50,21 +53,25 @@ class Report:
     target: Target | None = None
     scalability: ScalabilityOut
     elasticity: ElasticityOut
+    history: History
+    """The jobs that were submitted and ended in this time."""
 
 
-def report(past: Past, target: Target | None = None) -> Report:
+def report(past: PoolHistory, target: Target | None = None) -> UsageReport:
     """All sections that need nothing but the past."""
     whole, jobs = hours(past)
     parts = [JobPart(one, efficiency(past, one, target)) for one in jobs]
-    return Report(
+    scales = scalability(past)
+    return UsageReport(
         past=past,
         hours=whole,
         timeline=timeline(past, step_of(past.seconds)),
         queues=_queues(jobs),
         jobs=sorted(parts, key=lambda part: (-part.hours.held.allocated, part.hours.past.job.submitted_at)),
         target=target,
-        scalability=scalability(past),
+        scalability=scales,
         elasticity=elasticity(past),
+        history=of_past(past, scales),
     )
 
 

@@ -1,8 +1,8 @@
-"""What happened to the sizes of jobs, and how they took it: read from their events alone. Pure.
+"""Resizes of jobs, and their effects: read from the jobs' events alone. Pure.
 
-An event says what its job holds from then on and how much of that computes together (`working`). A grow is
-over when the new ones compute with the others, a shrink when what was given back is free. A job whose workers
-form no team does not say when they have joined: then nobody knows how long it took.
+An event records its job's allocation from then on and the part of it that computes together (`working`). A
+grow is over when the new workers compute with the others, a shrink when the released GPUs are free. A job
+whose workers form no worker group does not report when they have joined: then the duration is unknown.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from itertools import pairwise
 from grus.model.identifiers import JobId
 from grus.model.ports import Event
 from grus.model.resources import GPU
-from grus.reports.past import JobPast
+from grus.reports.report_inputs import JobPast
 
 FAILED = "failed"
 FAILURES = frozenset({FAILED, "retrying", "requeued", "enlarged"})
@@ -23,11 +23,11 @@ ENDS = FAILURES | {"paused", "succeeded", "stopped"}
 RUNNING, RESIZED, TEAM = "running", "resized", "team"
 
 
-class How(StrEnum):
+class ResizeKind(StrEnum):
     GROW = "grow"
     SHRINK = "shrink"
     MOVE = "move"
-    """As many GPUs, others."""
+    """The same number of GPUs, but others."""
     RESTART = "restart"
     """It ended, and began again with another size."""
 
@@ -38,13 +38,13 @@ class Resize:
 
     job: JobId
     at: float
-    how: How
+    how: ResizeKind
     before: float
     after: float
     worked: bool | None
-    """Whether it went on at its new size; None where that was not to be seen."""
+    """True if it continued at its new size; None if that could not be seen."""
     seconds: float | None
-    """Until it had adapted; None where nobody says."""
+    """Time until it had adapted; None if there is no report of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class Loss:
     left: float
     """GPUs of those who went on at once."""
     seconds: float | None
-    """Until as many computed together as before; None if that never came."""
+    """Seconds until as many computed together as before; None if that never came."""
 
 
 def resizes(job: JobPast) -> list[Resize]:
@@ -83,8 +83,9 @@ def losses(job: JobPast) -> list[Loss]:
 
 
 def restarts(job: JobPast) -> int:
-    """Attempts that had run and ended because a worker did, so that the job had to begin again. One that
-    failed for good is none: whether it was lost or wrong cannot be told."""
+    """Count the attempts that had run and ended because a worker did, so that the job had to restart. A final
+    failure does not count: a lost worker and a wrong program cannot be distinguished then.
+    """
     return sum(
         any(event.kind == RUNNING for event in life) and life[-1].kind in FAILURES - {FAILED}
         for life in attempts(job.events)
@@ -110,7 +111,7 @@ def attempts(events: Sequence[Event]) -> list[list[Event]]:
 
 
 def _over(life: list[Event] | None) -> bool:
-    """Whether the attempt has ended: what is said later is said while the job waits."""
+    """Return whether the attempt has ended: later events come while the job waits."""
     return life is not None and life[-1].kind in ENDS
 
 
@@ -132,7 +133,7 @@ def _live(job: JobId, life: list[Event]) -> Iterator[Resize]:
             yield Resize(
                 job=job,
                 at=event.at,
-                how=How.MOVE,
+                how=ResizeKind.MOVE,
                 before=now,
                 after=now,
                 worked=_went_on(later),
@@ -149,7 +150,7 @@ def _grown(
         worked = _went_on(later)
     seconds = None if reached is None else reached.at - event.at
     return Resize(
-        job=job, at=event.at, how=How.GROW, before=before, after=after, worked=worked, seconds=seconds
+        job=job, at=event.at, how=ResizeKind.GROW, before=before, after=after, worked=worked, seconds=seconds
     )
 
 
@@ -159,12 +160,18 @@ def _shrunk(job: JobId, event: Event, before: float, later: list[Event]) -> Resi
     worked = True if free is not None else _went_on(later)
     seconds = None if free is None else free.at - event.at
     return Resize(
-        job=job, at=event.at, how=How.SHRINK, before=before, after=after, worked=worked, seconds=seconds
+        job=job,
+        at=event.at,
+        how=ResizeKind.SHRINK,
+        before=before,
+        after=after,
+        worked=worked,
+        seconds=seconds,
     )
 
 
 def _until_next(later: list[Event]) -> Iterator[Event]:
-    """What came before the next change of its size."""
+    """Yield the events before the next change of its size."""
     for event in later:
         if event.kind == RESIZED:
             return
@@ -172,12 +179,12 @@ def _until_next(later: list[Event]) -> Iterator[Event]:
 
 
 def _went_on(later: list[Event]) -> bool | None:
-    """Whether anything but a failure came of it; None where nothing is known of what came."""
+    """Return whether it had any outcome except a failure; None if there are no later events."""
     return None if not later else not _failed(later)
 
 
 def _failed(later: list[Event]) -> bool:
-    """Whether the attempt failed before its size changed again."""
+    """Return whether the attempt failed before its size changed again."""
     return any(event.kind in FAILURES for event in _until_next(later))
 
 
@@ -185,8 +192,9 @@ def _failed(later: list[Event]) -> bool:
 
 
 def _restarts(job: JobPast) -> Iterator[Resize]:
-    """Attempts that run with another size than the one before them had at its end. What it takes is to leave
-    and to come back; how long it waited in between for room, or for a person, is not its own."""
+    """Yield attempts that run with another size than the one before them had at its end. The duration counts
+    the shutdown and the restart; the wait in between for free GPUs, or for a person, does not count.
+    """
     for last, life in pairwise(attempts(job.events)):
         ran = [event for event in last if event.working]
         again = next((event for event in life if event.kind == RUNNING), None)
@@ -196,7 +204,7 @@ def _restarts(job: JobPast) -> Iterator[Resize]:
         yield Resize(
             job=job.id,
             at=left.at,
-            how=How.RESTART,
+            how=ResizeKind.RESTART,
             before=_working(ran[-1]),
             after=_working(again),
             worked=True,

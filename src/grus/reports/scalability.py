@@ -14,35 +14,35 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from grus.api.scaling_wire import FitOut, ResizeOut, ScalabilityOut, SpeedOut, SpeedupOut
-from grus.api.times import rfc3339
 from grus.api.units import gpu_number
+from grus.api.wire_types.timestamps import rfc3339
 from grus.model.curves import BATCH, STEP, Reported
 from grus.model.ports import Event
 from grus.model.resources import GPU
-from grus.reports.past import JobPast, Past
+from grus.reports.report_inputs import JobPast, PoolHistory
 from grus.reports.resizing import Resize, resizes
-from grus.scheduling.speedup import Sample, StepModel, dense_shapes, fit
+from grus.scheduling.elasticity.speedup import StepModel, StepSample, dense_shapes, fit
 
 FULL = 0.8
 """Efficiency from which on a size counts as taken full advantage of."""
 SHORTEST = 5.0
 """Seconds at a size, and …"""
 FEWEST_STEPS = 3.0
-"""… steps there, from which on its speed is told."""
+"""… steps there, from which on its speed is reported."""
 USUAL_BATCH = 1024.0
 """Stands in for the batch of a job that does not tell it; only ratios matter then."""
 MOST_FITTED = 64
-"""Sizes of which the fit is told."""
+"""Number of sizes with a reported fit."""
 MOST_RESIZES = 500
 MOST_SPEEDUPS = 100
-"""What is told one by one; all of it counts."""
+"""Number of entries that are listed one by one; all of them count."""
 WORLD = "world"
-"""The figure in which a team tells its number of workers."""
+"""The metric in which a worker group reports its number of workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """What was done at one size."""
+    """Work done at one size."""
 
     gpus: int
     steps: float | None
@@ -51,7 +51,7 @@ class Pace:
     step: float
     """Seconds of a step."""
     batch: float | None
-    """Examples of a step, all GPUs together; None if nobody tells."""
+    """Examples per step, all GPUs together; None if it is not reported."""
     nodes: int | None = None
 
     @property
@@ -60,8 +60,8 @@ class Pace:
         return (self.batch or USUAL_BATCH) / self.gpus
 
 
-def scalability(past: Past) -> ScalabilityOut:
-    """Of all jobs of the past; resizes only if they happened in the time that is looked at."""
+def scalability(past: PoolHistory) -> ScalabilityOut:
+    """Return the scalability of all jobs of the past; resizes count only if they happened in the window."""
     changes = [(job, one) for job in past.jobs for one in resizes(job) if past.since <= one.at <= past.until]
     worked = sum(one.worked is True for _, one in changes)
     failed = sum(one.worked is False for _, one in changes)
@@ -94,10 +94,10 @@ def _resize_out(job: JobPast, one: Resize) -> ResizeOut:
 
 
 def paces(job: JobPast, since: float, until: float) -> dict[int, Pace]:
-    """What a job did at each whole number of GPUs between two moments."""
+    """Return a job's pace at each whole number of GPUs between two moments."""
     found: dict[int, list[tuple[float, float, float | None]]] = {}
     points = [_Point.of(one) for one in job.curves.reports if since <= one.at <= until]
-    sizes = Sizes(job.events)
+    sizes = SizeHistory(job.events)
     for before, after in pairwise(point for point in points if point is not None):
         if _alike(before, after, sizes):
             piece = (after.step - before.step, after.at - before.at, after.batch)
@@ -106,8 +106,8 @@ def paces(job: JobPast, since: float, until: float) -> dict[int, Pace]:
     return {gpus: one for gpus, one in sorted(known.items()) if _enough(one)}
 
 
-class Sizes:
-    """What computed together when, as the events of a job tell it in order."""
+class SizeHistory:
+    """Sizes that computed together over time, from the events of a job in order."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         told = [(event.at, event.working) for event in events if event.working is not None]
@@ -115,7 +115,7 @@ class Sizes:
         self._sizes = [size for _, size in told]
 
     def only(self, size: int, after: float, until: float) -> bool:
-        """Whether no event between the two moments tells another size."""
+        """Return whether no event between the two moments reports another size."""
         first, last = bisect_right(self._times, after), bisect_right(self._times, until)
         return all(told == size for told in self._sizes[first:last])
 
@@ -139,8 +139,8 @@ class _Point(NamedTuple):
         return cls(one.at, step, one.attempt, one.gpus, figures.get(WORLD), figures.get(BATCH))
 
 
-def _alike(before: _Point, after: _Point, sizes: Sizes) -> bool:
-    """Whether the steps between two reports were all done at one size."""
+def _alike(before: _Point, after: _Point, sizes: SizeHistory) -> bool:
+    """Return whether the steps between two reports were all done at one size."""
     same = (
         before[2:5] == after[2:5]  # attempt, GPUs, workers
         and before.gpus >= GPU
@@ -162,7 +162,7 @@ def _enough(one: Pace) -> bool:
 
 
 def together(several: Iterable[Mapping[int, Pace]]) -> dict[int, Pace]:
-    """What several jobs did at each size: their steps and seconds added up."""
+    """Merge the paces of several jobs at each size: their steps and seconds added up."""
     found: dict[int, list[tuple[float, float, float | None]]] = {}
     for one in several:
         for gpus, pace in one.items():
@@ -170,7 +170,7 @@ def together(several: Iterable[Mapping[int, Pace]]) -> dict[int, Pace]:
     return {gpus: _pace(gpus, found[gpus]) for gpus in sorted(found)}
 
 
-def _speedups(past: Past) -> Iterable[SpeedupOut]:
+def _speedups(past: PoolHistory) -> Iterable[SpeedupOut]:
     """One for each fingerprint and type of GPU of which a speed is known."""
     groups: dict[tuple[str, str], list[JobPast]] = {}
     for job in past.jobs:
@@ -185,14 +185,16 @@ def _speedups(past: Past) -> Iterable[SpeedupOut]:
 
 
 def _types(job: JobPast) -> list[str]:
-    """The one type of GPU that it ran on; none if there were several: their steps cannot be told apart."""
+    """Return the one type of GPU that it ran on; none for several types, whose steps cannot be separated."""
     types = {use.type for use in job.run.uses} if job.run is not None else set()
     types = types or {speed.type for speed in job.speeds} or {""}
     return [*types] if len(types) == 1 and "+" not in next(iter(types)) else []
 
 
 def _with_earlier(own: Mapping[int, Pace], job: JobPast, kind: str) -> dict[int, Pace]:
-    """Sizes that only earlier runs have shown, too; not where it cannot be told whether batches are told."""
+    """Add the sizes that only earlier runs have shown; their batch is unknown unless all own paces report
+    one.
+    """
     told = all(pace.batch is not None for pace in own.values())
     earlier = {
         speed.gpus: Pace(
@@ -262,7 +264,7 @@ def _foretold(known: Sequence[Pace], one: Pace, per_node: int) -> float | None:
 
 
 def _fitted(known: Sequence[Pace], most: int, per_node: int) -> dict[int, FitOut]:
-    """What the fit says of each size from the smallest that was run to the largest that can be used."""
+    """Return the fit for each size from the smallest that was run to the largest that can be used."""
     model = fit(_sample(pace, per_node) for pace in known)
     sizes = _sizes(known, most)
     local = _local(known, sizes)
@@ -295,9 +297,9 @@ def _throughputs(model: StepModel, local: Mapping[int, float], per_node: int) ->
     return [gpus * local[gpus] / float(step) for (_, gpus), step in zip(shapes, seconds, strict=True)]
 
 
-def _sample(pace: Pace, per_node: int) -> Sample:
+def _sample(pace: Pace, per_node: int) -> StepSample:
     [(dense, _)] = dense_shapes([pace.gpus], per_node)
-    return Sample(pace.nodes or dense, pace.gpus, pace.local, pace.step, 0.0)
+    return StepSample(pace.nodes or dense, pace.gpus, pace.local, pace.step, 0.0)
 
 
 def _sizes(known: Sequence[Pace], most: int) -> list[int]:

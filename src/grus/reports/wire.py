@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from grus.api.report_wire import (
+from grus.api.wire_types.report import (
     HeldOut,
     HoursOut,
     JobReportOut,
@@ -10,18 +10,20 @@ from grus.api.report_wire import (
     ReportOut,
     TargetOut,
 )
-from grus.api.times import rfc3339
-from grus.reports.efficiency import Reached
-from grus.reports.hours import Held, Hours
-from grus.reports.past import Past
-from grus.reports.report import JobPart, Report
+from grus.api.wire_types.timestamps import rfc3339
+from grus.reports.efficiency import TargetReached
+from grus.reports.hours import AllocatedHours, Hours
+from grus.reports.report import JobPart, UsageReport
+from grus.reports.report_inputs import PoolHistory
+from grus.reports.static_split import measured_side
+from grus.simulation.workload.ended_jobs import measured
 
 MOST_JOBS = 1000
-"""Jobs that are told one by one."""
+"""Number of jobs that are listed one by one."""
 
 
-def report_out(found: Report, most: int = MOST_JOBS) -> ReportOut:
-    past = found.past
+def report_out(found: UsageReport, most: int = MOST_JOBS) -> ReportOut:
+    past, was = found.past, measured(found.history)
     return ReportOut(
         since=rfc3339(past.since),
         until=rfc3339(past.until),
@@ -42,6 +44,7 @@ def report_out(found: Report, most: int = MOST_JOBS) -> ReportOut:
         notes=past.notes,
         scalability=found.scalability,
         elasticity=found.elasticity,
+        completion=None if was is None else measured_side(was),
     )
 
 
@@ -58,7 +61,7 @@ def hours_out(one: Hours) -> HoursOut:
     )
 
 
-def held_out(one: Held) -> HeldOut:
+def held_out(one: AllocatedHours) -> HeldOut:
     return HeldOut(
         allocated=one.allocated,
         measured=one.measured,
@@ -72,7 +75,7 @@ def held_out(one: Held) -> HeldOut:
     )
 
 
-def _job_out(past: Past, one: JobPart) -> JobReportOut:
+def _job_out(past: PoolHistory, one: JobPart) -> JobReportOut:
     job, made = one.hours.past.job, one.efficiency
     return JobReportOut(
         id=job.id,
@@ -98,7 +101,7 @@ def _job_out(past: Past, one: JobPart) -> JobReportOut:
     )
 
 
-def _target_out(one: Reached) -> TargetOut:
+def _target_out(one: TargetReached) -> TargetOut:
     return TargetOut(
         at=rfc3339(one.at),
         since_submitted=one.since_submitted,

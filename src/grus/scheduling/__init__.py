@@ -1,5 +1,6 @@
-"""What to do next: pure decisions over a snapshot. No clock, no I/O, no chance that was not passed in.
+"""Scheduler: pure decisions over a snapshot. No clock, no I/O, no randomness that was not passed in.
 
-`cycle.decide(snapshot, now)` is the way in; it reads as the numbered rules of a cycle. What is in the
-snapshot: `topology` (the pool), `quota` (the tree of queues), `ordering` (who is next), `gang` (requests).
+`cycle.decide(snapshot, now)` is the entry point; it reads as the numbered rules of a cycle. Parts of the
+snapshot: `pool_topology` (the pool), `queue_tree` (the tree of queues), `ordering` (the next job in line),
+`gang_placement` (requests).
 """

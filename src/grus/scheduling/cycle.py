@@ -1,8 +1,9 @@
-"""One decision: what to start, pause and resize now. Read `decide` first: it is the rules in order.
+"""Scheduling cycle: one decision about the jobs to start, pause and resize now. Read `decide` first: it lists
+the rules in order.
 
 Everything is tried in a transaction on the snapshot; at the end the net difference is read off and everything
-is undone. A plan that needs GPUs which somebody has yet to leave holds them for this cycle and starts
-nothing: the next cycle comes to the same plan, until they are proven free.
+is undone. A plan that needs GPUs which other jobs have yet to leave holds them for this cycle and starts
+nothing: the next cycles come to the same plan, until the GPUs are confirmed free.
 """
 
 from collections.abc import Iterable
@@ -10,25 +11,20 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from grus.model.resources import GPU
-from grus.scheduling.barriers import Barriers
 from grus.scheduling.decisions import Decisions
-from grus.scheduling.defragment import defragment
-from grus.scheduling.difference import difference
-from grus.scheduling.elastic import grow
-from grus.scheduling.entry import Entry
-from grus.scheduling.gang import PLANNED, Place, held_by_type, place
-from grus.scheduling.hope import hopeless, own_to_take, worth_asking
-from grus.scheduling.nomination import awaited, behind_preemptor
-from grus.scheduling.ordering import Group, Key, RequestClass, Turn, giving_key
-from grus.scheduling.packing import Lodging, fold, pack
-from grus.scheduling.preemption import make_room
-from grus.scheduling.quota import UNLIMITED, QueueNode
-from grus.scheduling.reservation import Reservation, due_at, passes
-from grus.scheduling.rhythm import wait_until
-from grus.scheduling.rights import MINIMUM_RUN, PATIENCE, Asking, Piece, inside
-from grus.scheduling.shapes import Shape
-from grus.scheduling.snapshot import Settled, Snapshot
-from grus.scheduling.stages import (
+from grus.scheduling.elasticity.rebalancing import trade
+from grus.scheduling.elasticity.spare_gpus import grow
+from grus.scheduling.net_changes import difference
+from grus.scheduling.placement.colocation import SharingDecision, fold, pack
+from grus.scheduling.placement.defragmentation import defragment
+from grus.scheduling.placement.gang_placement import PLANNED, Place, held_by_type, place
+from grus.scheduling.placement.gpu_type_choice import preferred_shapes
+from grus.scheduling.preempt.candidates import shrink_step
+from grus.scheduling.preempt.eligibility import MINIMUM_RUN, PATIENCE, CapacityRequest, Piece, inside
+from grus.scheduling.preempt.epoch_windows import wait_until
+from grus.scheduling.preempt.node_drain import leave_drained
+from grus.scheduling.preempt.preemption import make_room
+from grus.scheduling.queues.admission_stage import (
     BEHIND_GANG,
     BEHIND_PREEMPTOR,
     LACKS_GPUS,
@@ -39,42 +35,54 @@ from grus.scheduling.stages import (
     OVER_SHARE,
     SCATTERED,
     UNLIKE,
-    Stage,
+    AllocationStage,
 )
-from grus.scheduling.topology import NOW, SOON
-from grus.scheduling.trading import trade
-from grus.scheduling.transaction import Transaction
-from grus.scheduling.typed_quota import admits, admitted
-from grus.scheduling.types import preferred_shapes
-from grus.scheduling.victims import shrink_step
+from grus.scheduling.queues.gang_reservation import Reservation, due_at, passes
+from grus.scheduling.queues.gpu_type_quota import admits, admitted
+from grus.scheduling.queues.head_of_line import Barriers
+from grus.scheduling.queues.nomination import awaited, behind_preemptor
+from grus.scheduling.queues.ordering import Group, Key, RequestClass, Turn, giving_key
+from grus.scheduling.queues.prefilter import hopeless, own_to_take, worth_asking
+from grus.scheduling.queues.queue_tree import UNLIMITED, QueueNode
+from grus.scheduling.queues.user_limits import USER_LIMIT, frees_own
+from grus.scheduling.state.job_entry import Entry
+from grus.scheduling.state.pool_topology import NOW, SOON
+from grus.scheduling.state.request_shapes import Shape
+from grus.scheduling.state.snapshot import NoopDecision, Snapshot
+from grus.scheduling.state.transaction import Transaction
+
+OF_ONE_USER = (BEHIND_PREEMPTOR, USER_LIMIT)
+"""Reasons that do not apply to other users with the same request."""
 
 
 def decide(snapshot: Snapshot, now: float, *, patient: bool = True) -> Decisions:
-    """What to do next. The snapshot is left as it was. Without `patient` nobody waits for others' epochs to
-    end: to see what will come of it."""
+    """Decide the next changes. The snapshot is left as it was. Without `patient` no job waits for others'
+    epochs to end: this shows the final outcome.
+    """
     snapshot.advance(now)
     if snapshot.still_settled(now) and snapshot.settled is not None:
         return Decisions(wake_at=snapshot.settled.wake_at)
     cycle = Cycle(snapshot, now, patient=patient)
     requeued = cycle.requeue_broken()  # 1. health: unhealthy devices take no work
     cycle.obey_sizes()
+    leave_drained(cycle)
     cycle.share()
     decisions = difference(cycle, requeued)  # 7. with the reason of each
     if cycle.idle():
-        snapshot.settled = Settled(decisions.wake_at, snapshot.tree.shares)
+        snapshot.settled = NoopDecision(decisions.wake_at, snapshot.tree.shares)
     cycle.close()
     return decisions
 
 
 class Victim(NamedTuple):
-    """Why something was taken from a job."""
+    """Victim of a preemption, with the reason."""
 
     preemptor: Entry
     moved: bool
 
 
 class Cycle:
-    """What one decision has tried so far."""
+    """State of one decision: everything tried so far."""
 
     def __init__(self, snapshot: Snapshot, now: float, *, patient: bool = True) -> None:
         snapshot.advance(now)
@@ -84,36 +92,38 @@ class Cycle:
         self.pool = snapshot.pool
         self.tree = snapshot.tree
         self.capacity = max(snapshot.pool.capacity, snapshot.tree.root.claimed_below[NOW])
-        """What all claims together may reach: the healthy pool, or what they reach already."""
+        """Upper bound of all claims together: the healthy pool, or the present claims if they are higher."""
         self.transaction = Transaction(snapshot)
         self.tree.share_out(snapshot.pool.capacity)
         self._by_type = preferred_shapes(self)
-        """Requests that should try the types of GPU in another order than the usual one."""
+        """Requests that should try the types of GPU in a different order than usual."""
         self.started: dict[RequestClass, int] = {}
-        """How far each class has been served, in the order of the line."""
+        """Number of served jobs of each class, in the order of the line."""
         self.seated: dict[QueueNode, int] = {}
-        """How many waiting jobs of each queue have been given seats."""
+        """Number of waiting jobs of each queue that got a placement."""
         self.newcomers: list[Entry] = []
         self.blocked: dict[Group, str] = {}
         """One reason for each group of equal requests that was tried in vain."""
         self.victims: dict[Entry, Victim] = {}
         self.put_off: dict[Entry, float] = {}
-        """Victims that are let finish their epochs first, and until when."""
-        self.lodgings: dict[Entry, Lodging] = {}
-        """Jobs that begin to share a GPU."""
+        """Victims that may finish their epochs first, and until when."""
+        self.lodgings: dict[Entry, SharingDecision] = {}
+        """Jobs that start to share a GPU."""
         self.parted: dict[Entry, str] = {}
-        """Guests that may not stay, and why."""
+        """Secondary jobs that may not stay, and jobs on drained nodes, with the reasons."""
         self.backfills: dict[Entry, float] = {}
         self.reservation: Reservation | None = None
         self._no_place: dict[Shape, tuple[int, str]] = {}
-        """Shapes that found no place, and how much had been freed by then."""
-        self._in_vain: dict[tuple[QueueNode, Shape, int, Stage], int] = {}
-        """Who found nothing to take, and how much had been freed by then."""
+        """Shapes that found no place, and the amount freed by then."""
+        self._in_vain: dict[tuple[QueueNode, Shape, int, AllocationStage], int] = {}
+        """Requests that found nothing to take, and the amount freed by then."""
         self.victims_found: dict[QueueNode, tuple[int, bool]] = {}
-        """Whether a queue might take the least that it waits for from others, and for which version."""
+        """Cache by queue: can it take the least that it waits for from others? With the version that the
+        answer is for.
+        """
         self._over_leaves: tuple[int, tuple[list[QueueNode], float, bool]] | None = None
         self._someone_behind = False
-        self._first_gang: Asking | None = None
+        self._first_gang: CapacityRequest | None = None
         """The first gang that was tried in vain; its reservation never delays requests inside quota."""
         self._barriers = Barriers()
         self.wake_at: float | None = snapshot.next_release()
@@ -122,25 +132,27 @@ class Cycle:
                 self.wake(entry.backfill_until)
         self._turns = 0
         self._last_starts: list[tuple[QueueNode, tuple[float, int]]] = []
-        fold(self)  # whoever is a guest on another's GPU has no part in what follows
+        fold(self)  # secondary jobs on another's GPU have no part in the following steps
 
     def share(self) -> None:
-        """Rules 2 to 4; placement (5) and victims (6) are inside each step."""
+        """Apply rules 2 to 4; placement (5) and victims (6) are inside each step."""
         self.give_nominated(by_quota=True)
-        self.give(Stage.INSIDE)  # 2. inside quota, by reclaim if need be,
+        self.give(AllocationStage.INSIDE)  # 2. inside quota, by reclaim if need be,
         grow(self, by_quota=True)  #    growth of queues none of whose minima waits included
-        self.give(Stage.BRANCH)
+        self.give(AllocationStage.BRANCH)
         self.give_nominated(by_quota=False)
-        self.give(Stage.FAIR)  # 3. over quota: first what stays within fair shares, then what crosses them,
-        self.give(Stage.OVER)  #    which would be taken back by those who come after,
+        self.give(AllocationStage.FAIR)  # 3. over quota: first within fair shares, then across them,
+        self.give(AllocationStage.OVER)  # which would be taken back by later requests,
         if self._someone_behind:
-            self.give(Stage.OVER)  # and last those whose preemptors were tried in vain
-        grow(self, by_quota=False)  # 4. spare GPUs to elastic jobs, where they buy most,
-        trade(self)  #    and between them where that pays
-        pack(self)  # 5. two on one GPU, where both allow it and it pays
+            self.give(AllocationStage.OVER)  # and last those whose preemptors were tried in vain
+        grow(self, by_quota=False)  # 4. spare GPUs to elastic jobs with the highest gain,
+        trade(self)  # and trades between them if they pay
+        pack(self)  # 5. two jobs on one GPU, if both allow it and it pays
 
     def over_leaves(self) -> tuple[list[QueueNode], float, bool]:
-        """Queues over quota, the highest held / share of any branch, and whether any of them has surplus."""
+        """Return queues over quota, the highest held / share of any branch, and whether any of them has
+        surplus.
+        """
         if self._over_leaves is None or self._over_leaves[0] != self.transaction.version:
             leaves = [leaf for leaf in self.tree.leaves if leaf.over()]
             branches = {node for leaf in leaves for node in leaf.path[1:]}
@@ -152,14 +164,14 @@ class Cycle:
     # ------------------------------------------------------------------------------- rules 1 to 3
 
     def requeue_broken(self) -> list[Entry]:
-        """Jobs on devices that are gone or unhealthy leave them; they are placed anew in a later cycle."""
+        """Requeue jobs whose devices are gone or unhealthy; a later cycle places them again."""
         broken = sorted(self.snapshot.broken.values(), key=lambda entry: entry.age)
         for entry in broken:
             self.transaction.unseat(entry, entry.places)
         return broken
 
     def obey_sizes(self) -> None:
-        """Jobs that were told to be smaller than they are give seats back."""
+        """Shrink jobs that are larger than the size that was set for them."""
         for leaf in self.tree.leaves:
             if not leaf.surplus and not leaf.without_gpu:
                 continue
@@ -171,11 +183,11 @@ class Cycle:
                         break
                     self.transaction.unseat(entry, step)
 
-    def give(self, stage: Stage) -> None:
-        """Serve waiting jobs, always of the queue that has least in proportion to what it deserves."""
-        if stage is Stage.BRANCH and not self.tree.branches:
+    def give(self, stage: AllocationStage) -> None:
+        """Serve waiting jobs, always of the queue with the lowest ratio of holdings to deserved share."""
+        if stage is AllocationStage.BRANCH and not self.tree.branches:
             return
-        by_quota = stage <= Stage.BRANCH
+        by_quota = stage <= AllocationStage.BRANCH
         if not by_quota and self._first_gang is not None and self.reservation is None:
             self.reservation = Reservation.make(self, self._first_gang)
         line: list[tuple[Key, int, QueueNode, Turn]] = []
@@ -199,8 +211,8 @@ class Cycle:
         known = self._no_place.get(shape)
         return known is not None and known[0] == self.transaction.freed
 
-    def _serve(self, leaf: QueueNode, turn: Turn, stage: Stage) -> bool:
-        """Give seats to the next job in line that can have them; False when none can."""
+    def _serve(self, leaf: QueueNode, turn: Turn, stage: AllocationStage) -> bool:
+        """Place the next job in line that can start; False if none can."""
         while True:
             following = turn.next()
             if following is None:
@@ -214,19 +226,22 @@ class Cycle:
                 return False
             if code == OVER_SHARE and entry.priority > min(leaf.line.levels):
                 return False  # Lower priorities of the queue do not pass one that might then pause them.
-            alone = code == BEHIND_PREEMPTOR or not self._same_for_all(entry)
+            alone = code in OF_ONE_USER or not self._same_for_all(entry)
             turn.skip(found if alone else found.group)
             if code not in LATER and not alone:
                 self.blocked[found.group] = code
 
     def _same_for_all(self, entry: Entry) -> bool:
-        """Whether what failed for this job fails for all that ask for the same: an older one may have waited
-        long enough to take surplus."""
+        """Return whether the failure of this job applies to all with the same request: an older one may have
+        waited long enough to take surplus.
+        """
         return not self.over_leaves()[2] or self.impatient(entry)
 
     def give_nominated(self, by_quota: bool) -> None:
-        """Those for whom others made room come before the rest of what is inside quota, if they are (and
-        nobody more important of their queue waits), or of what is over quota: else it was in vain."""
+        """Serve nominated jobs, for which others made room, before the rest inside quota, if they are inside
+        (and no more important job of their queue waits), or before the rest over quota: else the room was
+        made in vain.
+        """
         waiting = [self.snapshot.entries.get(job) for job in self.snapshot.nominated]
         for entry in sorted((e for e in waiting if e is not None and e.waiting), key=lambda e: e.age):
             if entry.places or behind_preemptor(self, entry):
@@ -239,14 +254,16 @@ class Cycle:
             if self._seat_free(asking) == "":
                 self._count_start(entry.queue)
 
-    def _asking(self, entry: Entry) -> Asking:
+    def _asking(self, entry: Entry) -> CapacityRequest:
         shape = self._by_type.get(entry, entry.shape)
         if entry.never:
             shape = admitted(self.tree, self.pool, entry.queue, shape)
-        return Asking(entry, shape, shape.counts(), shape.minimum, minimum=True)
+        return CapacityRequest(entry, shape, shape.counts(), shape.minimum, minimum=True)
 
-    def _beyond_never(self, asking: Asking) -> bool:
-        """True if it is never preempted, and its queue's quota has no room for it, in all or of its types."""
+    def _beyond_never(self, asking: CapacityRequest) -> bool:
+        """Return True if it is non-preemptible, and its queue's quota has no room for it, in all or of its
+        types.
+        """
         if not asking.entry.never:
             return False
         parts = zip(asking.shape.parts, asking.entry.shape.parts, strict=True)
@@ -262,10 +279,13 @@ class Cycle:
 
     # ---------------------------------------------------------------------------------- one request
 
-    def _try(self, entry: Entry, stage: Stage) -> str:
-        """Seat one waiting job; "" if it worked, else the reason why not."""
+    def _try(self, entry: Entry, stage: AllocationStage) -> str:
+        """Place one waiting job; return "" on success, else the reason of the failure."""
         shape, queue = entry.shape, entry.queue
         asking = self._asking(entry)
+        capped = entry.lacks_allowance(asking.amount, SOON)
+        if capped and not frees_own(entry):
+            return USER_LIMIT
         if self._beyond_never(asking):
             return NEVER_QUOTA
         if self._barriers.hold(self, asking):
@@ -273,50 +293,59 @@ class Cycle:
         if behind_preemptor(self, entry) and not self._better_right(asking, stage):
             self._someone_behind = True
             return BEHIND_PREEMPTOR
-        if stage is Stage.BRANCH and not any(inside(n, asking, self.pool) for n in queue.path[1:-1]):
+        if stage is AllocationStage.BRANCH and not any(
+            inside(n, asking, self.pool) for n in queue.path[1:-1]
+        ):
             return OVER_QUOTA
-        if stage is Stage.FAIR and not queue.within_share(asking.amount):
+        if stage is AllocationStage.FAIR and not queue.within_share(asking.amount):
             return OVER_SHARE
-        if stage is Stage.INSIDE:
+        if stage is AllocationStage.INSIDE:
             narrowed = self._inside_request(asking)
             if narrowed is None:
-                self._barriers.put(self, asking)
+                if not capped:
+                    self._barriers.put(self, asking)
                 return OVER_QUOTA
             asking = narrowed
         code = self._seat_free(asking)
         if code == "":
             return ""
+        if capped or code == USER_LIMIT:  # only jobs of the same user can make room
+            return "" if make_room(self, asking) else USER_LIMIT
         vain = (queue, shape, entry.priority, stage)
         if self._in_vain.get(vain) == self.transaction.freed and not self.impatient(entry):
             return code
         if make_room(self, asking):
             return ""
         self._in_vain[vain] = self.transaction.freed
-        if stage is Stage.INSIDE and defragment(self, asking):
+        if stage is AllocationStage.INSIDE and defragment(self, asking):
             return ""
         self._barriers.put(self, asking)
         if self._first_gang is None and shape.minimum > GPU and code in LACKS_GPUS:
             self._first_gang = asking
-            if stage >= Stage.FAIR:
+            if stage >= AllocationStage.FAIR:
                 self.reservation = Reservation.make(self, asking)
         return code
 
-    def _better_right(self, asking: Asking, stage: Stage) -> bool:
-        """Whether it is inside quota, and the one that it made room for is so no more."""
-        levels = asking.queue.path[-1:] if stage is Stage.INSIDE else asking.queue.path[1:-1]
-        if stage > Stage.BRANCH or not any(inside(node, asking, self.pool) for node in levels):
+    def _better_right(self, asking: CapacityRequest, stage: AllocationStage) -> bool:
+        """Return whether it is inside quota, and the job that it made room for no longer is."""
+        levels = asking.queue.path[-1:] if stage is AllocationStage.INSIDE else asking.queue.path[1:-1]
+        if stage > AllocationStage.BRANCH or not any(inside(node, asking, self.pool) for node in levels):
             return False
         other = awaited(self, asking.entry)
         if other is None or other.never or self._inside_request(self._asking(other)) is not None:
             return False
         return not any(inside(node, self._asking(other), self.pool) for node in other.queue.path[1:-1])
 
-    def has_reservation(self, asking: Asking) -> bool:
-        """Whether, as a gang, it may claim what was lent past it; asked only when somebody was let past."""
+    def has_reservation(self, asking: CapacityRequest) -> bool:
+        """Return whether this gang may claim GPUs lent past it; asked only when a job was backfilled
+        past it.
+        """
         return bool(self.snapshot.backfilled) and due_at(self, asking) is not None
 
-    def _inside_request(self, asking: Asking) -> Asking | None:
-        """The request if it is inside its queue's quota (with a quota by type: limited to types that are)."""
+    def _inside_request(self, asking: CapacityRequest) -> CapacityRequest | None:
+        """Return the request if it is inside its queue's quota (with a quota by type: limited to types that
+        are).
+        """
         queue = asking.queue
         room = queue.quota_room()
         exact = not any(part.memory_slice for part in asking.shape.parts)
@@ -332,9 +361,11 @@ class Cycle:
             return asking.inside_types(queue, self.pool)
         return asking if own_to_take(queue) else None
 
-    def _seat_free(self, asking: Asking) -> str:
-        """Seat on what is free now, else plan on what is free soon; the code says what stands in the way."""
-        entry, queue, transaction = asking.entry, asking.queue, self.transaction
+    def _seat_free(self, asking: CapacityRequest) -> str:
+        """Place on GPUs that are free now, else plan on those that are free soon; the code says what prevents
+        it.
+        """
+        entry, transaction = asking.entry, self.transaction
         broken = self._broken_rule(asking)
         if broken:
             return broken
@@ -343,7 +374,7 @@ class Cycle:
             return self._no_place[asking.shape][1]
         code = ""
         for horizon, born in ((NOW, entry.generation + 1 if entry.running else 1), (SOON, PLANNED)):
-            if horizon == NOW and queue.breaks(asking.amount, self.capacity, NOW):
+            if horizon == NOW and entry.breaks(asking.amount, self.capacity, NOW):
                 continue
             mark = transaction.mark()
             places, code = self.find_places(asking, horizon, born)
@@ -370,12 +401,13 @@ class Cycle:
         return code
 
     def _nobody_leaves(self) -> bool:
-        """Whether *soon* has no more to offer than *now*."""
+        """Return whether *soon* has no more to offer than *now*."""
         return not self.snapshot.going and not self.transaction.unseated
 
-    def find_places(self, asking: Asking, horizon: int, born: int) -> tuple[list[Place] | None, str]:
-        """Places for what is asked, taken in the transaction; or the rule that it breaks wherever there is
-        room. On a larger device a memory slice counts for less: there it may break none."""
+    def find_places(self, asking: CapacityRequest, horizon: int, born: int) -> tuple[list[Place] | None, str]:
+        """Return places for the request, taken in the transaction; or the rule that it breaks at every place
+        with room. On a larger device a memory slice counts for less: there it may break none.
+        """
         near, code = asking.entry.places, ""
         for found in asking.tries(self.pool):
             mark = self.transaction.mark()
@@ -386,14 +418,15 @@ class Cycle:
             self.transaction.undo(mark)
         return None, code
 
-    def _broken_rule(self, asking: Asking) -> str:
-        """The rule that forbids it, as far as there are GPUs to forbid."""
-        broken = asking.queue.breaks(asking.amount, self.capacity, SOON)
+    def _broken_rule(self, asking: CapacityRequest) -> str:
+        """Return the rule that forbids it, as far as GPUs are concerned."""
+        broken = asking.entry.breaks(asking.amount, self.capacity, SOON)
         return NO_FREE if broken == "reserved" and self.pool.free[SOON] < asking.amount else broken
 
-    def _too_much(self, asking: Asking, places: list[Place], horizon: int) -> str:
-        """The rule that is broken by where it is: a memory slice takes more of a small device than reckoned,
-        and non-preemptible work may take too much of a type."""
+    def _too_much(self, asking: CapacityRequest, places: list[Place], horizon: int) -> str:
+        """Return the rule broken by its place: a memory slice takes more of a small device than expected, and
+        non-preemptible work may take too much of a type.
+        """
         amount = sum(place.held for place in places)
         never = asking.entry.never and asking.minimum
         if never and not admits(self.tree, self.pool, asking.queue, held_by_type(places)):
@@ -404,11 +437,11 @@ class Cycle:
             return OVER_QUOTA
         if never and amount > asking.queue.never_room():
             return NEVER_QUOTA
-        return asking.queue.breaks(amount, self.capacity, SOON) or asking.queue.breaks(
+        return asking.entry.breaks(amount, self.capacity, SOON) or asking.entry.breaks(
             amount, self.capacity, horizon
         )
 
-    def _why_no_place(self, asking: Asking) -> str:
+    def _why_no_place(self, asking: CapacityRequest) -> str:
         shape, pool = asking.shape, self.pool
         if max(pool.whole_free_of(group, shape.nodes, SOON) for group in shape.groups) * GPU >= asking.amount:
             return SCATTERED
@@ -417,24 +450,30 @@ class Cycle:
         )
 
     def idle_place(self, entry: Entry) -> bool:
-        """Whether there is a place for it that is free now; it is taken for this cycle."""
+        """Return whether there is a place for it that is free now; the place is taken for this cycle."""
         return self.find_places(self._asking(entry), NOW, 1)[0] is not None
 
     def could_seat(self, entry: Entry) -> bool:
-        """Whether the job would get seats if it were the first in line."""
-        return entry.waiting and any(self._try(entry, stage) == "" for stage in Stage)
+        """Return whether the job would be placed if it were the first in line."""
+        return entry.waiting and any(self._try(entry, stage) == "" for stage in AllocationStage)
 
     def reason_untried(self, entry: Entry) -> str:
-        """Why a job is not worth trying at all, or comes behind one that took the last GPUs."""
+        """Return the reason why a job is not worth trying at all, or comes behind one that took the last
+        GPUs.
+        """
         asking = self._asking(entry)
+        if entry.lacks_allowance(asking.amount, SOON):
+            return USER_LIMIT
         if self._beyond_never(asking):
             return NEVER_QUOTA
         return self._broken_rule(asking) or self._why_no_place(asking)
 
-    # ------------------------------------------------------------------------------- what time decides
+    # ------------------------------------------------------------------------------------- time limits
 
     def guarded(self, entry: Entry) -> bool:
-        """Whether a job's minimum has run too short to be taken by a request that is not inside quota."""
+        """Return whether a job's minimum has run too short to be taken by a request that is not inside
+        quota.
+        """
         until = entry.started_at + MINIMUM_RUN
         if until > self.now:
             self.wake(until)
@@ -442,7 +481,7 @@ class Cycle:
         return False
 
     def impatient(self, entry: Entry) -> bool:
-        """Whether a minimum has waited long enough to take surplus above quota."""
+        """Return whether a minimum has waited long enough to take surplus above quota."""
         since = max(entry.job.submitted_at, entry.job.ended_at or 0.0)
         if since + PATIENCE > self.now:
             self.wake(since + PATIENCE)
@@ -450,17 +489,20 @@ class Cycle:
         return True
 
     def wake(self, at: float) -> None:
-        """Decide again then."""
+        """Set the time of the next decision, if it is earlier."""
         if self.wake_at is None or at < self.wake_at:
             self.wake_at = at
 
-    def wait_until(self, asking: Asking) -> float:
-        """How long a request lets others finish their epochs before they have to make room."""
+    def wait_until(self, asking: CapacityRequest) -> float:
+        """Return the time until which a request lets others finish their epochs before they must make
+        room.
+        """
         return wait_until(asking, self.now) if self._patient else self.now
 
     def put_off_victims(self, taken: list[Piece], until: float) -> None:
-        """Let these go on until then. Only if all of them give up everything, and to nobody else: what they
-        leave would lie idle, or another would wait for it in vain."""
+        """Let these run until then. Only if all of them give up everything, and no other job preempts them:
+        otherwise the GPUs that they leave would idle, or another job would wait for them in vain.
+        """
         if until > self.now and not any(p.entry.places or p.entry in self.victims for p in taken):
             self.put_off |= {piece.entry: until for piece in taken}
             self.wake(until)
@@ -471,13 +513,14 @@ class Cycle:
             self.victims[piece.entry] = Victim(preemptor, moved)
 
     def idle(self) -> bool:
-        """Whether it neither did nor planned anything, and would not but for where things are put: what is
-        best for the usual mix of jobs may change with any job that comes."""
+        """Return whether it neither did nor planned anything, and the result does not depend on the choice of
+        nodes: the best choice for the usual mix of jobs may change with any new job.
+        """
         shapes = (shape for leaf in self.tree.leaves for shape in leaf.line.shapes)
         return self.transaction.version == 0 and all(len(shape.parts) == 1 for shape in shapes)
 
     def close(self) -> None:
-        """Leave the snapshot as it was."""
+        """Restore the snapshot."""
         self.transaction.undo(0)
         for node, last_start in reversed(self._last_starts):
             node.last_start = last_start

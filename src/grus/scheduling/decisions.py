@@ -1,4 +1,6 @@
-"""What `decide` answers: a list of changes, each with its reason, and when to ask again."""
+"""Decisions: the answer of `decide`. A list of changes, each with its reason, and the time of the next
+decision.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -9,45 +11,47 @@ from grus.model.resources import GPU
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start, or resume, a job on these seats. All of them are free now."""
+    """Start, or resume, a job with these placements. All of them are free now."""
 
     job: JobId
     seats: tuple[Seat, ...]
     reason: str
     backfill_until: float | None = None
-    """Set when the job was let past a reservation; it is paused if it still runs then."""
+    """Deadline of a job that was backfilled past a reservation; it is paused if it still runs then."""
     guest_of: JobId | None = None
-    """With whom it shares that GPU, as a guest."""
+    """Primary job with which it shares that GPU, as the secondary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Take everything from a job for the sake of another; it keeps its place and resumes by itself."""
+    """Take all GPUs of a job for another one; it keeps its place in line and resumes by itself."""
 
     job: JobId
     reason: str
     preemptor: JobId | None = None
-    """For whom; the paused job waits behind it."""
+    """Preempting job; the paused job waits behind it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Give a running job this membership: staying seats as they are, new ones, and leaving ones marked."""
+    """Give a running job this membership: staying placements as they are, new ones, and leaving ones
+    marked.
+    """
 
     job: JobId
     seats: tuple[Seat, ...]
     reason: str
     preemptor: JobId | None = None
-    """For whom it gives seats back; it does not grow before that one has them."""
+    """Job for which it gives GPUs back; it does not grow before that job has them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Let a running job hold another part of the one GPU that it is on. Its worker goes on as it is."""
+    """Change the share of a running job on its one GPU. Its worker continues unchanged."""
 
     job: JobId
     share: int
-    """Micro-GPUs from now on."""
+    """New share in micro-GPUs."""
     reason: str
 
 
@@ -68,20 +72,21 @@ class Decisions:
 
     actions: tuple[Decision, ...] = ()
     wake_at: float | None = None
-    """Decide again then, even if nothing happens: a guard, a back-off or a reservation runs out."""
+    """Time of the next decision, even if nothing happens: a guard, a back-off or a reservation runs out."""
     put_off: tuple[JobId, ...] = ()
-    """Jobs that will have to make room, but are let finish their epochs first; in order of their ids."""
+    """Jobs that will have to make room, but may finish their epochs first; in order of their ids."""
 
 
 def with_share(job: Job, share: int) -> Job:
-    """The job when it holds that much of its GPU; with a whole one it is nobody's guest any more."""
+    """Return the job with that share of its GPU; with a whole GPU it is no longer a secondary job."""
     seats = tuple(replace(seat, share=share) for seat in job.seats)
     return replace(job, seats=seats, guest_of=None if share == GPU else job.guest_of)
 
 
 def new_seats(job: Job, wanted: tuple[Seat, ...], generation: int) -> tuple[Seat, ...]:
-    """What a job holds after a resize: the wanted seats, new ones born now, and every seat held so far still
-    there at least as leaving."""
+    """Return the placements of a job after a resize: the wanted ones, with new ones born now, and every
+    previous one still present, at least as leaving.
+    """
     held = {_place(seat): seat for seat in job.seats}
     kept = {}
     new = []

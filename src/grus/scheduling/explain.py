@@ -1,7 +1,8 @@
-"""Why a job waits: one reason with numbers, who holds what it waits for, the cheapest change that starts it.
+"""Explanation of a waiting job: one reason with numbers, the jobs that hold what it needs, the cheapest
+change that starts it.
 
-A change is named only after it was tried: applied to the snapshot, decided on with everybody else in line,
-and taken back. Applying it for real starts the job, now or as soon as those told to leave have left.
+A change is named only after it was tried: applied to the snapshot, decided on with all others in line, and
+undone. Applying it for real starts the job, now or as soon as the jobs that must leave have left.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,64 +10,70 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from heapq import nlargest
 
-from grus.model.identifiers import JobId, QueueName
+from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import NEVER_PREEMPTED, Desired, Job, JobType, PauseCause, Phase
+from grus.model.plural_words import counted
 from grus.model.queues import DEFAULT_QUEUE, Quota, check_tree, gpus
 from grus.model.resources import GPU, Request
 from grus.scheduling.cycle import Cycle, decide
 from grus.scheduling.decisions import Decision, Pause, Resize, Share, Start, with_share
-from grus.scheduling.entry import Entry
-from grus.scheduling.fitting import with_replicas
-from grus.scheduling.quota import QueueNode
-from grus.scheduling.snapshot import Snapshot
-from grus.scheduling.stages import UNLIKE
-from grus.scheduling.topology import NOW, SOON
-from grus.scheduling.typed_quota import typed_bar
+from grus.scheduling.placement.feasibility import with_replicas
+from grus.scheduling.preempt.node_drain import leave_drained
+from grus.scheduling.queues.admission_stage import UNLIKE
+from grus.scheduling.queues.gpu_type_quota import typed_bar
+from grus.scheduling.queues.queue_tree import QueueNode
+from grus.scheduling.queues.user_limits import USER_LIMIT, Allowance
+from grus.scheduling.state.job_entry import Entry
+from grus.scheduling.state.pool_topology import NOW, SOON
+from grus.scheduling.state.snapshot import Snapshot
 
 STOPPABLE = 8
-"""At most so many jobs are named to be stopped."""
+"""Maximum number of jobs that are named to be stopped."""
 HOLDERS = 10
 MOST_TRIED = 4
-"""At most so many changes are tried with everybody in line; each costs a decision or two."""
+"""Maximum number of changes tried with all others in line; each costs a decision or two."""
 ROUNDS = 4
-"""At most so many decisions are played through to see whether a change starts a job."""
+"""Maximum number of decisions simulated to see whether a change starts a job."""
 SOON_IN_LINE = 60.0
-"""Seconds: jobs that are tried again before that count as waiting already. A change takes its time, and to
-start a job for a moment only is no help."""
+"""Seconds: jobs that are tried again before that count as waiting already. A change takes time, and to start
+a job for a moment only is no help.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class UnblockingChange:
     """A change that starts a job: exactly one of the fields is set."""
 
     request: Request | None = None
-    """Ask for this instead."""
+    """Smaller request to submit instead."""
     quota: tuple[QueueName, int] | None = None
-    """Raise this queue's quota to so many micro-GPUs."""
+    """New quota of this queue, in micro-GPUs."""
     limit: tuple[QueueName, int] | None = None
+    user_limit: tuple[UserName, int] | None = None
+    """New limit of this user, in micro-GPUs."""
     priority: int | None = None
-    """Submit it with this priority."""
+    """Priority to submit it with."""
     stop: tuple[JobId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a job is where it is."""
+    """Explanation of a job's state."""
 
     code: str
     sentence: str
     holders: tuple[tuple[JobId, int], ...] = ()
-    """Who holds what it waits for, and how much, in micro-GPUs."""
+    """Jobs that hold what it waits for, and the amount, in micro-GPUs."""
     change: str = ""
-    """The cheapest change that starts it now, as a sentence; "" if none was found."""
-    fix: Change | None = None
-    """The same for programs."""
+    """Cheapest change that starts it now, as a sentence; "" if none was found."""
+    fix: UnblockingChange | None = None
+    """Same change for programs."""
     notes: tuple[str, ...] = ()
-    """What else is known of it that helps: what was recognised, what is about to be done, what to ask for."""
+    """Other helpful facts about it: its recognized activity, announced actions, possible requests."""
 
 
 def explain(snapshot: Snapshot, job: JobId, now: float) -> Explanation:
-    """Why the job waits, and what would start it."""
+    """Explain why the job waits, and what would start it."""
     entry = snapshot.entries[job]
     if not entry.waiting:
         snapshot.advance(now)
@@ -86,7 +93,7 @@ def explain(snapshot: Snapshot, job: JobId, now: float) -> Explanation:
 
 
 def about_to_leave(snapshot: Snapshot, job: JobId, now: float) -> str:
-    """For whom a running job will have to make room once its epoch has ended; "" if for nobody."""
+    """Describe for which job a running one must make room once its epoch has ended; "" if for none."""
     entry = snapshot.entries[job]
     if entry.tag is None or not entry.running:
         return ""
@@ -101,15 +108,18 @@ def about_to_leave(snapshot: Snapshot, job: JobId, now: float) -> str:
 
 
 def _decided(snapshot: Snapshot, now: float) -> Cycle:
-    """A cycle carried as far as the difference; the caller looks at it and closes it."""
+    """Return a cycle carried as far as the difference; the caller reads it and closes it."""
     cycle = Cycle(snapshot, now)
     cycle.requeue_broken()
     cycle.obey_sizes()
+    leave_drained(cycle)
     cycle.share()
     return cycle
 
 
 def _code(cycle: Cycle, entry: Entry) -> str:
+    if entry.lacks_allowance(entry.shape.minimum, SOON):
+        return USER_LIMIT
     for found in entry.queue.line.classes():
         if entry.age in found.entries:
             return cycle.blocked.get(found.group) or cycle.reason_untried(entry)
@@ -122,7 +132,9 @@ def _not_in_line(entry: Entry, now: float) -> Explanation:
         return Explanation("after", entry.blocked)
     if entry.delayed:
         wait = max(0.0, job.not_before - now)
-        return Explanation("back-off", f"failed {job.failures} times; it is tried again in {wait:.0f} s")
+        return Explanation(
+            "back-off", f"failed {counted(job.failures, 'time')}; it is tried again in {wait:.0f} s"
+        )
     if job.phase is Phase.PAUSED:
         if job.paused_by in (PauseCause.SWEEP, PauseCause.RUNG):
             return Explanation(
@@ -156,6 +168,9 @@ def _sentence(snapshot: Snapshot, entry: Entry, code: str) -> str:
     queue, need = entry.queue, gpus(entry.shape.minimum)
     held, quota = gpus(queue.held[SOON]), gpus(queue.quota)
     pool = snapshot.pool
+    if code == USER_LIMIT and entry.allowance is not None:
+        mine, most = gpus(entry.allowance.held[SOON]), gpus(entry.allowance.limit)
+        return f"needs {need}; user {entry.user} holds {counted(mine, 'GPU')} and may hold {most} at most"
     if code == "limit":
         node = min(queue.path[1:], key=lambda n: n.limit - n.held[SOON])
         return f"needs {need}; {node.name} holds {gpus(node.held[SOON])} and its limit is {gpus(node.limit)}"
@@ -171,19 +186,19 @@ def _sentence(snapshot: Snapshot, entry: Entry, code: str) -> str:
         return f"needs {need}, never preempted; {queue.name} has {never} such in use of its quota {quota}"
     if code == "scattered":
         free = gpus(pool.free[SOON])
-        return f"needs {need} GPUs together; {free} are free but on different nodes"
+        return f"needs {counted(need, 'GPU')} together; {free} are free but on different nodes"
     if code == UNLIKE:
-        return f"needs {need} GPUs of one type; free are {_free_by_type(snapshot, entry)}"
+        return f"needs {counted(need, 'GPU')} of one type; free are {_free_by_type(snapshot, entry)}"
     shape_free = max(pool.whole_free_of(group, entry.shape.nodes, SOON) for group in entry.shape.groups)
     share, alike = gpus(queue.share), " of one type" if _keeps_to_one_type(snapshot, entry) else ""
     return (
-        f"needs {need} GPUs{alike}; {shape_free} that it may use are free; "
+        f"needs {counted(need, 'GPU')}{alike}; {shape_free} that it may use are free; "
         f"{queue.name} holds {held} (quota {quota}, fair share {share})"
     )
 
 
 def _keeps_to_one_type(snapshot: Snapshot, entry: Entry) -> bool:
-    """True if it waits for several GPUs of one type where there are others that it might use."""
+    """Return True if it waits for several GPUs of one type although there are others that it might use."""
     replicas = sum(part.low for part in entry.shape.parts if part.unit)
     named = any(role.replica.types for role in entry.job.spec.request.roles)
     many = len(snapshot.pool.by_type) > 1 and replicas > 1
@@ -193,7 +208,7 @@ def _keeps_to_one_type(snapshot: Snapshot, entry: Entry) -> bool:
 
 
 def _free_by_type(snapshot: Snapshot, entry: Entry) -> str:
-    """Free GPUs that it may use, by type: 2 A100, 3 T4."""
+    """Describe the free GPUs that it may use, by type: 2 A100, 3 T4."""
     pool, found = snapshot.pool, dict[str, int]()
     for kind in sorted(entry.shape.kinds):
         name = pool.kinds[kind][0]
@@ -202,6 +217,10 @@ def _free_by_type(snapshot: Snapshot, entry: Entry) -> str:
 
 
 def _holders(snapshot: Snapshot, entry: Entry, code: str) -> tuple[tuple[JobId, int], ...]:
+    if code == USER_LIMIT:
+        mine = [other for other in snapshot.holders() if other.user == entry.user and other.held]
+        mine.sort(key=lambda other: (-other.held, other.id))
+        return tuple((other.id, other.held) for other in mine[:HOLDERS])
     own = code in ("limit", "never-preempted quota")
     kinds = entry.shape.kinds
     found: list[tuple[int, JobId]] = []
@@ -220,7 +239,9 @@ def _holders(snapshot: Snapshot, entry: Entry, code: str) -> tuple[tuple[JobId, 
 
 
 def _biggest(snapshot: Snapshot, queue: QueueNode) -> list[Entry]:
-    """Jobs of the queue, and of the others those that hold most: enough to name, cheap among thousands."""
+    """Return the jobs of the queue, and of the others those that hold most: enough to name, cheap among
+    thousands.
+    """
     others = [e for leaf in snapshot.tree.leaves if leaf is not queue for e in leaf.running.values()]
     most = nlargest(5 * HOLDERS, others, key=lambda entry: entry.held)
     return [*queue.running.values(), *most, *(e for e in snapshot.going.values() if not e.running)]
@@ -229,8 +250,10 @@ def _biggest(snapshot: Snapshot, queue: QueueNode) -> list[Entry]:
 # --------------------------------------------------------------------------------- the cheapest change
 
 
-def _cheapest(snapshot: Snapshot, entry: Entry, now: float) -> Change | None:
-    """Tried in the order of what it costs people: ask for less, or more urgently, raise a rule, stop jobs."""
+def _cheapest(snapshot: Snapshot, entry: Entry, now: float) -> UnblockingChange | None:
+    """Return the cheapest change. Changes are tried in the order of their cost to people: a smaller request,
+    a higher priority, a raised rule, stopped jobs.
+    """
     tried = 0
     for candidate in _candidates(snapshot, entry):
         if tried >= MOST_TRIED:
@@ -243,27 +266,31 @@ def _cheapest(snapshot: Snapshot, entry: Entry, now: float) -> Change | None:
     return None
 
 
-def _candidates(snapshot: Snapshot, entry: Entry) -> Iterator[Change]:
-    yield from (Change(request=request) for request in _smaller(snapshot, entry.job))
+def _candidates(snapshot: Snapshot, entry: Entry) -> Iterator[UnblockingChange]:
+    yield from (UnblockingChange(request=request) for request in _smaller(snapshot, entry.job))
     if _keeps_to_one_type(snapshot, entry):
-        yield Change(request=replace(entry.job.spec.request, mixed=True))
+        yield UnblockingChange(request=replace(entry.job.spec.request, mixed=True))
     amount, queue = entry.shape.minimum, entry.queue
     top = max([*queue.priorities, *queue.line.levels])
     if entry.priority <= top < NEVER_PREEMPTED - 1:
-        yield Change(priority=top + 1)
+        yield UnblockingChange(priority=top + 1)
+    if entry.allowance is not None and entry.allowance.lacks(amount, SOON):
+        yield UnblockingChange(user_limit=(entry.user, entry.allowance.held[SOON] + amount))
     for node in entry.queue.path[1:]:
         if node.held[SOON] + amount > node.limit:
-            yield Change(limit=(node.name, node.held[SOON] + amount))
+            yield UnblockingChange(limit=(node.name, node.held[SOON] + amount))
     wanted = max(queue.held[SOON], queue.quota) + amount
     if entry.never:
         wanted = queue.never_held + amount
     if wanted > queue.quota and _acceptable(snapshot, queue, wanted):
-        yield Change(quota=(queue.name, wanted))
-    yield from (Change(stop=jobs) for jobs in _stops(snapshot, entry))
+        yield UnblockingChange(quota=(queue.name, wanted))
+    yield from (UnblockingChange(stop=jobs) for jobs in _stops(snapshot, entry))
 
 
 def _acceptable(snapshot: Snapshot, leaf: QueueNode, quota: int) -> bool:
-    """Whether the configuration would take this quota; the default queue's is what the others leave."""
+    """Return whether the configuration would accept this quota; the default queue's is what the others
+    leave.
+    """
     if leaf.name == DEFAULT_QUEUE:
         return False
     raised = {node.name for node in leaf.path[1:] if node.full_quota < quota}
@@ -276,8 +303,9 @@ def _acceptable(snapshot: Snapshot, leaf: QueueNode, quota: int) -> bool:
 
 
 def _smaller(snapshot: Snapshot, job: Job) -> Iterator[Request]:
-    """The same request with fewer replicas, largest first: as many as are free or inside quota, and powers
-    of two."""
+    """Yield the same request with fewer replicas, largest first: as many as are free or inside quota, and
+    powers of two.
+    """
     request = job.spec.request
     if len(request.roles) != 1 or request.roles[0].replica.gpus != 1:
         return
@@ -290,13 +318,15 @@ def _smaller(snapshot: Snapshot, job: Job) -> Iterator[Request]:
 
 
 def _stops(snapshot: Snapshot, entry: Entry) -> Iterator[tuple[JobId, ...]]:
-    """Sets of jobs whose end might make room: one, then more, of the queue itself first."""
+    """Yield sets of jobs whose end might make room: one, then more, of the queue itself first."""
     nodes = entry.shape.nodes
     others = [
         other
         for other in _biggest(snapshot, entry.queue)
         if other.running and any(p.node.bit & nodes for p in other.places)
     ]
+    if entry.lacks_allowance(entry.shape.minimum, SOON):
+        others = [other for other in others if other.user == entry.user]
     others.sort(key=lambda o: (o.queue is not entry.queue, o.never, abs(o.held - entry.shape.minimum), o.age))
     for other in others[:STOPPABLE]:
         yield (other.id,)
@@ -309,9 +339,10 @@ def _stops(snapshot: Snapshot, entry: Entry) -> Iterator[tuple[JobId, ...]]:
             yield tuple(chosen)
 
 
-def starts_with(snapshot: Snapshot, job: Job, change: Change, now: float) -> bool:
-    """Whether the job would start, now or when others have left, if this were changed: played through, also
-    with those who will be in line soon."""
+def starts_with(snapshot: Snapshot, job: Job, change: UnblockingChange, now: float) -> bool:
+    """Return whether the job would start, now or when others have left, after this change: simulated, also
+    with the jobs that will be in line soon.
+    """
     with _changed(snapshot, job, change):
         if not _played_starts(snapshot, job, now):
             return False
@@ -326,7 +357,7 @@ def starts_with(snapshot: Snapshot, job: Job, change: Change, now: float) -> boo
 
 
 def _played_starts(snapshot: Snapshot, job: Job, now: float) -> bool:
-    """Whether the job starts when everybody does as is decided; everything is as before afterwards."""
+    """Return whether the job starts if every decision is carried out; everything is restored afterwards."""
     before: dict[JobId, Job] = {}
     last_starts = [(node, node.last_start) for node in snapshot.tree.by_name.values()]
     started = False
@@ -347,7 +378,7 @@ def _played_starts(snapshot: Snapshot, job: Job, now: float) -> bool:
 
 
 def _carried_out(job: Job, action: Decision, now: float) -> Job:
-    """The job when everybody has done at once as decided."""
+    """Return the job after all others have carried out the decisions at once."""
     if isinstance(action, Start):
         started = replace(job, phase=Phase.RUNNING, seats=action.seats, started_at=now)
         return replace(started, made_room_for=None, guest_of=action.guest_of)
@@ -362,8 +393,8 @@ def _carried_out(job: Job, action: Decision, now: float) -> Job:
     return replace(job, phase=Phase.PENDING, seats=())
 
 
-def _starts_alone(snapshot: Snapshot, job: Job, change: Change, now: float) -> bool:
-    """A cheap look: whether it would if it were the first in line."""
+def _starts_alone(snapshot: Snapshot, job: Job, change: UnblockingChange, now: float) -> bool:
+    """Check cheaply whether it would start if it were the first in line."""
     with _changed(snapshot, job, change):
         cycle = Cycle(snapshot, now)
         alone = cycle.could_seat(snapshot.entries[job.id])
@@ -372,7 +403,7 @@ def _starts_alone(snapshot: Snapshot, job: Job, change: Change, now: float) -> b
 
 
 @contextmanager
-def _changed(snapshot: Snapshot, job: Job, change: Change) -> Iterator[None]:
+def _changed(snapshot: Snapshot, job: Job, change: UnblockingChange) -> Iterator[None]:
     undo: list[Callable[[], None]] = []
     if change.request is not None or change.priority is not None:
         request = job.spec.request if change.request is None else change.request
@@ -389,17 +420,21 @@ def _changed(snapshot: Snapshot, job: Job, change: Change) -> Iterator[None]:
         if change.limit is not None:
             undo.append(_raise(snapshot.tree.by_name[change.limit[0]], "limit", change.limit))
         snapshot.tree.set_capacity(snapshot.pool.capacity)
+    if change.user_limit is not None:
+        undo.append(_raise(snapshot.allowances[change.user_limit[0]], "limit", change.user_limit))
     snapshot.settled = None
     try:
         yield
     finally:
         for step in reversed(undo):
             step()
-        snapshot.settled = None  # what was decided with the change says nothing about how it is without
+        snapshot.settled = None  # the decision with the change says nothing about the case without it
 
 
 def _stopped(snapshot: Snapshot, job: Job) -> Callable[[], None]:
-    """Let it have ended; returns the way back, with what was learned of it, which goes with its end."""
+    """Mark the job as ended; return the function that undoes it, with the learned data, which is dropped at
+    its end.
+    """
     outlook, tag = snapshot.outlooks.get(job.id), snapshot.tags.get(job.id)
     footprint = snapshot.footprints.get(job.id)
     snapshot.put(replace(job, phase=Phase.STOPPED, seats=()))
@@ -416,22 +451,24 @@ def _stopped(snapshot: Snapshot, job: Job) -> Callable[[], None]:
     return back
 
 
-def _raise(node: QueueNode, what: str, to: tuple[QueueName, int]) -> Callable[[], None]:
+def _raise(node: QueueNode | Allowance, what: str, to: tuple[str, int]) -> Callable[[], None]:
     before: int = getattr(node, what)
     setattr(node, what, max(before, to[1]))
     return lambda: setattr(node, what, before)
 
 
-def _say(snapshot: Snapshot, entry: Entry, fix: Change | None) -> str:
+def _say(snapshot: Snapshot, entry: Entry, fix: UnblockingChange | None) -> str:
     if fix is None:
         return ""
     if fix.request is not None and fix.request.mixed != entry.job.spec.request.mixed:
         return "let its GPUs be of unlike types (resources.mixed: true), at the speed of the slowest"
     if fix.request is not None:
         asked = entry.job.spec.request.roles[0].replicas
-        return f"ask for {fix.request.roles[0].replicas} GPUs instead of {asked}"
+        return f"ask for {counted(str(fix.request.roles[0].replicas), 'GPU')} instead of {asked}"
     if fix.limit is not None:
         return f"raise the limit of {fix.limit[0]} to {gpus(fix.limit[1])}"
+    if fix.user_limit is not None:
+        return f"raise the limit of user {fix.user_limit[0]} to {gpus(fix.user_limit[1])}"
     if fix.quota is not None:
         return f"raise the quota of {fix.quota[0]} to {gpus(fix.quota[1])}"
     if fix.priority is not None:

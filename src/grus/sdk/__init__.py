@@ -1,1 +1,1 @@
-"""The Python way in: `client` from outside a job, `worker` from inside one."""
+"""Python SDK: `client` from outside a job, `worker` from inside one."""

@@ -1,8 +1,8 @@
-"""The Python way in: `Client().submit(Job(...))` and a handle to follow what became of it.
+"""Python client: `Client().submit(Job(...))` and a handle to follow the job.
 
-A client finds the server of this machine by itself (server.json and the token file), or is told by
-GRUS_SERVER and GRUS_TOKEN, or by its arguments. Every error of the server is raised here as the same class of
-`grus.model.errors`. Everything a method returns is a value of `grus.api.wire`.
+A client finds the server of the current login (`grus login`) or of this machine by itself, or uses
+GRUS_CONTEXT, GRUS_SERVER and GRUS_TOKEN, or its arguments. Every error of the server is raised here as the
+same class of `grus.model.errors`. Everything a method returns is a value of `grus.api.wire`.
 """
 
 import json
@@ -19,17 +19,10 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, TypeAdapter
 
-from grus.api.curves_wire import CurvesOut
-from grus.api.dev_wire import SessionOut
-from grus.api.forecast_wire import ForecastOut
-from grus.api.graph_wire import GraphIn, GraphOut
-from grus.api.jobfile import parse_job_file
-from grus.api.report_wire import ReportOut
-from grus.api.runs_wire import DiffOut, ResultOut
-from grus.api.secrets_wire import SecretIn, SecretOut
-from grus.api.sweep_wire import BestOut, SweepOut
-from grus.api.telemetry_wire import SeriesOut, TelemetryOut
+from grus.api.inputs.job_file import parse_job_file
 from grus.api.wire import (
+    AuditOut,
+    DrainIn,
     EventOut,
     JobIn,
     JobOut,
@@ -50,26 +43,37 @@ from grus.api.wire import (
     WorkerOut,
     read,
 )
+from grus.api.wire_types.curves import CurvesOut
+from grus.api.wire_types.dev_session import SessionOut
+from grus.api.wire_types.forecast import ForecastOut
+from grus.api.wire_types.notifications import NotificationTestIn, NotificationTestOut, ReceiverOut
+from grus.api.wire_types.report import ReportOut
+from grus.api.wire_types.runs import DiffOut, ResultOut
+from grus.api.wire_types.secrets import SecretIn, SecretOut
+from grus.api.wire_types.sweep import BestOut, SweepOut
+from grus.api.wire_types.telemetry import SeriesOut, TelemetryOut
+from grus.api.wire_types.workflow import GraphIn, GraphOut
 from grus.model.errors import BadInput, GrusError, Mistake, Unreachable
 from grus.model.jobs import TERMINAL, Phase
-from grus.sdk.inherited import notice, without_folder
+from grus.sdk.contexts import Context
+from grus.sdk.submitter_environment import notice, without_folder
 from grus.sdk.transport import BrokenOff, Params, Transport
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 Submission = JobIn | Mapping[str, object] | str
 LONGEST_STREAM = 3600.0
-"""Seconds after which a wait asks anew, whatever happens."""
+"""Seconds after which a wait sends a new request in any case."""
 KEPT_ENVIRONMENT = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
-"""All that a job inherits of its submitter's environment."""
+"""Variables that a job inherits of its submitter's environment."""
 LONGEST_PREDICTION = 90.0
-"""Seconds to wait for what a model says; the server gives up before that."""
+"""Seconds to wait for a model's prediction; the server gives up before that."""
 POLL = 1.0
-"""Seconds between two looks at a job when its live stream is not to be had."""
+"""Seconds between two checks of a job when its live stream is not available."""
 
 
 class LogPiece(NamedTuple):
-    """A piece of a log that is followed."""
+    """Piece of a log that is followed."""
 
     text: str
     attempt: int
@@ -78,7 +82,7 @@ class LogPiece(NamedTuple):
 
 
 class Client:
-    """A connection to one server. Use it as a context manager, or call `close`."""
+    """Client of one server. Use it as a context manager, or call `close`."""
 
     def __init__(
         self,
@@ -87,11 +91,16 @@ class Client:
         *,
         timeout: float = 30.0,
         patience: float = 30.0,
+        context: Context | None = None,
         transport: Transport | None = None,
         notice: Callable[[str], None] = lambda text: warnings.warn(text, UserWarning, stacklevel=4),
     ) -> None:
-        """`notice` gets what a submission left behind on this machine."""
-        self._transport = transport or Transport(address, token, timeout=timeout, patience=patience)
+        """Connect. `context` is a login to use; `notice` receives a message about parts that a submission
+        left on this machine.
+        """
+        self._transport = transport or Transport(
+            address, token, timeout=timeout, patience=patience, context=context
+        )
         self._notice = notice
         self._containers: bool | None = None
 
@@ -113,7 +122,7 @@ class Client:
     # ------------------------------------------------------------------------------------------- jobs
 
     def submit(self, job: Submission, *, key: str | None = None) -> "Handle":
-        """Store the job durably and return a handle; exactly once, however often the connection breaks.
+        """Store the job durably and return a handle; exactly once, regardless of broken connections.
 
         `job` is a `Job`, a mapping like a job file, or the text of a job file with one document. `key` names
         the submission: a second submit of the same user with the same key returns the first one's job.
@@ -132,8 +141,8 @@ class Client:
     ) -> list["Handle"]:
         """Submit the jobs of one file, all or none; a name in `after` or `inputs` is an earlier job's.
 
-        `key` names the whole: a second call with it finds the jobs of the first. Stages of which nothing has
-        changed since an earlier run are not run again, unless `fresh`.
+        `key` names the whole: a second call with it finds the jobs of the first. Stages that are unchanged
+        since an earlier run are not run again, unless `fresh`.
         """
         given = self._from_here([job_in(job) for job in jobs])
         if len(given) == 1 and not given[0].outputs:
@@ -147,7 +156,7 @@ class Client:
         return [Handle(self, job) for job in _read(list[JobOut], answer.content)]
 
     def _from_here(self, jobs: Sequence[JobIn]) -> list[JobIn]:
-        """Jobs with what this machine gives them; for containers elsewhere, without it, with a notice."""
+        """Add this machine's parts to the jobs; for containers elsewhere, leave them out, with a notice."""
         if not self.in_containers():
             return [_from_here(job) for job in jobs]
         found = [without_folder(job) for job in jobs]
@@ -157,23 +166,25 @@ class Client:
         return [job for job, _ in found]
 
     def in_containers(self) -> bool:
-        """True if this server runs jobs in containers on other machines, as on Kubernetes. Asked once."""
+        """Return True if this server runs jobs in containers on other machines, as on Kubernetes.
+        Asked once.
+        """
         if self._containers is None:
             self._containers = self.status().containers
         return self._containers
 
     def graph(self, job: str) -> GraphOut:
-        """The jobs that were submitted together with this one, and who comes after whom."""
+        """Return the jobs that were submitted together with this one, and their dependencies."""
         return self._ask(GraphOut, "GET", _at("graphs", job))
 
     def retry(self, job: str, *, key: str | None = None) -> list["Handle"]:
-        """Submit again a job that did not succeed, and those that come after it."""
+        """Submit again a job that did not succeed, and those that depend on it."""
         headers = {"Idempotency-Key": key or uuid.uuid4().hex}
         answer = self._transport.request("POST", _at("jobs", job, "retry"), headers=headers)
         return [Handle(self, job) for job in _read(list[JobOut], answer.content)]
 
     def plan(self, job: Submission) -> PlanOut:
-        """What would happen: whether it fits, where, when and who is affected. Nothing is stored."""
+        """Return the plan for a job: feasibility, placement, start and affected jobs. Nothing is stored."""
         body = _json(self._from_here([job_in(job)])[0])
         return self._ask(PlanOut, "POST", "/v1/jobs", content=body, params={"plan": "true"})
 
@@ -181,7 +192,7 @@ class Client:
         return self._ask(JobOut, "GET", _at("jobs", job))
 
     def handle(self, job: str) -> "Handle":
-        """A handle to a job submitted earlier."""
+        """Return a handle to a job submitted earlier."""
         return Handle(self, self.job(job))
 
     def jobs(
@@ -193,7 +204,7 @@ class Client:
         limit: int = 100,
         after: str | None = None,
     ) -> list[JobOut]:
-        """Jobs, newest first; `after` is the id of the last job of the page before."""
+        """Return jobs, newest first; `after` is the id of the last job of the page before."""
         params: dict[str, str | list[str]] = {
             "phase": list(phases),
             **_params(queue=queue, mine=mine, limit=limit, after=after),
@@ -210,12 +221,14 @@ class Client:
         return self._ask(JobOut, "POST", _at("jobs", job, "resume"))
 
     def scale(self, job: str, size: int | str) -> JobOut:
-        """`4` pins the size, `"2..6"` changes the range, `"auto"` goes back to what was submitted."""
+        """Change the size: `4` pins it, `"2..6"` changes the range, `"auto"` restores the submitted range."""
         body = _json(_model(ScaleIn, {"size": size}))
         return self._ask(JobOut, "POST", _at("jobs", job, "scale"), content=body)
 
     def predict(self, job: str, inputs: Any, *, dtype: str | None = None) -> Any:
-        """What a served model says of these samples: a list, or anything with `tolist`. May be repeated."""
+        """Return a served model's predictions for these samples: a list, or anything with `tolist`. May be
+        repeated.
+        """
         asked = {"inputs": inputs.tolist() if hasattr(inputs, "tolist") else inputs}
         body = json.dumps(asked if dtype is None else {**asked, "dtype": dtype}).encode()
         answer = self._transport.request(
@@ -227,14 +240,14 @@ class Client:
         return self._ask(WhyOut, "GET", _at("jobs", job, "why"))
 
     def learned(self, job: str) -> LearnedOut:
-        """What is known of its fingerprint, and what was to be expected of it."""
+        """Return the profile of its fingerprint, and the expectation for the job."""
         return self._ask(LearnedOut, "GET", _at("jobs", job, "profile"))
 
     def profiles(self) -> list[ProfileOut]:
         return self._ask(list[ProfileOut], "GET", _at("profiles"))
 
     def profile(self, fingerprint: str) -> ProfileOut:
-        """By the fingerprint, or the beginning of one."""
+        """Return the profile with this fingerprint, or with this prefix."""
         return self._ask(ProfileOut, "GET", _at("profiles", fingerprint))
 
     def runs(
@@ -246,28 +259,28 @@ class Client:
         limit: int | None = None,
         after: str | None = None,
     ) -> list[ResultOut]:
-        """What is kept of jobs that have ended, the last first; `after` is the job of the last one before."""
+        """Return the results of ended jobs, the last first; `after` is the job of the last one before."""
         params = _params(queue=queue, name=name, mine=mine, limit=limit, after=after)
         return self._ask(list[ResultOut], "GET", _at("runs"), params=params)
 
     def result(self, job: str) -> ResultOut:
-        """What is kept of one job that has ended."""
+        """Return the result of one ended job."""
         return self._ask(ResultOut, "GET", _at("runs", job))
 
     def diff(self, first: str, second: str) -> DiffOut:
-        """Two runs side by side."""
+        """Compare two runs."""
         return self._ask(DiffOut, "GET", _at("runs", first, "diff", second))
 
     def curves(self, job: str) -> CurvesOut:
-        """What it has reported over time."""
+        """Return its reports over time."""
         return self._ask(CurvesOut, "GET", _at("jobs", job, "curves"))
 
     def sweep(self, job: str) -> SweepOut:
-        """A search with its trials, the best so far and what mattered."""
+        """Return a sweep with its trials, the best so far and the parameter importance."""
         return self._ask(SweepOut, "GET", _at("sweeps", job))
 
     def best(self, sweep: str) -> BestOut:
-        """The best trial of a sweep as a job file. Raises Conflict while no trial has a value."""
+        """Return the best trial of a sweep as a job file. Raises Conflict while no trial has a value."""
         return self._ask(BestOut, "GET", _at("sweeps", sweep, "best"))
 
     def workers(self, job: str) -> list[WorkerOut]:
@@ -284,7 +297,8 @@ class Client:
         limit: int = 65536,
         attempt: int | None = None,
     ) -> tuple[bytes, int]:
-        """Bytes of a worker's log and the offset to continue from; a negative offset counts from the end.
+        """Return bytes of a worker's log and the offset to continue from; a negative offset counts from the
+        end.
 
         The log is that of the last attempt if none is named.
         """
@@ -295,7 +309,7 @@ class Client:
     def follow_log(
         self, job: str, *, worker: int | None = None, offset: int = 0
     ) -> Generator[str, None, None]:
-        """The log as text, as it is written, until the job has ended."""
+        """Yield the log as text, as it is written, until the job has ended."""
         for piece in self.follow_pieces(job, worker=worker, offset=offset):
             yield piece.text
 
@@ -308,7 +322,9 @@ class Client:
         attempt: int | None = None,
         since: int | None = None,
     ) -> Generator[LogPiece, None, None]:
-        """The log as it is written: of this `attempt` alone, or from attempt `since` to the job's end."""
+        """Yield the log as it is written: of this `attempt` alone, or from attempt `since` to the
+        job's end.
+        """
         params = _params(worker=worker, offset=offset, attempt=attempt)
         last = f"{since}.{offset}" if since else ""
         for event in self._transport.live(_at("jobs", job, "log", "stream"), params=params, last=last):
@@ -318,9 +334,9 @@ class Client:
     def download(
         self, job: str, name: str, file: IO[bytes], tell: Callable[[int], None] = lambda _: None
     ) -> None:
-        """What the job left behind under this name, as a tar, added to what `file` has of it already.
+        """Download the artifact of this name as a tar, appended to the part that `file` already has.
 
-        A connection that breaks is taken up again, as long as each try brings something.
+        A broken connection is resumed, as long as each try receives something.
         """
         at = file.tell()
         while True:
@@ -339,20 +355,20 @@ class Client:
                 self._transport.wait()
 
     def events(self, *, after: int = 0, job: str | None = None, limit: int = 1000) -> list[EventOut]:
-        """What happened, oldest first, with a number above `after`."""
+        """Return events, oldest first, with a number above `after`."""
         if job is not None:
             params = _params(after=after, limit=limit)
             return self._ask(list[EventOut], "GET", _at("jobs", job, "events"), params=params)
         return self._ask(list[EventOut], "GET", "/v1/events", params=_params(after=after, limit=limit))
 
     def watch(self, *, after: int | None = None, job: str | None = None) -> Generator[EventOut, None, None]:
-        """Events as they happen, for ever; from `after` on if it is given, else from now."""
+        """Yield events as they happen, without end; from `after` on if it is given, else from now."""
         last = "" if after is None else str(after)
         for event in self._transport.live("/v1/events", params=_params(job=job), last=last):
             yield _read(EventOut, event.data)
 
     def wait_for_end(self, job: str, seconds: float) -> None:
-        """Return when the job has ended, or after that many seconds."""
+        """Wait until the job has ended, or that many seconds."""
         params = _params(job=job, seconds=f"{seconds:.3f}")
         for _ in self._transport.live("/v1/events", params=params, forever=False):
             continue
@@ -361,7 +377,7 @@ class Client:
         return self._ask(list[UsageOut], "GET", "/v1/usage")
 
     def telemetry(self) -> TelemetryOut:
-        """The newest figures of GPUs and workers. Raises NotFound where nobody measures."""
+        """Return the newest metrics of GPUs and workers. Raises NotFound if nothing is measured."""
         return self._ask(TelemetryOut, "GET", "/v1/telemetry")
 
     def series(
@@ -375,14 +391,14 @@ class Client:
         step: float | None = None,
         highest: bool = False,
     ) -> SeriesOut:
-        """Recorded telemetry of a gpu, job, worker, queue, node, or of the pool."""
+        """Return recorded telemetry of a gpu, job, worker, queue, node, or of the pool."""
         given = _params(name=name or None, last=last, until=until, highest=highest)
         steps = {} if step is None else {"step": repr(step)}
         asked = {"of": of, "measure": measure, **given, **steps}
         return self._ask(SeriesOut, "GET", "/v1/telemetry/series", params=asked)
 
     def watch_usage(self) -> Generator[list[UsageOut], None, None]:
-        """What the running workers use, about once a second."""
+        """Yield the resource use of the running workers, about once a second."""
         for event in self._transport.live("/v1/usage/stream"):
             yield _read(list[UsageOut], event.data)
 
@@ -394,6 +410,13 @@ class Client:
     def put_queue(self, name: str, queue: QueueIn | Mapping[str, object]) -> QueueOut:
         return self._ask(QueueOut, "PUT", _at("queues", name), content=_json(_model(QueueIn, queue)))
 
+    def add_member(self, queue: str, user: str) -> QueueOut:
+        """Let one more user submit to a queue; the other members stay."""
+        return self._ask(QueueOut, "PUT", _at("queues", queue, "members", user))
+
+    def remove_member(self, queue: str, user: str) -> QueueOut:
+        return self._ask(QueueOut, "DELETE", _at("queues", queue, "members", user))
+
     def delete_queue(self, name: str) -> None:
         self._transport.request("DELETE", _at("queues", name))
 
@@ -403,7 +426,9 @@ class Client:
     def forecast(
         self, of: str = "pool", name: str = "", *, day: bool = False, measure: str | None = None
     ) -> ForecastOut:
-        """The next hour (or day) of `pool`, a `queue`, a `gpu` or a `job`; see its `missing` for why not."""
+        """Return the forecast for the next hour (or day) of `pool`, a `queue`, a `gpu` or a `job`; `missing`
+        explains a missing one.
+        """
         params = _params(of=of, name=name or None, reach="day" if day else "hour", measure=measure)
         return self._ask(ForecastOut, "GET", "/v1/forecast", params=params)
 
@@ -416,12 +441,24 @@ class Client:
         target: str | None = None,
         jobs: int | None = None,
     ) -> ReportOut:
-        """What became of GPU-hours, of the last week or as far back as `last`; of a job its whole life."""
+        """Return the use of GPU-hours, of the last week or as far back as `last`; of a job its whole life."""
         params = _params(last=last, job=job, queue=queue, target=target, jobs=jobs)
         return self._ask(ReportOut, "GET", "/v1/report", params=params)
 
+    def history(self, *, last: str | None = None, until: str | None = None) -> bytes:
+        """Return ended jobs of the last week, or as far back as `last`: the input of simulations, as JSON."""
+        params = _params(last=last, until=until)
+        return self._transport.request("GET", "/v1/history", params=params).content
+
     def cordon(self, node: str) -> None:
         self._transport.request("POST", _at("nodes", node, "cordon"))
+
+    def drain(self, node: str, message: str = "") -> None:
+        """Drain a node: it gets no new work, and jobs that save leave. Others run to their end; users see the
+        message.
+        """
+        content = _json(DrainIn(message=message))
+        self._transport.request("POST", _at("nodes", node, "drain"), content=content)
 
     def uncordon(self, node: str) -> None:
         self._transport.request("POST", _at("nodes", node, "uncordon"))
@@ -429,7 +466,7 @@ class Client:
     def status(self) -> StatusOut:
         return self._ask(StatusOut, "GET", "/v1/status")
 
-    # ---------------------------------------------------------------------------------------- people
+    # ----------------------------------------------------------------------------------------- users
 
     def users(self) -> list[UserOut]:
         return self._ask(list[UserOut], "GET", "/v1/users")
@@ -437,11 +474,21 @@ class Client:
     def put_user(self, name: str, user: UserIn | Mapping[str, object]) -> UserOut:
         return self._ask(UserOut, "PUT", _at("users", name), content=_json(_model(UserIn, user)))
 
-    def delete_user(self, name: str) -> None:
-        self._transport.request("DELETE", _at("users", name))
+    def delete_user(self, name: str, *, stop_jobs: bool = False) -> None:
+        """Remove a user with its tokens. Raises Conflict while it has live jobs, unless they are to stop."""
+        self._transport.request("DELETE", _at("users", name), params=_params(stop_jobs=stop_jobs))
+
+    def audit(
+        self, *, actor: str = "", target: str = "", before: int | None = None, limit: int = 100
+    ) -> list[AuditOut]:
+        """Return changes by users, newest first; `before` is the number of the last one of the page
+        before.
+        """
+        params = _params(actor=actor or None, target=target or None, before=before, limit=limit)
+        return self._ask(list[AuditOut], "GET", "/v1/audit", params=params)
 
     def secrets(self) -> list[SecretOut]:
-        """One's own, without their values."""
+        """Return one's own secrets, without their values."""
         return self._ask(list[SecretOut], "GET", "/v1/secrets")
 
     def put_secret(self, name: str, value: str) -> None:
@@ -452,22 +499,36 @@ class Client:
     def delete_secret(self, name: str) -> None:
         self._transport.request("DELETE", _at("secrets", name))
 
+    def notifications(self) -> list[ReceiverOut]:
+        """Return receivers of notifications and their state; for administrators."""
+        return self._ask(list[ReceiverOut], "GET", "/v1/notifications")
+
+    def test_notifications(self, receiver: str | None = None) -> list[NotificationTestOut]:
+        """Send a test message to one receiver, or to all. Each call sends one more."""
+        body = _json(_model(NotificationTestIn, {"receiver": receiver} if receiver else {}))
+        answer = self._transport.request("POST", "/v1/notifications/test", content=body, repeatable=False)
+        return _read(list[NotificationTestOut], answer.content)
+
     def tokens(self) -> list[TokenOut]:
         return self._ask(list[TokenOut], "GET", "/v1/tokens")
 
     def new_token(self, token: TokenIn | Mapping[str, object]) -> TokenOut:
-        """A new token; its secret is told this once. Not repeated by itself: each call makes one more."""
+        """Create a token; its secret is shown only once. Not repeated by itself: each call creates one
+        more.
+        """
         body = _json(_model(TokenIn, token))
         answer = self._transport.request("POST", "/v1/tokens", content=body, repeatable=False)
         return _read(TokenOut, answer.content)
 
     def sign_in_code(self) -> str:
-        """Opens the dashboard once, within a minute, as the user of this client's token."""
+        """Return a code that opens the dashboard once, within a minute, as the user of this client's
+        token.
+        """
         answer = self._transport.request("POST", "/sign-in/codes", repeatable=False)
         return str(json.loads(answer.content)["code"])
 
     def session(self, job: str) -> SessionOut:
-        """The way into a development session, for its owner: it opens once, within a minute.
+        """Return access to a development session, for its owner: it opens once, within a minute.
 
         Raises Conflict while the session is not ready.
         """
@@ -490,7 +551,7 @@ class Client:
 
 
 class Handle:
-    """One submitted job: `job` is how it looked last; every method asks the server anew."""
+    """One submitted job: `job` is its last received state; every method sends a new request to the server."""
 
     def __init__(self, client: Client, job: JobOut) -> None:
         self._client = client
@@ -525,14 +586,14 @@ class Handle:
             try:
                 self._client.wait_for_end(self.id, min(left, LONGEST_STREAM))
             except GrusError:
-                # No stream to be had (too many of them, a restart): look now and then instead.
+                # No stream available (too many of them, a restart): poll instead.
                 pause(min(left, POLL))
         return self.job
 
     def logs(
         self, *, follow: bool = False, worker: int | None = None, attempt: int | None = None
     ) -> Iterator[str]:
-        """The log so far, piece by piece; with `follow`, also what is still to come until the job ends.
+        """Yield the log so far, piece by piece; with `follow`, also what is still to come until the job ends.
 
         The log is that of the last attempt if none is named.
         """
@@ -569,7 +630,7 @@ class Handle:
         return self.job
 
     def predict(self, inputs: Any, *, dtype: str | None = None) -> Any:
-        """What the served model says of these samples."""
+        """Return the served model's predictions for these samples."""
         return self._client.predict(self.id, inputs, dtype=dtype)
 
     def why(self) -> WhyOut:
@@ -593,7 +654,7 @@ def _model(kind: type[M], given: M | Mapping[str, object]) -> M:
 
 
 def _from_here(job: JobIn) -> JobIn:
-    """The job with what the submitter's place gives it: the folder, and the way to its Python."""
+    """Return the job with the submitter's folder and Python environment."""
     update: dict[str, object] = {"workdir": os.path.abspath(job.workdir)}
     if os.name == "posix":
         kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if os.environ.get(name)}
@@ -604,7 +665,9 @@ def _from_here(job: JobIn) -> JobIn:
 
 
 def python_first(kept: Mapping[str, str]) -> str:
-    """A PATH on which `python3` is that of the active environment, else the one that runs Grus here."""
+    """Return a PATH on which `python3` is that of the active environment, else the one that runs Grus
+    here.
+    """
     home = kept.get("VIRTUAL_ENV") or kept.get("CONDA_PREFIX")
     folder = os.path.join(home, "bin") if home else os.path.dirname(sys.executable)
     return os.pathsep.join([folder, kept.get("PATH", os.defpath)])
@@ -629,7 +692,7 @@ def _at(*parts: str) -> str:
 
 
 def _params(**given: str | int | bool | None) -> dict[str, str]:
-    """Query parameters, without those that say nothing."""
+    """Return query parameters, without empty ones."""
     kept = {
         name: value
         for name, value in given.items()

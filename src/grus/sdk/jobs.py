@@ -1,4 +1,4 @@
-"""`Job(...)`: a job written in Python, with the fields of a job file as keywords.
+"""Job in Python: `Job(...)`, with the fields of a job file as keywords.
 
     Job(run="python train.py", gpu="2..8", queue="vision")
 
@@ -11,18 +11,19 @@ from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
-from grus.api.job_in import JobIn
-from grus.api.resources_in import ResourcesIn
-from grus.api.rules import Place, mistakes_of
+from grus.api.inputs.job import JobIn
+from grus.api.inputs.resources import ResourcesIn
+from grus.api.parsing.rules import Place, mistakes_of
 from grus.model.errors import BadInput
 
 _HERE = {"gpus": "gpu", "num_gpus": "gpu", "cpus": "cpu", "mem": "memory", "size": "sizes"}
 
 
 class Job(JobIn):
-    """What to run and what it takes. Raises BadInput with every mistake, each with the rule that it breaks.
+    """Job to submit: its command and its resources. Raises BadInput with every error, each with the rule that
+    it breaks.
 
-    Relative paths are seen from the current folder, which is also the default `workdir`.
+    Relative paths are relative to the current folder, which is also the default `workdir`.
     """
 
     synonyms: ClassVar[Mapping[str, str]] = {
@@ -124,7 +125,7 @@ class Job(JobIn):
 
 
 def _resources(whole: object, amounts: dict[str, object]) -> dict[str, object]:
-    """`resources=` as in a job file, or its fields as keywords (which win)."""
+    """Return `resources=` as in a job file, or its fields as keywords (which win)."""
     if whole is None:
         return {"resources": amounts} if amounts else {}
     if isinstance(whole, ResourcesIn):
@@ -141,7 +142,7 @@ def _workdir(given: str | os.PathLike[str] | None) -> object:
 
 
 def _in_keywords(error: ValidationError, *, flat: bool) -> list[Any]:
-    """The mistakes under the names of the keywords: `gpu`, not `resources.gpu`."""
+    """Return the errors under the names of the keywords: `gpu`, not `resources.gpu`."""
     errors = []
     for one in error.errors(include_url=False):
         place: Place = tuple(one["loc"])

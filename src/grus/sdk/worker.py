@@ -1,10 +1,11 @@
-"""What a script inside a job may ask and tell. Standard library only; every call also works outside Grus.
+"""Worker SDK: functions that a script inside a job calls. Standard library only; every call also works
+outside Grus.
 
-Grus talks to a worker through its environment and one small file (`GRUS_CONTROL`), which says when to pause.
-A script checks `should_pause()` between two steps, saves to `checkpoint_path()`, and exits with 0; when it is
-started again, `resuming()` is true.
+Grus sends messages to a worker through its environment and one small file (`GRUS_CONTROL`), which says when
+to pause. A script checks `should_pause()` between two steps, saves to `checkpoint_path()`, and exits with 0;
+when it is started again, `resuming()` is true.
 
-Nothing here may fail a training run: a control file that cannot be read means "go on".
+Nothing here may fail a training run: a control file that cannot be read means "continue".
 """
 
 import json
@@ -25,20 +26,22 @@ _REPORT = "GRUS_REPORT"
 _BELL = "GRUS_BELL"
 _RUNGS = "GRUS_RUNGS"
 _LONGEST = 1 << 20
-"""Bytes after which the report begins anew: only its last line is read."""
+"""Bytes after which the report file is rewritten from the start: only its last line is read."""
 _SAVED = ("saved", "checkpoint")
-"""Figures that say that a checkpoint is whole now."""
+"""Metrics that report a completed checkpoint."""
 
 
-class _Asked:
-    """Whether this process has been asked to end by SIGTERM; lives as long as the process."""
+class _TerminationFlag:
+    """SIGTERM state of this process: was it asked to end? Lives as long as the process."""
 
     def __init__(self) -> None:
         self.terminate = False
         self.listening = False
 
     def listen(self) -> None:
-        """Take over SIGTERM, once, if nobody else has: by default it kills before a checkpoint is saved."""
+        """Install the handler for SIGTERM, once, if no other exists: by default SIGTERM kills before a
+        checkpoint is saved.
+        """
         if self.listening or threading.current_thread() is not threading.main_thread():
             return
         self.listening = True
@@ -49,19 +52,19 @@ class _Asked:
         self.terminate = True
 
 
-_asked = _Asked()
+_asked = _TerminationFlag()
 
 
-class _Said:
-    """All that was reported so far: each line holds all of it, for only the last one is read."""
+class _ReportState:
+    """Values reported so far: each line holds all of them, because only the last one is read."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        """A runtime's own threads report too."""
+        """Lock, because a runtime's own threads report too."""
         self.figures: dict[str, float] = {}
         self.saved_at: float | None = None
         self.standing: dict[str, object] = {}
-        """What a runtime says of itself, beside the figures."""
+        """Values that a runtime reports about itself, beside the metrics."""
 
     def line(self) -> bytes:
         told: dict[str, object] = {"at": time.time(), "figures": self.figures, **self.standing}
@@ -70,24 +73,24 @@ class _Said:
         return json.dumps(told).encode() + b"\n"
 
 
-_said = _Said()
+_said = _ReportState()
 
 
 class _Rungs:
-    """How far a trial of a sweep is to be when it is heard at once; lives as long as the process."""
+    """Progress values at which a trial of a sweep reports at once; lives as long as the process."""
 
     def __init__(self) -> None:
         self.by: str | None = None
-        """The figure that says how far it is; None before anybody has looked, empty outside a sweep."""
+        """Progress metric; None before the first read, empty outside a sweep."""
         self.left: list[float] = []
         """Rungs that it has not passed yet."""
         self.count: float | None = 0.0
-        """Reports so far, of a program that does not say how far it is; None for one that does."""
+        """Number of reports so far, of a program that does not report progress; None for one that does."""
         self.lost: set[str] = set()
-        """Figures that were no numbers any more the last time."""
+        """Metrics whose last value was not a number."""
 
     def placed(self, numbers: dict[str, float]) -> dict[str, float]:
-        """The figures with how far it is: its own word, or the number of its reports."""
+        """Return the metrics with the progress: its own value, or the number of its reports."""
         if self.by is None:
             self._read(os.environ.get(_RUNGS, ""))
         if not self.by or not numbers.keys() - set(_SAVED):
@@ -100,7 +103,7 @@ class _Rungs:
         return {**numbers, self.by: self.count}
 
     def passed(self, numbers: dict[str, float]) -> bool:
-        """Whether these figures are news that somebody waits for."""
+        """Return whether these metrics are news that the sweep waits for."""
         if not self.by:
             return False
         lost = {name for name, number in numbers.items() if not math.isfinite(number)}
@@ -123,10 +126,11 @@ _rungs = _Rungs()
 
 
 def should_pause() -> bool:
-    """Whether to save and exit now. Call it between steps; it costs a few microseconds.
+    """Return whether to save and exit now. Call it between steps; it costs a few microseconds.
 
-    The first call, from the main thread and inside Grus, takes over SIGTERM: from then on a request to stop
-    or pause no longer kills the script at once, but makes this true. The job's grace runs meanwhile.
+    The first call, from the main thread and inside Grus, installs a handler for SIGTERM: from then on a
+    request to stop or pause no longer kills the script at once, but makes this true. The job's grace period
+    runs meanwhile.
     """
     path = os.environ.get(_CONTROL)
     if not path:
@@ -136,23 +140,23 @@ def should_pause() -> bool:
 
 
 def asked_to_end() -> bool:
-    """Whether SIGTERM has come; the first call takes it over, as `should_pause` says."""
+    """Return whether SIGTERM has arrived; the first call installs the handler, as `should_pause` says."""
     _asked.listen()
     return _asked.terminate
 
 
 def resuming() -> bool:
-    """Whether this job ran before and was paused: load what `checkpoint_path()` holds."""
+    """Return whether this job ran before and was paused: load the content of `checkpoint_path()`."""
     return os.environ.get("GRUS_RESUME") == "1"
 
 
 def checkpoint_path(default: str | Path = "checkpoint") -> Path:
-    """Where this job keeps its checkpoints; `default` outside Grus, or when the job names no path."""
+    """Return the path of this job's checkpoints; `default` outside Grus, or when the job names no path."""
     return Path(os.environ.get("GRUS_CHECKPOINT") or default)
 
 
 def params() -> dict[str, object]:
-    """The parameters chosen for this run; empty when nobody chose any."""
+    """Return the parameters chosen for this run; empty if there are none."""
     text = os.environ.get("GRUS_PARAMS", "")
     found = json.loads(text) if text else {}
     if not isinstance(found, dict):
@@ -161,7 +165,9 @@ def params() -> dict[str, object]:
 
 
 def input(name: str, default: str | Path = "") -> Path:
-    """Where this input is, a file or a folder, to be read only; `default` (or inputs/NAME) outside Grus."""
+    """Return the path of this input, a file or a folder, read-only; `default` (or inputs/NAME) outside
+    Grus.
+    """
     found = os.environ.get(input_variable(name))
     if found is None and os.environ.get(_CONTROL):
         raise KeyError(f"this job has no input {name!r}; it is named under `inputs:` of the job")
@@ -169,10 +175,11 @@ def input(name: str, default: str | Path = "") -> Path:
 
 
 def output(name: str, default: str | Path = "") -> Path:
-    """Where this output belongs: the path that the job names, whose folder is there, else an empty folder.
+    """Return the path for this output: the path that the job names, whose folder exists, else an empty
+    folder.
 
-    What is there when the program ends with 0 is kept, and handed on. Outside Grus it is `default`, or
-    outputs/NAME, which is made.
+    Its content when the program ends with 0 is kept, and passed to later jobs. Outside Grus it is `default`,
+    or outputs/NAME, which is created.
     """
     found = os.environ.get(output_variable(name))
     if found is None and os.environ.get(_CONTROL):
@@ -184,14 +191,15 @@ def output(name: str, default: str | Path = "") -> Path:
 
 
 def report(**figures: float) -> None:
-    """Tell how far the run is: `report(step=120, total=5000, loss=0.31)`. Outside Grus it does nothing.
+    """Report the progress of the run: `report(step=120, total=5000, loss=0.31)`. Outside Grus it does
+    nothing.
 
-    Every figure must be a number (or turn into one by `float`). What the first worker of a job says is shown
-    by `grus ps` and `grus describe`, some seconds later. `report(saved=True)` is `saved()`. From `step`,
-    `total` and `batch` (examples of one step, all GPUs together) Grus learns how an elastic job scales, and
-    gives it GPUs by that. Steps that stop are how a hang is known, and `step_seconds`, what this worker
-    needed itself for a step, told by every worker, how stragglers are. In a trial of a sweep the figure by
-    which it is judged belongs in here; one that does not say how far it is, is as far as it has reports.
+    Every metric must be a number (or convertible by `float`). `grus ps` and `grus describe` show the reports
+    of a job's first worker, some seconds later. `report(saved=True)` is `saved()`. From `step`, `total` and
+    `batch` (examples of one step, all GPUs together) Grus learns how an elastic job scales, and gives it GPUs
+    accordingly. Steps that stop show a hang; `step_seconds`, the time that this worker itself needed for a
+    step, reported by every worker, shows stragglers. A trial of a sweep must report the metric by which it is
+    compared; without a progress value, its progress is the number of its reports.
     """
     numbers = {name: _number(name, value) for name, value in figures.items()}
     if not numbers:
@@ -208,7 +216,7 @@ def report(**figures: float) -> None:
 
 
 def tell(**standing: object) -> None:
-    """For runtimes: say something of this worker that is no figure. It stands in every line from now on."""
+    """Report a value about this worker that is no metric; for runtimes. Every later line contains it."""
     with _said.lock:
         _said.standing.update(standing)
         _write()
@@ -219,7 +227,7 @@ def ring() -> None:
     path = os.environ.get(_BELL)
     if not path:
         return
-    with suppress(OSError):  # full, or nobody there: the report is read before long anyway
+    with suppress(OSError):  # full, or without a reader: the report is read soon anyway
         bell = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
         try:
             os.write(bell, b"!")
@@ -242,7 +250,7 @@ def _write() -> None:
 
 
 def saved() -> None:
-    """Tell that a checkpoint is whole now: from here on, less is lost if this job must make room."""
+    """Report that a checkpoint is complete now: from here on, less is lost if this job is preempted."""
     report(saved=True)
 
 
@@ -254,7 +262,9 @@ def _number(name: str, value: object) -> float:
 
 
 def _control(path: str) -> dict[str, object]:
-    """What the control plane says now; nothing when it cannot be read (it is replaced whole, never torn)."""
+    """Return the control plane's present message; empty if it cannot be read (the file is replaced whole,
+    never torn).
+    """
     try:
         found = json.loads(Path(path).read_bytes())
     except (OSError, ValueError):

@@ -1,1 +1,1 @@
-"""The way in by HTTP: the web app, and the process around it; `docs/server.md` tells of both."""
+"""HTTP server: the web app, and the process around it; `docs/server.md` describes both."""

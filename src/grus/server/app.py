@@ -1,7 +1,7 @@
-"""The web app: every route under one gate. It holds no state of its own but the open streams.
+"""The web app: every route behind one gate. It holds no state of its own except the open streams.
 
-Without a token nothing answers but /healthz, the OpenAPI description included. Pages, if there are any, are
-mounted by whoever knows them; then a browser may sign in and come with a session instead.
+Without a token only /healthz answers; the OpenAPI description needs one, too. The process that has pages
+mounts them; then a browser may sign in and use a session instead.
 """
 
 import asyncio
@@ -17,31 +17,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from grus import __version__
-from grus.controlplane.loop import Pulse
-from grus.controlplane.services import Services
+from grus.controlplane.facade.services import Services
+from grus.controlplane.reconciler.loop import ControlLoopHealth
 from grus.model.errors import GrusError
-from grus.server import (
-    artefacts,
-    dev,
-    graphs,
-    jobs,
-    live,
-    metrics,
-    nodes,
-    predictions,
-    profiles,
-    prospects,
-    queues,
-    readings,
-    report,
-    runs,
-    sweeps,
-    users,
-)
-from grus.server import secrets as secret_routes
-from grus.server.bodies import LARGEST_BODY, SLOWEST_BODY, Bodies
-from grus.server.dev_sessions import Doorway
-from grus.server.errors import (
+from grus.server.http.auth_middleware import PUBLIC, Gate
+from grus.server.http.body_limits import LARGEST_BODY, SLOWEST_BODY, Bodies
+from grus.server.http.browser_sessions import KEY_BYTES, Sessions
+from grus.server.http.errors import (
     ERROR,
     ERROR_ANSWER,
     Refusal,
@@ -50,13 +32,32 @@ from grus.server.errors import (
     on_refusal,
     on_validation,
 )
-from grus.server.figures import Figures
-from grus.server.forwarding import Forwarder
-from grus.server.gate import PUBLIC, Gate
-from grus.server.health import Health
-from grus.server.rate import RateLimit
-from grus.server.sessions import KEY_BYTES, Sessions
-from grus.server.streams import Streams
+from grus.server.http.event_streams import Streams
+from grus.server.http.inference_proxy import Forwarder
+from grus.server.http.rate_limit import RateLimit
+from grus.server.routes import (
+    artifacts,
+    dev_sessions,
+    events,
+    forecasts,
+    jobs,
+    metrics,
+    nodes,
+    notifications,
+    predictions,
+    profiles,
+    queues,
+    reports,
+    runs,
+    sweeps,
+    telemetry,
+    users,
+    workflows,
+)
+from grus.server.routes import secrets as secret_routes
+from grus.server.runtime.health import ServerHealth
+from grus.server.runtime.server_metrics import Figures
+from grus.server.session_proxy.session_access import OneTimeLinks
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 STREAM = "text/event-stream"
@@ -67,7 +68,7 @@ Mount = Callable[[FastAPI], None]
 def create_app(
     services: Services,
     *,
-    pulse: Pulse,
+    pulse: ControlLoopHealth,
     allowed_hosts: Iterable[str] = LOCAL_HOSTS,
     allowed_origins: Iterable[str] = (),
     requests_per_second: float = 2000.0,
@@ -77,15 +78,14 @@ def create_app(
     figures: Figures | None = None,
     mount: Mount | None = None,
     session_key: bytes | None = None,
-    doorway: Doorway | None = None,
+    doorway: OneTimeLinks | None = None,
     clock: Callable[[], float] = time.time,
     gone: Callable[[], str] = lambda: "",
 ) -> FastAPI:
-    """The app around these services. What is mounted into it gets the same gate in front.
+    """Create the app around these services. Everything mounted into it has the same gate in front.
 
-    `gone` says why the record is not there any more, "" while it is.
-    Without a `session_key` browsers sign in again after a restart; without a `doorway` nobody opens a
-    development session.
+    `gone` says why the record is not there any more, "" while it is. Without a `session_key` browsers sign in
+    again after a restart; without a `doorway` development sessions cannot be opened.
     """
     app = FastAPI(
         title="Grus",
@@ -100,7 +100,7 @@ def create_app(
     app.state.services = services
     app.state.streams = streams or Streams()
     app.state.figures = figures or Figures()
-    app.state.health = Health(pulse, gone=gone)
+    app.state.health = ServerHealth(pulse, gone=gone)
     app.state.doorway = doorway
     _add_routes(app)
     _add_error_forms(app)
@@ -125,7 +125,7 @@ def create_app(
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Streams hear of commits for as long as the app runs."""
+    """Notify streams of commits for as long as the app runs."""
     streams: Streams = app.state.streams
     streams.attach()
     leave = app.state.services.subscribe(lambda _: streams.poke())
@@ -145,20 +145,21 @@ def _add_routes(app: FastAPI) -> None:
     parts = (
         jobs,
         predictions,
-        graphs,
-        dev,
-        artefacts,
-        live,
+        workflows,
+        dev_sessions,
+        artifacts,
+        events,
         queues,
         nodes,
         users,
         secret_routes,
-        readings,
-        prospects,
+        notifications,
+        telemetry,
+        forecasts,
         profiles,
         runs,
         sweeps,
-        report,
+        reports,
         metrics,
     )
     for part in parts:

@@ -1,7 +1,7 @@
-"""A server's life: take the state, open what lasts, run, let go. Jobs go on before, between and after.
+"""Life of a server: take the state, open the resources, run, release. Jobs run before, between and after.
 
-The order matters. The lock comes first, so that nothing is touched that another server uses; the address is
-told last, when everything answers; on the way out everything is let go in the reverse order.
+The order matters. The lock comes first, so that files that another server uses are not touched. The address
+is announced last, when everything answers. At the end everything is released in the reverse order.
 """
 
 import gc
@@ -10,7 +10,6 @@ import logging
 import os
 import shutil
 import socket
-import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -19,59 +18,71 @@ from pathlib import Path
 
 import grus
 from grus.api.wire import to_queue
-from grus.controlplane import isolation
-from grus.controlplane.collecting import Collector
-from grus.controlplane.forecasting import Forecaster
-from grus.controlplane.insight import Insight
-from grus.controlplane.loop import ControlLoop
-from grus.controlplane.profiles import Profiles
-from grus.controlplane.profiling import Profiling
-from grus.controlplane.result_keeping import ResultKeeper
-from grus.controlplane.retention import Retention
-from grus.controlplane.secret_store import SecretStore
-from grus.controlplane.services import Services
+from grus.controlplane.artifacts.gc import Collector
+from grus.controlplane.eta.forecast_service import Forecaster
+from grus.controlplane.facade.services import Services
+from grus.controlplane.fingerprint.profile_cache import Profiles
+from grus.controlplane.history.result_writer import ResultKeeper
+from grus.controlplane.history.retention import Retention
+from grus.controlplane.jobs.stage_cache import Skipping
+from grus.controlplane.monitoring.profile_collector import Profiling
+from grus.controlplane.monitoring.profile_query import Insight
+from grus.controlplane.monitoring.sampler import holding
+from grus.controlplane.monitoring.tag_store import TagKeeper
+from grus.controlplane.notifications.notifier import Notifier
+from grus.controlplane.reconciler.loop import ControlLoop
+from grus.controlplane.security import audit_records, isolation
+from grus.controlplane.security.secret_store import SecretStore
 from grus.controlplane.settings import Settings
-from grus.controlplane.skipping import Skipping
-from grus.controlplane.sweeping import Sweeper
-from grus.controlplane.tag_keeping import TagKeeper
-from grus.controlplane.trials import Trials
-from grus.controlplane.watching import holding
-from grus.engines.local import boxes, epochs
-from grus.engines.local.engine import LocalEngine
+from grus.controlplane.sweeps.driver import Sweeper
+from grus.controlplane.sweeps.trial_index import Trials
+from grus.engines.local import fencing, sandbox
+from grus.engines.local.cpu_limits import find_groups
+from grus.engines.local.engine import NO_CPU_LIMITS, LocalEngine
 from grus.model.errors import BadInput, Mistake
+from grus.model.identifiers import QueueName, UserName
 from grus.model.ports import Store, User
 from grus.model.queues import DEFAULT_QUEUE, check_tree, pool_of_quotas
 from grus.model.resources import GPU
 from grus.scheduling.cycle import decide
-from grus.scheduling.policies import policy_named
-from grus.scheduling.snapshot import Snapshot
-from grus.server import listen, pools
+from grus.scheduling.queues.policies import policy_named
+from grus.scheduling.state.snapshot import Snapshot
 from grus.server.app import Mount, create_app
-from grus.server.config import ServerSettings, in_file, is_loopback
-from grus.server.dev import dev_app
-from grus.server.dev_sessions import Doorway, Origins
-from grus.server.figures import Figures
-from grus.server.first_start import ensure_admin
-from grus.server.lock import StateLock
-from grus.server.logs import log_to
-from grus.server.record import DATABASE, require
-from grus.server.sessions import key_in
-from grus.server.telemetry import watch
-from grus.simulation.recording import MOST_BYTES, Recording
-from grus.store.on_disk import make_folder, sync_folder
+from grus.server.config import ServerSettings, in_file, is_loopback, with_identity
+from grus.server.http import listener
+from grus.server.http.browser_sessions import key_in
+from grus.server.routes.dev_sessions import dev_app
+from grus.server.runtime import gpu_pool
+from grus.server.runtime.first_start import ensure_admin
+from grus.server.runtime.last_address import remember
+from grus.server.runtime.lock import StateLock
+from grus.server.runtime.log_files import log_to
+from grus.server.runtime.notification_config import Channel, channels, secret_files
+from grus.server.runtime.server_metrics import Figures
+from grus.server.runtime.state_check import DATABASE, require
+from grus.server.runtime.telemetry_sources import watch
+from grus.server.runtime.unknown_names import unknown_names
+from grus.server.session_proxy.session_access import OneTimeLinks, Origins
+from grus.simulation.recorded.recording import MOST_BYTES, Recording
+from grus.store.on_disk import PASSABLE, PRIVATE, closed_folder, make_state_folder, sync_folder
 from grus.store.sqlite import SqliteStore
 from grus.telemetry.source import DeviceSource
 
 log = logging.getLogger(__name__)
 
 SWITCH = 0.001
-"""Seconds after which a thread that computes lets another one go on: who asks shall not wait for what is done
-beside."""
+"""Seconds after which a computing thread yields to another one: requests shall not wait for background
+work.
+"""
+CONFIG_FILE = User(name=UserName("config.toml"))
+"""Actor of changes that an edited file makes at a start, for the audit log."""
 SELDOM = (50_000, 20, 1000)
-"""How many new objects are looked through for circles, and how seldom the old ones: that takes a quarter of a
-second with 100,000 jobs, in which nobody is answered."""
+"""Thresholds of the garbage collector: the new objects per search for cycles, and the rarity of searches
+through old ones. Such a search takes a quarter of a second with 100,000 jobs, in which no request is
+answered.
+"""
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ")
-"""What jobs see of the server's own environment, unless they say otherwise."""
+"""Variables of the server's own environment that jobs see, unless they say otherwise."""
 
 
 def serve(settings: ServerSettings, mount: Mount | None = None) -> int:
@@ -82,26 +93,30 @@ def serve(settings: ServerSettings, mount: Mount | None = None) -> int:
     os.umask(0o077)
     sys.setswitchinterval(SWITCH)
     gc.set_threshold(*SELDOM)
+    settings = with_identity(settings, time.time())
+    interface = listener.interface(settings.host)
     with ExitStack() as stack:
         _take_state(settings, stack)
-        sock = listen.bind(settings.host, settings.port)
+        sock = listener.bind(interface, settings.port)
         stack.callback(sock.close)
-        dev_sock = listen.bind_beside(settings.host, sock.getsockname()[1], settings.dev_port)
+        dev_sock = listener.bind_beside(interface, sock.getsockname()[1], settings.dev_port)
         stack.callback(dev_sock.close)
-        pool = pools.choose(settings.pool, settings.places.state / "pool")
         require(settings.places.state)
+        pool = gpu_pool.choose(settings.pool, gpu_pool.before(settings.places.state))
         store = SqliteStore(settings.places.state / DATABASE)
         stack.callback(store.close)
-        store.raise_epoch(epochs.highest(settings.places.state / "engine"))  # a restore may have broken off
+        gpu_pool.remember(pool, settings.places.state)
+        store.raise_epoch(fencing.highest(settings.places.state / "engine"))  # a restore may have broken off
         first = ensure_admin(store, settings.places.token_file, time.time()) is not None
-        _put_queues(store, settings, pool.source)
-        brake, figures = listen.Brake(), Figures()
+        put_queues(store, settings, pool.source)
+        log_unknown_names(store, settings)
+        brake, figures = listener.Brake(), Figures()
         loop, services = _start_loop(settings, store, pool.source, figures, brake, stack)
         key = key_in(settings.places.state / "session.key")
         doorway = _doorway(settings, dev_sock)
         app = create_app(
             services,
-            allowed_hosts=settings.hosts,
+            allowed_hosts=settings.hosts | {listener.local_host(sock)},
             allowed_origins=settings.allowed_origins,
             requests_per_second=settings.requests_per_second,
             pulse=loop.pulse,
@@ -111,33 +126,33 @@ def serve(settings: ServerSettings, mount: Mount | None = None) -> int:
             doorway=doorway,
             gone=store.gone,
         )
-        sessions = listen.Beside(dev_app(services, doorway, key), dev_sock, settings, **listen.SOCKETS)
+        sessions = listener.SecondaryServer(
+            dev_app(services, doorway, key), dev_sock, settings, **listener.SOCKETS
+        )
         stack.callback(sessions.close)
         sessions.start()
-        address = listen.address(sock, settings)
-        sock.listen(listen.BACKLOG)  # from here on nobody who reads the address is refused
-        stack.enter_context(_announced(settings, address))
+        address = listener.address(sock, settings)
+        sock.listen(listener.BACKLOG)  # from here on nobody who reads the address is refused
+        _remember(settings, sock)
+        stack.enter_context(_announced(settings, address, listener.local_address(sock, settings)))
         _say(settings, address, pool.notice, store.users(), first=first)
-        listen.run(app, sock, settings, brake)
+        listener.run(app, sock, settings, brake)
         log.info("stopping; jobs go on")
     if brake.why:
         _tell(f"The server has stopped: {brake.why}")
     return 1 if brake.why else 0
 
 
-def _doorway(settings: ServerSettings, sock: socket.socket) -> Doorway:
+def _doorway(settings: ServerSettings, sock: socket.socket) -> OneTimeLinks:
     scheme = "https" if settings.tls else "http"
-    return Doorway(Origins(scheme, settings.session_host, sock.getsockname()[1]), time.monotonic)
+    return OneTimeLinks(Origins(scheme, settings.session_host, sock.getsockname()[1]), time.monotonic)
 
 
 def _take_state(settings: ServerSettings, stack: ExitStack) -> None:
     state = settings.places.state
-    new = [folder for folder in state.parents if not folder.exists()]
-    make_folder(state)
-    sync_folder(state.parent)  # whoever made it
-    # Jobs that run as another Unix user must reach their control files: passage for them, nothing more.
-    for folder in (state, *new):
-        folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
+    make_state_folder(state)
+    sync_folder(state.parent)  # no matter which process made it
+    state.chmod(PASSABLE if os.geteuid() == 0 else PRIVATE)  # an earlier version may have made it
     lock = StateLock(settings.places.lock_file)
     lock.take()
     stack.callback(lock.release)
@@ -146,32 +161,43 @@ def _take_state(settings: ServerSettings, stack: ExitStack) -> None:
     stack.callback(logging.getLogger().removeHandler, handler)
 
 
-def _put_queues(store: Store, settings: ServerSettings, source: DeviceSource) -> None:
+def put_queues(store: Store, settings: ServerSettings, source: DeviceSource) -> None:
     """The queues of config.toml are as it says at every start; those made by hand stay."""
     given = {name: to_queue(name, queue) for name, queue in settings.queues}
     if not given:
         return
     pool = GPU * sum(len(node.devices) for node in source.nodes(()))
-    before = store.queues()
-    merged = {queue.name: queue for queue in before} | {queue.name: queue for queue in given.values()}
+    before = {queue.name: queue for queue in store.queues()}
+    merged = before | {queue.name: queue for queue in given.values()}
     tree = [queue for queue in merged.values() if queue.name != DEFAULT_QUEUE]
-    if mistakes := check_tree(tree, pool_of_quotas(pool, before, tree)):  # one GPU less must not keep it down
+    # One GPU less must not keep the server down.
+    if mistakes := check_tree(tree, pool_of_quotas(pool, before.values(), tree)):
         raise in_file(settings.places, mistakes)
     for queue in given.values():
-        store.put_queue(queue).result()
+        if queue != (old := before.get(queue.name)):
+            record = audit_records.queue_set(CONFIG_FILE, time.time(), old, queue)
+            store.put_queue(queue, record=record).result()
 
 
-def _boxes(settings: ServerSettings, control: Settings) -> boxes.Boxes | None:
+def log_unknown_names(store: Store, settings: ServerSettings) -> None:
+    """Log users and queues of config.toml that do not exist."""
+    users = {user.name for user in store.users()}
+    for text in unknown_names(settings, users, {queue.name for queue in store.queues()}):
+        log.warning("%s: %s", settings.places.config_file, text)
+
+
+def _boxes(settings: ServerSettings, control: Settings) -> sandbox.SandboxSettings | None:
     if settings.isolation != "bubblewrap":
         return None
-    program = shutil.which(boxes.PROGRAM)
-    if (why := boxes.trouble(program)) or program is None:
+    program = shutil.which(sandbox.PROGRAM)
+    if (why := sandbox.trouble(program)) or program is None:
         rule = f'cannot be "bubblewrap" here ({why}); mend that, or set it to "processes"'
         raise in_file(settings.places, [Mistake("server.isolation", rule)])
     at = settings.places
-    secrets = tuple(path for path in (at.token_file, at.config_file, settings.key) if path is not None)
+    named = (at.token_file, at.config_file, settings.key, *secret_files(settings.notifications, at.config))
+    secrets = tuple(path for path in named if path is not None)
     installed = (Path(sys.prefix), Path(grus.__file__).parent)
-    return boxes.Boxes(
+    return sandbox.SandboxSettings(
         program,
         at.state.absolute(),
         control.code.absolute(),
@@ -181,6 +207,13 @@ def _boxes(settings: ServerSettings, control: Settings) -> boxes.Boxes | None:
         settings=at.config.absolute(),
         protected=installed,
     )
+
+
+def _channels(settings: ServerSettings) -> tuple[Channel, ...]:
+    try:
+        return channels(settings.notifications, settings.places.config)
+    except BadInput as error:
+        raise in_file(settings.places, error.mistakes) from None
 
 
 def _control(settings: ServerSettings) -> Settings:
@@ -197,6 +230,7 @@ def _control(settings: ServerSettings) -> Settings:
         artefact_retention=settings.artefacts_kept,
         cache_bytes=settings.artefact_cache,
         prices=settings.prices,
+        configured_queues=frozenset(QueueName(name) for name, _ in settings.queues),
     )
 
 
@@ -205,7 +239,7 @@ def _start_loop(
     store: Store,
     source: DeviceSource,
     figures: Figures,
-    brake: listen.Brake,
+    brake: listener.Brake,
     stack: ExitStack,
 ) -> tuple[ControlLoop, Services]:
     """The engine, the control loop on its thread, and the services in front of them."""
@@ -215,6 +249,7 @@ def _start_loop(
         source,
         boxes=_boxes(settings, control),
         secrets=SecretStore(control, store.users).values,
+        cpu=find_groups() if settings.cpu_limits else NO_CPU_LIMITS,
     )
     stack.callback(engine.close)
     recording = _recording(settings.record, stack)
@@ -240,7 +275,11 @@ def _start_loop(
     )
     stack.callback(skipping.close)
     loop.picture.after.use_comparison(skipping.ask)  # before the loop meets a stage
+    notifier = Notifier(store, _channels(settings), settings.places.state / "notifications")
+    notifier.open()  # before the loop writes an event
+    stack.callback(notifier.close)
     loop.start()
+    notifier.start()
     skipping.start()
     profiling = _profiling(store, profiles, loop, stack)
     keeper = TagKeeper(store)
@@ -263,6 +302,7 @@ def _start_loop(
         watching=watching,
         insight=insight,
         trials=trials,
+        notifications=notifier,
     )
     stack.callback(services.close)
     sweeper = Sweeper(store, loop, trials)
@@ -276,7 +316,7 @@ def _start_loop(
 
 
 def _profiling(store: Store, profiles: Profiles, loop: ControlLoop, stack: ExitStack) -> Profiling:
-    """What jobs show is kept under their fingerprints; what became of each is kept for good."""
+    """Store the measurements of jobs under their fingerprints, and the result of each job for good."""
     results = ResultKeeper(store, profiles)
     stack.callback(results.close)
     results.start()
@@ -309,11 +349,23 @@ def _recording(path: Path | None, stack: ExitStack) -> Recording | None:
     )
 
 
+def _remember(settings: ServerSettings, sock: socket.socket) -> None:
+    """Keep the address for the next start on this state."""
+    port = sock.getsockname()[1]
+    remember(
+        settings.places, port=port, host=settings.host, certificate=settings.certificate, key=settings.key
+    )
+
+
 @contextmanager
-def _announced(settings: ServerSettings, address: str) -> Iterator[None]:
+def _announced(settings: ServerSettings, address: str, local: str) -> Iterator[None]:
     """server.json stands while the server answers."""
     path = settings.places.server_file
-    told = {"address": address, "pid": os.getpid(), "started_at": time.time()}
+    told: dict[str, object] = {"address": address, "pid": os.getpid(), "started_at": time.time()}
+    if local != address:
+        told["local"] = local
+    if settings.identity is not None:
+        told["certificate"] = settings.identity.pem
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(told) + "\n")
     fresh.replace(path)
@@ -324,7 +376,7 @@ def _announced(settings: ServerSettings, address: str) -> Iterator[None]:
 
 
 def _say(settings: ServerSettings, address: str, notice: str, users: Sequence[User], *, first: bool) -> None:
-    """What the operator should know at each start."""
+    """Print the facts that the operator should know at each start."""
     _tell(f"Grus answers at {address}; its state is in {settings.places.state}.")
     if notice:
         _tell(notice)
@@ -344,19 +396,11 @@ def _warnings(settings: ServerSettings, users: Sequence[User]) -> Iterator[str]:
         yield exposed
     if os.geteuid() != 0 or not any(user.unix_user for user in users):
         return
-    if (closed := _closed_folder(settings.places.state)) is not None:
+    if (closed := closed_folder(settings.places.state)) is not None:
         yield (
             f"jobs of other Unix users cannot pass {closed}, and so neither hear that they shall pause nor "
             "report how far they are. Give GRUS_HOME a place that they can pass."
         )
-
-
-def _closed_folder(state: Path) -> Path | None:
-    """The outermost folder on the way to the state that others than its owner cannot pass."""
-    for folder in reversed((state, *state.parents)):
-        if not folder.stat().st_mode & stat.S_IXOTH:
-            return folder
-    return None
 
 
 def _tell(text: str) -> None:

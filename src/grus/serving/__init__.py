@@ -1,6 +1,8 @@
-"""A trained model behind HTTP: what a job of type serve runs. Needs torch.
+"""A trained model behind HTTP: the program of a job of type serve. Needs torch.
 
-served → which model, put together from a section      values → JSON to tensors and back
-batching → requests that wait are computed together    app → the requests themselves
-replica → one process, from its start to its end
+loaded_model       the model, built from a section with its weights
+json_tensors       conversion between JSON and tensors
+dynamic_batching   computes waiting requests together
+app                routes of the requests
+replica            one process, from its start to its end
 """

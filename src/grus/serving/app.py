@@ -1,9 +1,9 @@
-"""What a replica answers: `POST /predict`, and `GET /healthz` for whoever looks. Plain ASGI.
+"""HTTP interface of a replica: `POST /predict`, and `GET /healthz` for health checks. Plain ASGI.
 
-    {"inputs": [sample, …]} → {"outputs": [what the model says of each, …]}
+    {"inputs": [sample, …]} → {"outputs": [the model's output for each, …]}
 
-Nobody is answered without the replica's secret: other people's programs run on the same machine. An error has
-the form of the server's own, so that it can be handed on as it is.
+Requests without the replica's secret are refused: other users' programs run on the same machine. An error has
+the form of the server's own errors, so that it can be passed on unchanged.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ from typing import Any
 import torch
 
 from grus.model.errors import BadInput, Mistake
-from grus.serving.batching import Batcher, Busy
-from grus.serving.served import Served
-from grus.serving.values import NotFinite, plain, request, tensor
+from grus.serving.dynamic_batching import Batcher, Busy
+from grus.serving.json_tensors import NotFinite, plain, request, tensor
+from grus.serving.loaded_model import Served
 
 log = logging.getLogger(__name__)
 
 LARGEST_BODY = 16 << 20
 """Bytes; the server's own limit is the same."""
 COME_AGAIN = 1.0
-"""Seconds after which one who was sent away may find room."""
+"""Seconds after which a refused client may retry."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -43,16 +43,16 @@ class Refused(Exception):
 
 
 class App:
-    """The requests of one replica. `figures` says how it did so far."""
+    """Requests of one replica. `figures` has its metrics so far."""
 
     def __init__(self, model: Served, secret: str, most: int, lose: Callable[[BaseException], None]) -> None:
-        """`lose` hears of every error of the model's: some end the process."""
+        """Set up the app; `lose` receives every error of the model: some end the process."""
         self._model = model
         self._proof = f"token {secret}".encode()
         self._lose = lose
         self._batcher = None if model.forward is None else Batcher(model.forward, most)
         self._own = ThreadPoolExecutor(1, "model")
-        """Where the user's function runs, if there is one: one request after the other."""
+        """Executor of the user's function, if there is one: one request after the other."""
         self.requests = 0
         self.failed = 0
         self.seconds = 0.0
@@ -69,7 +69,7 @@ class App:
         await _send(send, status, answer)
 
     def close(self) -> None:
-        """Finish what has begun."""
+        """Finish the requests that have started."""
         self._own.shutdown()
         if self._batcher is not None:
             self._batcher.close()
@@ -112,12 +112,12 @@ class App:
             raise Refused(422, "not_finite", message) from None
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # the user's model may raise anything: whoever asked is told
+        except Exception as error:  # the user's model may raise anything: the client gets the error
             self._lose(error)
             raise _of_model(error) from error
 
     async def _said(self, body: bytes) -> Any:
-        """What the model, or the user's function, says."""
+        """Return the output of the model, or of the user's function."""
         if self._batcher is None:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._own, self._predicted, body)
@@ -134,7 +134,7 @@ class App:
 
 
 def _of_model(error: Exception) -> Refused:
-    """Whatever the user's model raised, mostly for inputs that it cannot take."""
+    """Turn any exception of the user's model, mostly for inputs that it cannot take, into a refusal."""
     first = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:300]}"
     log.warning("a request failed: %s", first)
     if isinstance(error, torch.OutOfMemoryError):
@@ -154,7 +154,7 @@ def _error(refused: Refused) -> bytes:
 
 
 async def _unless_gone(answering: Coroutine[Any, Any, bytes], receive: Receive) -> bytes:
-    """The answer, unless whoever asked leaves: then nothing more is computed for them."""
+    """Return the answer; stop computing it if the client disconnects."""
     task, leaving = asyncio.ensure_future(answering), asyncio.ensure_future(receive())
     try:
         await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,9 +1,10 @@
-"""What a job with a `serve:` section runs: one replica, from its start to its end.
+"""Replica of a job with a `serve:` section, from its start to its end.
 
-python3 -m grus.serving.replica '{"model": "nets.py:network", "weights": "out/model.pt"}'
+    python3 -m grus.serving.replica '{"model": "nets.py:network", "weights": "out/model.pt"}'
 
-It loads the model, listens where its job's workers may, tells the control plane where that is together with a
-secret made for this process, and answers until it is asked to end; then it finishes what it has begun.
+It loads the model, listens where its job's workers may, reports its address to the control plane together
+with a secret made for this process, and answers until it is asked to end; then it finishes the requests that
+have started.
 """
 
 import asyncio
@@ -25,13 +26,13 @@ except ModuleNotFoundError as error:
         "serve: needs uvicorn: pip install 'grus-gpu-sdk[serve]'", name="uvicorn"
     ) from error
 
-from grus.elastic.device_errors import OUT, is_sticky
-from grus.elastic.devices import own_device
+from grus.elastic.rendezvous.device_errors import OUT, is_sticky
+from grus.elastic.training_loop.devices import own_device
 from grus.model.errors import BadInput
 from grus.model.sections import ServeSection, on_command_line
 from grus.sdk import worker
 from grus.serving.app import App
-from grus.serving.served import served
+from grus.serving.loaded_model import served
 
 TELL = 2.0
 """Seconds between two looks at whether there is something new to tell."""
@@ -39,7 +40,7 @@ LONGEST_END = 25.0
 """Seconds that requests under way get when this replica is to end."""
 BACKLOG = 1024
 KEPT = 60
-"""Seconds for which a connection may rest; the server lets go of its own before that."""
+"""Seconds for which a connection may be idle; the server closes its own before that."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -94,7 +95,7 @@ async def _serve(app: App, listener: socket.socket, address: str, secret: str) -
 
 
 async def _tell(app: App, address: str, secret: str) -> None:
-    """Where this replica answers, at once; and how it does, while that changes."""
+    """Report this replica's address at once, and its metrics whenever they change."""
     told: dict[str, float] = {}
     worker.tell(endpoint={"address": address, "secret": secret})
     worker.ring()
@@ -111,7 +112,7 @@ def _end_if_lost(error: BaseException) -> None:
         traceback.print_exception(error)
         sys.stderr.write("grus: the device of this replica is lost; another takes its place\n")
         sys.stderr.flush()
-        os._exit(OUT)  # the ordinary way out would wait for the device
+        os._exit(OUT)  # the usual exit would wait for the device
 
 
 def _say(text: str) -> None:

@@ -15,15 +15,15 @@ from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import PRIORITIES, Launch, Spec
 from grus.model.queues import DEFAULT_QUEUE
 from grus.model.resources import Range, Replica, Request, Role
-from grus.scheduling.fitting import never_fits
-from grus.scheduling.policies import policy_named
-from grus.scheduling.snapshot import Snapshot
+from grus.scheduling.placement.feasibility import never_fits
+from grus.scheduling.queues.policies import policy_named
+from grus.scheduling.state.snapshot import Snapshot
 from grus.simulation.answers import span
+from grus.simulation.events.run_records import Result
 from grus.simulation.outcomes import HOUR, mean, percentile
-from grus.simulation.records import Result
 from grus.simulation.simulator import Simulation
 from grus.simulation.what_if import Scenario
-from grus.simulation.work import NOBODY, WORKER, Work
+from grus.simulation.workload.job_work import NOBODY, WORKER, TraceJob
 
 WORTH = 0.05
 """A way that ends later by no more than this is preferred if it takes less of the pool."""
@@ -46,7 +46,7 @@ class Alternative:
     slices: bool = False
     """It takes only that memory of each GPU and leaves the rest to others, instead of the whole GPU."""
     note: str = ""
-    """What else is different, such as a smaller batch."""
+    """Other differences, such as a smaller batch."""
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -60,18 +60,18 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ProposedJob:
     """The job that the question is about."""
 
     submit: float
     seconds: float
-    """Of undisturbed work at speed 1."""
+    """Seconds of undisturbed work at speed 1."""
     queue: QueueName = DEFAULT_QUEUE
     user: UserName = NOBODY
     priority: int = PRIORITIES["train"]
     id: JobId = THIS
 
-    def work(self, way: Alternative) -> Work:
+    def work(self, way: Alternative) -> TraceJob:
         """The job as it would be submitted for this way."""
         spec = Spec(
             name=WORKER,
@@ -81,7 +81,7 @@ class Asked:
             launch=Launch.ONCE if way.gpus == 1 else Launch.PER_GPU,
             priority=self.priority,
         )
-        return Work(
+        return TraceJob(
             id=self.id,
             submit=self.submit,
             duration=self.seconds,
@@ -97,7 +97,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Future:
-    """What one way gives, over the worlds. Times are seconds since the submission."""
+    """Results of one execution plan, over the worlds. Times are seconds since the submission."""
 
     name: str
     note: str = ""
@@ -111,7 +111,7 @@ class Future:
     others: float | None = None
     """Mean seconds by which the other jobs end later than without it; None where that was not asked."""
     impossible: str = ""
-    """Why this way cannot be taken at all; then nothing else is said."""
+    """Reason why this plan is impossible; then no other field is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +139,12 @@ class Advice:
 
 
 Progress = Callable[[int, int], None]
-"""Told how many simulations are done, out of how many."""
+"""Callback that receives the number of finished simulations, and their total."""
 
 
 def advise(
     pool: Scenario,
-    asked: Asked,
+    asked: ProposedJob,
     ways: Sequence[Alternative],
     *,
     worlds: int = WORLDS,
@@ -187,7 +187,7 @@ def decide(futures: Sequence[Future]) -> Advice:
     return Advice((*possible, *refused), _sentence(possible, refused))
 
 
-def drawn(works: Sequence[Work], world: int, spread: float, seed: int = 0) -> tuple[Work, ...]:
+def drawn(works: Sequence[TraceJob], world: int, spread: float, seed: int = 0) -> tuple[TraceJob, ...]:
     """The same jobs with lengths that could be as well; as they are in world 0."""
     if world == 0 or spread <= 0:
         return tuple(works)
@@ -200,7 +200,7 @@ def drawn(works: Sequence[Work], world: int, spread: float, seed: int = 0) -> tu
 
 def _future(
     played: Sequence[Scenario],
-    asked: Asked,
+    asked: ProposedJob,
     way: Alternative,
     before: Sequence[dict[JobId, float]],
     tick: Callable[[], None],
@@ -233,11 +233,11 @@ def _future(
 
 
 def fits_never(pool: Scenario, spec: Spec) -> str:
-    """Why no state of the pool could run it; empty if one could."""
+    """Return why no state of the pool could run it; empty if one could."""
     return never_fits(Snapshot(pool.nodes, pool.queues), spec)
 
 
-def _play(pool: Scenario, work: Work | None, to_the_end: bool = True) -> Result:
+def _play(pool: Scenario, work: TraceJob | None, to_the_end: bool = True) -> Result:
     simulation = Simulation(
         pool.nodes,
         pool.queues,

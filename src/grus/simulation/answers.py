@@ -2,15 +2,26 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from grus.simulation.outcomes import Outcome, mean
-from grus.simulation.what_if import PRESENT, STATIC, WHAT_IF, Comparison, Side
+from grus.simulation.events.decision_effects import Costs
+from grus.simulation.outcomes import MeasuredTimes, SimulationOutcome, mean
+from grus.simulation.what_if import PRESENT, STATIC, WHAT_IF, Side, WhatIfComparison
 
 STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
 """Two-sided 95 % quantiles of Student's t, by degrees of freedom from 1 on."""
 WORTH_IT = 0.10
 """Advice to buy needs at least this much off the mean completion time."""
+DAY = 86_400.0
+FEWEST_JOBS = 20
+"""Jobs that advice to buy needs: fewer are anecdotes."""
+SHORTEST_DAYS = 2.0
+"""Days of jobs that advice to buy needs: a single day may be an exception."""
+LEAST_USE = 0.3
+"""Part of the GPU-time that jobs must hold: below it most GPUs stand free, and other hours cost nothing."""
+FARTHEST = 0.5
+"""A simulated mean completion that is off the measured one by more cannot support advice."""
+MEASURED = "measured"
 
 SHOWN: tuple[tuple[str, str, str], ...] = (
     ("jct_mean", "completion, mean", "time"),
@@ -57,17 +68,29 @@ def values(side: Side, name: str) -> list[float]:
     return [float(getattr(outcome, name)) for outcome in side.outcomes]
 
 
-def table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
+def table(comparison: WhatIfComparison) -> tuple[list[str], list[list[str]]]:
     """Heading and rows: one figure a row, one side a column."""
     heading = ["", *(side.name for side in comparison.sides)]
-    rows = [["GPUs", *(_number(side.outcomes[0].gpus) for side in comparison.sides)]]
-    rows.append(["jobs", *(_shown(figure(values(side, "jobs")), "number") for side in comparison.sides)])
-    for name, label, kind in SHOWN:
-        rows.append([label, *(_shown(figure(values(side, name)), kind) for side in comparison.sides)])
-    return heading, rows
+    shown = (("gpus", "GPUs", "number"), ("jobs", "jobs", "number"), *SHOWN)
+    rows = [
+        [label, *(_shown(figure(values(side, name)), kind) for side in comparison.sides)]
+        for name, label, kind in shown
+    ]
+    if (was := comparison.measured) is None:
+        return heading, rows
+    cells = [_was(was, name, kind) for name, _, kind in shown]
+    return [heading[0], MEASURED, *heading[1:]], [
+        [row[0], cell, *row[1:]] for row, cell in zip(rows, cells, strict=True)
+    ]
 
 
-def queue_table(outcome: Outcome) -> tuple[list[str], list[list[str]]]:
+def _was(was: MeasuredTimes, name: str, kind: str) -> str:
+    """A measured figure; a dash where only a simulation has one."""
+    value = getattr(was, name, None)
+    return "–" if value is None else _shown(Figure(float(value), None), kind)
+
+
+def queue_table(outcome: SimulationOutcome) -> tuple[list[str], list[list[str]]]:
     heading = ["QUEUE", "JOBS", "COMPLETION", "WAITING", "P99", "SLOWDOWN", "GPU-HOURS", "PREEMPTIONS"]
     return heading, [
         [
@@ -84,10 +107,11 @@ def queue_table(outcome: Outcome) -> tuple[list[str], list[list[str]]]:
     ]
 
 
-def as_json(comparison: Comparison) -> dict[str, object]:
+def as_json(comparison: WhatIfComparison) -> dict[str, object]:
     """Everything, for programs: every outcome, the means with their spread, and the sentences."""
     return {
         "change": comparison.change.words(),
+        "measured": None if comparison.measured is None else asdict(comparison.measured),
         "sides": {
             side.name: {
                 "outcomes": [outcome.as_json() for outcome in side.outcomes],
@@ -107,10 +131,10 @@ def as_json(comparison: Comparison) -> dict[str, object]:
 # ---------------------------------------------------------------------------------------------- sentences
 
 
-def answer(comparison: Comparison, more: str = "--seeds 5 tells") -> str:
-    """What the change would bring, as one sentence; begins with yes or no if it is one of buying GPUs.
+def answer(comparison: WhatIfComparison, more: str = "--seeds 5 tells") -> str:
+    """Answer in one sentence what the change would bring; begins with yes or no for a purchase of GPUs.
 
-    `more` is how the reader can be surer.
+    `more` is the way to a more certain answer.
     """
     now, then = comparison.side(PRESENT), comparison.side(WHAT_IF)
     if now is None or then is None:
@@ -126,6 +150,8 @@ def answer(comparison: Comparison, more: str = "--seeds 5 tells") -> str:
     )
     if not buys:
         return said[0].upper() + said[1:]
+    if lacks := missing(comparison):
+        return f"No advice on buying: it needs {'; '.join(lacks)}. Simulated: {said}"
     if gain.spread is None:
         said += f" One world was looked at; {more} how sure this is."
     worth = gain.mean <= -WORTH_IT and (gain.spread is None or gain.mean + gain.spread < 0)
@@ -134,8 +160,51 @@ def answer(comparison: Comparison, more: str = "--seeds 5 tells") -> str:
     return f"No, do not buy yet: {said}"
 
 
-def against_static(comparison: Comparison) -> str:
-    """What sharing the pool brings against each queue having its own part."""
+def missing(comparison: WhatIfComparison) -> list[str]:
+    """Evidence that advice to buy needs and that these jobs do not give; each with what there is."""
+    now, was = comparison.side(PRESENT), comparison.measured
+    assert now is not None
+    seen: MeasuredTimes | SimulationOutcome = was or now.outcomes[0]
+    found = []
+    if seen.makespan < SHORTEST_DAYS * DAY:
+        found.append(f"at least {SHORTEST_DAYS:g} days of jobs (there are {span(seen.makespan)})")
+    if seen.jobs < FEWEST_JOBS:
+        found.append(f"at least {FEWEST_JOBS} jobs (there are {seen.jobs})")
+    if seen.utilisation < LEAST_USE:
+        found.append(f"a pool used to at least {LEAST_USE:.0%} (it is used to {seen.utilisation:.0%})")
+    if was is not None and abs(_off(was, now.outcomes[0])) > FARTHEST:
+        found.append(
+            f"a simulation within {FARTHEST:.0%} of the measured mean completion "
+            f"({span(now.outcomes[0].jct_mean)} simulated, {span(was.jct_mean)} measured)"
+        )
+    return found
+
+
+def _off(was: MeasuredTimes, now: SimulationOutcome) -> float:
+    """The part by which the simulated mean completion is longer than the measured one."""
+    return now.jct_mean / was.jct_mean - 1 if was.jct_mean > 0 else 0.0
+
+
+def model(comparison: WhatIfComparison, costs: Costs) -> str:
+    """Assumptions of the simulated present, and its distance from the measured one; empty without that."""
+    now, was = comparison.side(PRESENT), comparison.measured
+    if now is None or was is None:
+        return ""
+    return (
+        f"Model: each job works as long as it did, its own start-up included; a start adds {costs.start:.2f}"
+        f" s and a pause {costs.pause:.2f} s. Failures, dependencies, and pauses and sizes that people set "
+        f"are not repeated. Simulated mean completion: {_seconds(now.outcomes[0].jct_mean)}, measured: "
+        f"{_seconds(was.jct_mean)} ({_signed(_off(was, now.outcomes[0]))})."
+    )
+
+
+def _seconds(value: float) -> str:
+    """Two digits more than `span` shows of a short time, so that two results can be compared."""
+    return f"{value:.1f} s" if value < 120 else span(value)
+
+
+def against_static(comparison: WhatIfComparison) -> str:
+    """Describe the benefit of sharing the pool, compared with a separate part for each queue."""
     now, split = comparison.side(PRESENT), comparison.side(STATIC)
     if now is None or split is None:
         return ""
@@ -161,7 +230,7 @@ def _percent(gain: Figure) -> str:
 
 
 def _signed(part: float) -> str:
-    return f"{part:+.0%}".replace("-", "−")
+    return f"{round(part, 2) + 0.0:+.0%}".replace("-", "−")
 
 
 def _mean_span(side: Side, name: str) -> str:

@@ -1,4 +1,4 @@
-"""What a simulation means for people: how long jobs took, how well the pool was used, how fair it was.
+"""Figures of a simulation for people: completion times of jobs, use of the pool, fairness.
 
 Every figure is one small function of a `Result`, and its docstring is its definition. Seconds and GPU-hours;
 jobs that did not end count in `unfinished` and in the use of the pool only.
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 
-from grus.simulation.records import Ran, Result
+from grus.simulation.events.run_records import JobOutcome, Result
 
 SHORTEST = 10.0
 """Seconds: shorter jobs count as this long in the slowdown, or a job of a second would rule the mean."""
@@ -32,7 +32,7 @@ class QueueOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class SimulationOutcome:
     """One simulation in figures."""
 
     jobs: int
@@ -43,7 +43,7 @@ class Outcome:
     jct_p50: float
     jct_p99: float
     makespan: float
-    """From the first submission to the last end."""
+    """Seconds from the first submission to the last end."""
     wait_mean: float
     """Time without GPUs, pauses by the scheduler included."""
     wait_p50: float
@@ -53,11 +53,12 @@ class Outcome:
     """Held GPU-time / what the healthy pool had to give."""
     useful: float
     """The same with the part of it only in which lasting work was done, and no more of it than the same work
-    needs at the size asked for."""
+    needs at the requested size.
+    """
     fragmentation: float
     """Part of the time of idle GPUs that these stood on nodes partly used by others."""
     slowdown_mean: float
-    """Completion time / time alone at the size asked for."""
+    """Completion time / time alone at the requested size."""
     slowdown_p99: float
     fairness_mean: float
     """Finish-time fairness: completion time / time alone on an equal part of the pool; above 1 is a loss."""
@@ -76,14 +77,31 @@ class Outcome:
         return asdict(self)
 
 
-def measure(result: Result) -> Outcome:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredTimes:
+    """Completion and waiting of ended jobs as they were, in seconds."""
+
+    jobs: int
+    jct_mean: float
+    jct_p50: float
+    jct_p99: float
+    wait_mean: float
+    wait_p50: float
+    wait_p99: float
+    makespan: float
+    """Seconds from the first submission to the last end."""
+    utilisation: float
+    """GPU-time that these jobs held / GPU-time of the present pool during the makespan."""
+
+
+def measure(result: Result) -> SimulationOutcome:
     """All figures of one simulation."""
     done = [ran for ran in result.jobs if ran.ended is not None]
     times = [completion(ran) for ran in done]
     waits = [ran.waited for ran in done]
     slow = [slowdown(ran) for ran in done]
     fair = fairness(result, done)
-    return Outcome(
+    return SimulationOutcome(
         jobs=len(result.jobs),
         unfinished=len(result.jobs) - len(done),
         gpus=result.gpus,
@@ -113,24 +131,25 @@ def measure(result: Result) -> Outcome:
     )
 
 
-def completion(ran: Ran) -> float:
+def completion(ran: JobOutcome) -> float:
     assert ran.ended is not None
     return ran.ended - ran.work.submit
 
 
-def makespan(done: Sequence[Ran]) -> float:
+def makespan(done: Sequence[JobOutcome]) -> float:
     ends = [ran.ended for ran in done if ran.ended is not None]
     return max(ends) - min(ran.work.submit for ran in done) if ends else 0.0
 
 
-def slowdown(ran: Ran) -> float:
-    """Completion time / duration at the size asked for, both at least `SHORTEST`."""
+def slowdown(ran: JobOutcome) -> float:
+    """Completion time / duration at the requested size, both at least `SHORTEST`."""
     return max(completion(ran), SHORTEST) / max(ran.work.duration, SHORTEST)
 
 
-def fairness(result: Result, done: Sequence[Ran]) -> list[float]:
-    """Of each ended job: completion time / its time alone on pool / N GPUs, N the mean number of jobs that
-    were there (waiting or running) during its life."""
+def fairness(result: Result, done: Sequence[JobOutcome]) -> list[float]:
+    """Fairness of each ended job: completion time / its time alone on pool / N GPUs, N the mean number of
+    jobs that were there (waiting or running) during its life.
+    """
     active = Active(result.jobs, result.end)
     rho = []
     for ran in done:
@@ -145,9 +164,9 @@ def fairness(result: Result, done: Sequence[Ran]) -> list[float]:
 
 
 class Active:
-    """How many jobs were there, integrated over time: job-seconds between two moments in O(log n)."""
+    """Number of jobs present, integrated over time: job-seconds between two moments in O(log n)."""
 
-    def __init__(self, jobs: Iterable[Ran], end: float) -> None:
+    def __init__(self, jobs: Iterable[JobOutcome], end: float) -> None:
         steps = [(ran.work.submit, 1) for ran in jobs]
         steps += [(end if ran.ended is None else ran.ended, -1) for ran in jobs]
         steps.sort()
@@ -169,8 +188,8 @@ class Active:
         return self._areas[index] + self._counts[index] * (at - self._times[index])
 
 
-def _of_queues(done: Sequence[Ran]) -> list[QueueOutcome]:
-    by_name: dict[str, list[Ran]] = {}
+def _of_queues(done: Sequence[JobOutcome]) -> list[QueueOutcome]:
+    by_name: dict[str, list[JobOutcome]] = {}
     for ran in done:
         by_name.setdefault(ran.work.queue, []).append(ran)
     return [

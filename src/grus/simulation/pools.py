@@ -8,7 +8,7 @@ from grus.model.cluster import Device, Node
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import DeviceId, NodeId, QueueName
 from grus.model.queues import Queue, Quota
-from grus.simulation.work import Work
+from grus.simulation.workload.job_work import TraceJob
 
 GB = 1_000_000_000
 KNOWN: dict[str, tuple[int, float]] = {
@@ -25,7 +25,7 @@ KNOWN: dict[str, tuple[int, float]] = {
 }
 """Memory, and speed relative to a V100 (about): good for saying which type is preferred, not for more."""
 USUAL = (16 * GB, 1.0)
-"""Of a type that is not known."""
+"""Memory and speed of an unknown type."""
 ISLAND = 8
 """GPUs of a node that reach each other by NVLink."""
 MOST = 100_000
@@ -82,7 +82,7 @@ def largest_node(nodes: Iterable[Node]) -> int:
     return max((len(node.devices) for node in nodes), default=0)
 
 
-def quotas_by_use(works: Sequence[Work], nodes: Iterable[Node], *, least: int = 0) -> list[Queue]:
+def quotas_by_use(works: Sequence[TraceJob], nodes: Iterable[Node], *, least: int = 0) -> list[Queue]:
     """A queue for each that the trace names, with a quota by its share of the trace's GPU-time.
 
     Whole GPUs, by largest remainder; `least` is what each gets at any rate, if there are enough.

@@ -1,13 +1,13 @@
 """Discrete events in virtual time around the production scheduler.
 
-Jobs arrive and end, nodes fail and come back; at every moment at which something happened
-`grus.scheduling.cycle.decide` is asked, on a snapshot that is kept up to date as the control plane keeps its
-own, and its answer is carried out with the costs of the real thing. As the control plane does, it asks again
-after it has acted, until there is nothing more to do. Nothing here decides anything.
+Jobs arrive and end, nodes fail and recover. After every moment with an event `grus.scheduling.cycle.decide`
+is called, on a snapshot that is kept up to date in the same way as the control plane's, and its answer is
+carried out with the costs of the real system. Like the control plane, the simulator calls it again after it
+has acted, until there is nothing more to do. Nothing here decides anything.
 
     arrival → waiting → (start cost) → working → done
-                 ↑                        │ pause: saves inside its grace, then gives its GPUs back
-                 └────────────────────────┘ fault: back to its last checkpoint; what it did since is lost
+                 ↑                        │ pause: saves inside its grace period, then gives its GPUs back
+                 └────────────────────────┘ fault: back to its last checkpoint; the work since then is lost
 
 Same input, same result to the byte: no clock, no chance.
 """
@@ -24,28 +24,29 @@ from grus.model.queues import Queue
 from grus.model.resources import GPU
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decisions
-from grus.scheduling.fitting import never_fits
-from grus.scheduling.policies import GRUS, Policy
-from grus.scheduling.snapshot import Snapshot
-from grus.simulation.agenda import Kind
-from grus.simulation.effects import Costs, Effects
-from grus.simulation.ledger import Ledger
-from grus.simulation.records import Result
-from grus.simulation.run import Run
-from grus.simulation.work import Work
+from grus.scheduling.placement.feasibility import never_fits
+from grus.scheduling.queues.policies import GRUS, Policy
+from grus.scheduling.queues.user_limits import UserLimits
+from grus.scheduling.state.snapshot import Snapshot
+from grus.simulation.events.decision_effects import Costs, Effects
+from grus.simulation.events.event_queue import SimulationEventKind
+from grus.simulation.events.job_progress import SimulatedRun
+from grus.simulation.events.pool_counters import Ledger
+from grus.simulation.events.run_records import Result
+from grus.simulation.workload.job_work import TraceJob
 
 Decide = Callable[[Snapshot, float], Decisions]
 Progress = Callable[[int, int], None]
-"""Told how many jobs have ended, out of how many."""
+"""Callback that receives the number of ended jobs, and their total."""
 Watch = Callable[["Simulation", Decisions], None]
 """Called after every decision that was carried out."""
 Until = Callable[["Simulation"], bool]
-"""Whether to stop; may let jobs in (`admit`) or announce some (`expect`)."""
+"""Predicate that returns True to stop; may let jobs in (`admit`) or announce some (`expect`)."""
 
 MOST_IDLE_WAKES = 10_000
-"""So many wishes to be asked again, with nothing happening between them, are a defect of the scheduler."""
+"""Requests for another call, with no event between them, that count as a defect of the scheduler."""
 MOST_PASSES = 1000
-"""So many decisions at one moment, each with something to do, are one too."""
+"""Decisions at one moment, each with an effect, that count as a defect of the scheduler, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Underway:
     """A job that is there already when the simulation begins, and how much of its work is done and saved."""
 
     job: Job
-    work: Work
+    work: TraceJob
     done: float = 0.0
 
 
@@ -73,13 +74,14 @@ class Simulation:
         self,
         nodes: Iterable[Node],
         queues: Iterable[Queue],
-        works: Iterable[Work],
+        works: Iterable[TraceJob],
         *,
         costs: Costs | None = None,
         faults: Sequence[Fault] = (),
         underway: Sequence[Underway] = (),
         begin: float | None = None,
         policy: Policy = GRUS,
+        user_limits: UserLimits | None = None,
         decide: Decide = cycle.decide,
         history: bool = False,
         watch: Watch | None = None,
@@ -90,6 +92,7 @@ class Simulation:
         self.begin = begin if begin is not None else next((work.submit for work in self.arrivals), 0.0)
         self.now = self.begin
         self.snapshot = Snapshot(nodes, queues, policy=policy)
+        self.snapshot.set_user_limits(user_limits or {})
         check_fits(self.snapshot, self.arrivals)
         self.effects = Effects(self.snapshot, nodes, costs or Costs(), spans=history)
         self.ledger = Ledger(self.snapshot, self.begin, history)
@@ -104,19 +107,19 @@ class Simulation:
     def _put_in(self, faults: Sequence[Fault], underway: Sequence[Underway]) -> None:
         agenda = self.effects.agenda
         for fault in sorted(faults, key=lambda fault: (fault.at, fault.node)):
-            agenda.push(fault.at, Kind.BREAK, None, fault.node)
+            agenda.push(fault.at, SimulationEventKind.BREAK, None, fault.node)
             if fault.until is not None:
-                agenda.push(fault.until, Kind.REPAIR, None, fault.node)
+                agenda.push(fault.until, SimulationEventKind.REPAIR, None, fault.node)
         for one in underway:
-            self.effects.take_over(Run(one.work, one.job, one.done), self.begin)
+            self.effects.take_over(SimulatedRun(one.work, one.job, one.done), self.begin)
 
     def admit(self, one: Underway) -> None:
         """Let a job in now that waited outside; for a caller that is asked by `run` whether to stop."""
         self.total += 1
-        self.effects.take_over(Run(one.work, one.job, one.done), self.now)
+        self.effects.take_over(SimulatedRun(one.work, one.job, one.done), self.now)
         self._wake_at = self.now
 
-    def expect(self, works: Sequence[Work]) -> None:
+    def expect(self, works: Sequence[TraceJob]) -> None:
         """These will come, now or later; for a caller that lets jobs follow on others."""
         check_fits(self.snapshot, works)
         for work in works:
@@ -124,9 +127,9 @@ class Simulation:
         self.total += len(works)
 
     def run(self, progress: Progress | None = None, every: int = 1000, until: Until | None = None) -> Result:
-        """Go on until nothing more can happen; `progress` is told after each `every` ended jobs.
+        """Continue until nothing more can happen; `progress` is called after each `every` ended jobs.
 
-        `until` is asked after each moment, before the decisions on it, whether to stop there.
+        `until` is called after each moment, before the decisions on it, and returns whether to stop there.
         """
         told = idle_wakes = 0
         ask = bool(self.effects.runs)
@@ -154,7 +157,7 @@ class Simulation:
         """The next moment at which something happens; None when all is done or nothing more can happen."""
         arrival = self.arrivals[self._arrived].submit if self._arrived < len(self.arrivals) else None
         if arrival is None and not self.effects.runs:
-            return None  # Faults may be left; they concern nobody.
+            return None  # Faults may be left; they affect no job.
         times = [at for at in (arrival, self.effects.agenda.next_at(), self._wake_at) if at is not None]
         return max(self.now, min(times)) if times else None
 
@@ -212,8 +215,8 @@ class Simulation:
         )
 
 
-def check_fits(snapshot: Snapshot, works: Iterable[Work]) -> None:
-    """Raise BadInput with every job that no state of the pool could run: it would wait for ever."""
+def check_fits(snapshot: Snapshot, works: Iterable[TraceJob]) -> None:
+    """Raise BadInput with every job that no state of the pool could run: it would wait indefinitely."""
     mistakes = []
     for work, why in unfit(snapshot, works):
         asked = str(work.size) if work.size else f"{work.gpus:g}"
@@ -222,7 +225,7 @@ def check_fits(snapshot: Snapshot, works: Iterable[Work]) -> None:
         raise BadInput(mistakes)
 
 
-def unfit(snapshot: Snapshot, works: Iterable[Work]) -> Iterator[tuple[Work, str]]:
+def unfit(snapshot: Snapshot, works: Iterable[TraceJob]) -> Iterator[tuple[TraceJob, str]]:
     """Each job that no state of the pool could run, and why."""
     judged: dict[tuple[object, ...], str] = {}
     for work in works:
@@ -233,7 +236,7 @@ def unfit(snapshot: Snapshot, works: Iterable[Work]) -> Iterator[tuple[Work, str
             yield work, judged[name]
 
 
-def _wrong(snapshot: Snapshot, work: Work) -> str:
+def _wrong(snapshot: Snapshot, work: TraceJob) -> str:
     queue = snapshot.tree.by_name.get(work.queue)
     if queue is None:
         return f"its queue {work.queue} is not configured"
@@ -245,7 +248,7 @@ def _wrong(snapshot: Snapshot, work: Work) -> str:
 def simulate(
     nodes: Iterable[Node],
     queues: Iterable[Queue],
-    works: Iterable[Work],
+    works: Iterable[TraceJob],
     *,
     costs: Costs | None = None,
     faults: Sequence[Fault] = (),

@@ -1,7 +1,8 @@
-"""What would be if: another pool, other quotas, more load, and the same jobs on a static split of the pool.
+"""What-if simulations: another pool, other quotas, more load, and the same jobs on a static split of the
+pool.
 
-Each seed is one possible world. Seed 0 is the trace as it is; the others keep who comes when, and draw anew
-from the same queue's jobs what they ask for. Present and what-if share the seeds, so that their difference is
+Each seed is one possible world. Seed 0 is the trace as it is; the others keep the arrivals, and draw their
+requests again from the same queue's jobs. Present and what-if share the seeds, so that their difference is
 not one of luck.
 """
 
@@ -14,16 +15,16 @@ from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import JobId, QueueName
 from grus.model.queues import Queue, Quota, check_tree
 from grus.model.resources import GPU, Range
-from grus.scheduling.policies import GRUS, policy_named
-from grus.scheduling.snapshot import Snapshot
-from grus.simulation.drawing import Drawn, draw
-from grus.simulation.effects import Costs
-from grus.simulation.outcomes import Outcome, measure
+from grus.scheduling.queues.policies import GRUS, policy_named
+from grus.scheduling.state.snapshot import Snapshot
+from grus.simulation.events.decision_effects import Costs
+from grus.simulation.html_pages.charts import Drawn, draw
+from grus.simulation.outcomes import MeasuredTimes, SimulationOutcome, measure
 from grus.simulation.pools import count_gpus, parse_nodes, shares
 from grus.simulation.simulator import Fault, Progress, Simulation, check_fits
-from grus.simulation.traces import refuse
-from grus.simulation.work import Work
-from grus.simulation.workloads import random_faults
+from grus.simulation.workload.job_work import TraceJob
+from grus.simulation.workload.synthetic import random_faults
+from grus.simulation.workload.traces import refuse
 
 PRESENT, WHAT_IF, STATIC = "present", "what if", "static split"
 JITTER = 3600.0
@@ -31,8 +32,8 @@ JITTER = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What would be different."""
+class ScenarioChange:
+    """The differences from the present."""
 
     add_nodes: str = ""
     remove: tuple[str, ...] = ()
@@ -62,34 +63,34 @@ class Scenario:
     name: str
     nodes: tuple[Node, ...]
     queues: tuple[Queue, ...]
-    works: tuple[Work, ...]
+    works: tuple[TraceJob, ...]
     costs: Costs = field(default_factory=Costs)
     faults: tuple[Fault, ...] = ()
     policy: str = GRUS.name
     draw: bool = False
-    """Whether what can be drawn of it is kept too."""
+    """True if its drawable data is kept too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What comes out of one scenario."""
+    """Results of one scenario."""
 
-    outcome: Outcome
+    outcome: SimulationOutcome
     drawn: Drawn | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Chaos:
-    """How often a node fails, and how long its repair takes, in seconds."""
+    """Mean time between failures of a node, and the time of its repair, in seconds."""
 
     between: float
     repair: float = 4 * 3600.0
 
 
 def run(scenario: Scenario, progress: Progress | None = None, every: int = 1000) -> Simulated:
-    """One simulation; a function of values, so that several can run on several cores.
+    """Run one simulation; a function of values, so that several can run on several cores.
 
-    `progress` is told after each `every` ended jobs.
+    `progress` is called after each `every` ended jobs.
     """
     made = Simulation(
         scenario.nodes,
@@ -116,17 +117,19 @@ class Side:
     """One of the columns: the outcomes of a scenario, one a seed."""
 
     name: str
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[SimulationOutcome, ...]
     drawn: Drawn | None = None
-    """Of the first seed, if it was asked for."""
+    """Drawable data of the first seed, if it was requested."""
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class WhatIfComparison:
     """The sides, the present first."""
 
-    change: Change
+    change: ScenarioChange
     sides: tuple[Side, ...]
+    measured: MeasuredTimes | None = None
+    """The same jobs as they were, where they are of a history."""
 
     def side(self, name: str) -> Side | None:
         return next((side for side in self.sides if side.name == name), None)
@@ -134,16 +137,17 @@ class Comparison:
 
 def compare(
     present: Scenario,
-    change: Change,
+    change: ScenarioChange,
     *,
     seeds: int = 1,
     static: bool = True,
     chaos: Chaos | None = None,
     draw: bool = False,
     runner: Runner = one_by_one,
-) -> Comparison:
-    """The present, what would be, and the same jobs on a static split, for each seed. All input is judged
-    before the first simulation. `draw`: keep what can be drawn of the first seed."""
+) -> WhatIfComparison:
+    """Simulate the present, the change, and the same jobs on a static split, for each seed. All input is
+    checked before the first simulation. `draw`: keep the drawable data of the first seed.
+    """
     judge(present, change, static)
     made: dict[str, list[Scenario]] = {}
     for seed in range(seeds):
@@ -155,17 +159,19 @@ def compare(
             made.setdefault(STATIC, []).append(with_faults(static_split(world), chaos, seed))
     flat = [scenario for scenarios in made.values() for scenario in scenarios]
     results = iter(runner(flat))
-    return Comparison(change, tuple(_side(name, [next(results) for _ in s]) for name, s in made.items()))
+    return WhatIfComparison(
+        change, tuple(_side(name, [next(results) for _ in s]) for name, s in made.items())
+    )
 
 
 def _side(name: str, results: Sequence[Simulated]) -> Side:
     return Side(name, tuple(one.outcome for one in results), results[0].drawn)
 
 
-def judge(present: Scenario, change: Change, static: bool = False) -> None:
-    """Raise BadInput with everything that is wrong: with the jobs on the pool, and with the change.
+def judge(present: Scenario, change: ScenarioChange, static: bool = False) -> None:
+    """Raise BadInput with all errors: those of the jobs on the pool, and those of the change.
 
-    A job that fits today and would not after the change is told so, once.
+    A job that fits today and would not after the change is reported once.
     """
     mistakes = misfits(present)
     try:
@@ -204,20 +210,22 @@ def with_faults(scenario: Scenario, chaos: Chaos | None, seed: int) -> Scenario:
 # -------------------------------------------------------------------------------------------- other worlds
 
 
-def resample(works: Iterable[Work], seed: int) -> list[Work]:
-    """The trace as it is for seed 0; else the same arrivals, each with the wishes of one of its queue's."""
+def resample(works: Iterable[TraceJob], seed: int) -> list[TraceJob]:
+    """Return the trace as it is for seed 0; else the same arrivals, each with the request of a job of its
+    queue.
+    """
     works = list(works)
     if seed == 0:
         return works
     chance = random.Random(f"resample/{seed}")  # noqa: S311 - seeded on purpose, no secret
-    by_queue: dict[QueueName, list[Work]] = {}
+    by_queue: dict[QueueName, list[TraceJob]] = {}
     for work in works:
         by_queue.setdefault(work.queue, []).append(work)
     return [replace(chance.choice(by_queue[work.queue]), id=work.id, submit=work.submit) for work in works]
 
 
-def with_load(works: Iterable[Work], load: float, seed: int) -> list[Work]:
-    """So many times the jobs: each comes again (within the hour), or stays away, at random."""
+def with_load(works: Iterable[TraceJob], load: float, seed: int) -> list[TraceJob]:
+    """Multiply the number of jobs: each comes again (within the hour), or stays away, at random."""
     chance = random.Random(f"load/{seed}")  # noqa: S311 - seeded on purpose, no secret
     found = []
     for work in works:
@@ -228,7 +236,7 @@ def with_load(works: Iterable[Work], load: float, seed: int) -> list[Work]:
     return found
 
 
-def changed(present: Scenario, change: Change, seed: int) -> Scenario:
+def changed(present: Scenario, change: ScenarioChange, seed: int) -> Scenario:
     """The scenario with the change; BadInput with everything that is wrong with it."""
     mistakes: list[Mistake] = []
     nodes = list(present.nodes)
@@ -313,10 +321,10 @@ def static_split(present: Scenario) -> Scenario:
     return replace(present, name=STATIC, queues=queues, works=works)
 
 
-def _cut(work: Work, share: int) -> Work:
+def _cut(work: TraceJob, share: int) -> TraceJob:
     if work.high <= share:
         return work
-    work = replace(work, spec=None)  # What it asked for does not hold any more.
+    work = replace(work, spec=None)  # Its request does not apply any more.
     size = Range(min(work.size.low, share), min(work.size.high, share)) if work.size else None
     size = None if size is None or size.rigid else size
     if work.gpus <= share:

@@ -1,1 +1,1 @@
-"""What lasts: implementations of the `Store` port. `memory` is the reference, `sqlite` the durable one."""
+"""Durable state: implementations of the `Store` port. `memory` is the reference, `sqlite` the durable one."""

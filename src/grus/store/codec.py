@@ -1,14 +1,17 @@
-"""Values of the model as JSON text and back.
+"""Codec: values of the model as JSON text and back.
 
-What cannot be read back as it was (a number that is not finite, a string that is not Unicode) is refused at
-the door: one such value among the stored ones would make every later listing fail. A field added to the model
-must have a default, so that text written before it still decodes; one that goes away is skipped on reading.
+A value that cannot be read back unchanged (a number that is not finite, a string that is not Unicode) is
+refused before it is stored: one such value among the stored ones would make every later listing fail. A field
+added to the model must have a default, so that text written before it still decodes; a removed field is
+skipped on reading.
 """
 
 from typing import Generic, TypeVar
 
 import msgspec
 
+from grus.model.audit import AuditRecord
+from grus.model.cluster import Drain
 from grus.model.curves import Reported
 from grus.model.errors import BadInput, Mistake
 from grus.model.jobs import Job
@@ -31,7 +34,7 @@ class Codec(Generic[T]):
         self._many = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]  # a type made at run time
 
     def encode(self, value: T) -> str:
-        """Raises BadInput if reading the text back would not give an equal value."""
+        """Return the JSON text. Raises BadInput if reading it back would not give an equal value."""
         try:
             text = self._encoder.encode(value)
             same = self._one.decode(text) == value
@@ -45,7 +48,7 @@ class Codec(Generic[T]):
         return self._one.decode(text)
 
     def decode_list(self, text: bytes | str) -> list[T]:
-        """From a JSON array: one call for thousands of values."""
+        """Decode a JSON array: one call for thousands of values."""
         return self._many.decode(text)
 
     def _refusal(self, why: str) -> BadInput:
@@ -62,4 +65,7 @@ PROFILE = Codec(JobProfile)
 REPORTED = Codec(Reported)
 RESULT = Codec(Result)
 TAG = Codec(Tag)
+AUDIT = Codec(AuditRecord)
+DRAIN = Codec(Drain)
+DRAINS = Codec(dict[str, Drain])
 TAGS = Codec(dict[str, Tag])

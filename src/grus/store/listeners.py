@@ -1,4 +1,4 @@
-"""Who wants to hear of commits. A listener that fails is logged; it stops neither the store nor others."""
+"""Listeners for commits. A listener that fails is logged; it stops neither the store nor others."""
 
 import logging
 import threading
@@ -22,7 +22,7 @@ class Listeners:
         self._next = 0
 
     def add(self, listener: Listener) -> Callable[[], None]:
-        """Returns the way out, which may be called more than once."""
+        """Add a listener; return the function that removes it, which may be called more than once."""
         with self._lock:
             number = self._next
             self._next += 1
@@ -40,5 +40,5 @@ class Listeners:
         for listener in present:
             try:
                 listener(written)
-            except Exception:  # somebody else's code on the store's thread, which must live on
+            except Exception:  # foreign code on the store's thread, which must not die
                 log.exception("a listener of the store failed on %d writes; the store goes on", len(written))

@@ -1,7 +1,7 @@
-"""The reference store: everything in dictionaries under one lock, gone with the process.
+"""Reference store: everything in dictionaries under one lock, gone with the process.
 
 For tests and simulations, and as the yardstick that durable stores are compared with. Keep it so simple that
-it is obviously right: every write is done, told to the listeners and confirmed before the call returns.
+it is obviously right: every write is done, reported to the listeners and confirmed before the call returns.
 """
 
 import threading
@@ -11,6 +11,8 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TypeVar
 
+from grus.model.audit import MOST_AUDIT_RECORDS, AuditRecord
+from grus.model.cluster import Drain
 from grus.model.curves import MOST_POINTS, Reported, stride_of
 from grus.model.errors import GrusError, NotFound, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
@@ -27,7 +29,7 @@ T = TypeVar("T")
 
 
 class MemoryStore:
-    """See `grus.model.ports.Store` for what it promises (but for durability)."""
+    """In-memory store; see `grus.model.ports.Store` for its guarantees (except for durability)."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -44,6 +46,8 @@ class MemoryStore:
         self._users: dict[UserName, User] = {}
         self._tokens: dict[str, Token] = {}
         self._cordoned: set[NodeId] = set()
+        self._drains: dict[NodeId, Drain] = {}
+        self._audit: list[AuditRecord] = []
         self._predictions: dict[JobId, Prediction] = {}
         self._profiles: dict[str, JobProfile] = {}
         self._reports: dict[JobId, dict[int, Reported]] = {}
@@ -65,11 +69,18 @@ class MemoryStore:
     def create_all(self, new: Sequence[NewJob], epoch: int | None = None) -> "Future[list[Job]]":
         return self._write(lambda: self._create(new, epoch))
 
-    def replace(self, job: Job, event: Event | None, epoch: int | None = None) -> "Future[Job]":
-        return self._write(lambda: self._replace(job, event, epoch))
+    def replace(
+        self,
+        job: Job,
+        event: Event | None,
+        epoch: int | None = None,
+        *,
+        record: AuditRecord | None = None,
+    ) -> "Future[Job]":
+        return self._write(self._recorded(lambda: self._replace(job, event, epoch), record))
 
     def _create(self, new: Sequence[NewJob], epoch: int | None) -> list[Job]:
-        """All are judged before the first is written."""
+        """Create the jobs; all are checked before the first is written."""
         rules.check_apart(new)
         stored = [_checked(replace(one.job, version=1), one.event) for one in new]
         rules.check_epoch(epoch, self._epoch)
@@ -80,7 +91,7 @@ class MemoryStore:
         ]
 
     def _first(self, new: NewJob) -> Job | None:
-        """The job that this user's key stands for already."""
+        """Return the job already stored under this user's key."""
         job, key = new.job, new.key
         if key is not None and (job.user, key) in self._keys:
             first = self._jobs[self._keys[job.user, key]]
@@ -161,65 +172,98 @@ class MemoryStore:
         with self._lock:
             return [self._queues[name] for name in sorted(self._queues)]
 
-    def put_queue(self, queue: Queue) -> "Future[None]":
+    def put_queue(self, queue: Queue, *, record: AuditRecord | None = None) -> "Future[None]":
         def put() -> None:
             codec.QUEUE.encode(queue)
             self._queues[queue.name] = queue
 
-        return self._write(put)
+        return self._write(self._recorded(put, record))
 
-    def delete_queue(self, name: QueueName) -> "Future[None]":
+    def delete_queue(self, name: QueueName, *, record: AuditRecord | None = None) -> "Future[None]":
         def delete() -> None:
             if self._queues.pop(name, None) is None:
                 raise NotFound(f"there is no queue {name}")
 
-        return self._write(delete)
+        return self._write(self._recorded(delete, record))
 
     def users(self) -> list[User]:
         with self._lock:
             return [self._users[name] for name in sorted(self._users)]
 
-    def put_user(self, user: User) -> "Future[None]":
+    def put_user(self, user: User, *, record: AuditRecord | None = None) -> "Future[None]":
         def put() -> None:
             codec.USER.encode(user)
             self._users[user.name] = user
 
-        return self._write(put)
+        return self._write(self._recorded(put, record))
 
-    def delete_user(self, name: UserName) -> "Future[None]":
+    def delete_user(self, name: UserName, *, record: AuditRecord | None = None) -> "Future[None]":
         def delete() -> None:
             if self._users.pop(name, None) is None:
                 raise NotFound(f"there is no user {name}")
             self._tokens = {digest: token for digest, token in self._tokens.items() if token.user != name}
 
-        return self._write(delete)
+        return self._write(self._recorded(delete, record))
 
     def tokens(self) -> list[Token]:
         with self._lock:
             return [self._tokens[digest] for digest in sorted(self._tokens)]
 
-    def put_token(self, token: Token) -> "Future[None]":
+    def put_token(self, token: Token, *, record: AuditRecord | None = None) -> "Future[None]":
         def put() -> None:
             codec.TOKEN.encode(token)
             if token.user not in self._users:
                 raise NotFound(f"there is no user {token.user}")
             self._tokens[token.digest] = token
 
-        return self._write(put)
+        return self._write(self._recorded(put, record))
 
-    def delete_token(self, digest: str) -> "Future[None]":
+    def delete_token(self, digest: str, *, record: AuditRecord | None = None) -> "Future[None]":
         def delete() -> None:
             if self._tokens.pop(digest, None) is None:
                 raise NotFound("there is no such token")
 
-        return self._write(delete)
+        return self._write(self._recorded(delete, record))
+
+    def audit(
+        self, *, actor: UserName | None = None, target: str = "", before: int | None = None, limit: int = 100
+    ) -> list[AuditRecord]:
+        with self._lock:
+            found = [
+                record
+                for record in reversed(self._audit)
+                if (actor is None or record.actor == actor)
+                and (not target or record.target == target)
+                and (before is None or record.seq < before)
+            ]
+        return found[: max(0, min(limit, MOST_AUDIT_RECORDS))]
 
     def cordoned(self) -> frozenset[NodeId]:
         with self._lock:
             return frozenset(self._cordoned)
 
-    def set_cordoned(self, node: NodeId, cordoned: bool) -> "Future[None]":
-        return self._write(lambda: self._cordoned.add(node) if cordoned else self._cordoned.discard(node))
+    def drains(self) -> dict[NodeId, Drain]:
+        with self._lock:
+            return dict(self._drains)
+
+    def set_cordoned(
+        self,
+        node: NodeId,
+        cordoned: bool,
+        *,
+        drain: Drain | None = None,
+        record: AuditRecord | None = None,
+    ) -> "Future[None]":
+        def put() -> None:
+            if drain is not None:
+                codec.DRAIN.encode(drain)
+            self._drains.pop(node, None)
+            self._cordoned.discard(node)
+            if cordoned:
+                self._cordoned.add(node)
+                self._drains |= {} if drain is None else {node: drain}
+
+        return self._write(self._recorded(put, record))
 
     def put_predictions(self, predictions: Sequence[Prediction]) -> "Future[None]":
         def put() -> None:
@@ -361,7 +405,20 @@ class MemoryStore:
         with self._lock:
             self._closed = True
 
-    # -------------------------------------------------------------------------------------------- how
+    # ---------------------------------------------------------------------------------------- helpers
+
+    def _recorded(self, work: Callable[[], T], record: AuditRecord | None) -> Callable[[], T]:
+        """Return the same work, which also appends the audit record; both or neither."""
+        if record is None:
+            return work
+
+        def both() -> T:
+            codec.AUDIT.encode(record)
+            result = work()
+            self._audit.append(replace(record, seq=len(self._audit) + 1))
+            return result
+
+        return both
 
     def _write(self, work: Callable[[], T]) -> "Future[T]":
         future: Future[T] = Future()
@@ -379,7 +436,9 @@ class MemoryStore:
         return future
 
     def _tell(self) -> None:
-        """A listener may write in turn; what it writes is told after what it hears of now."""
+        """Report the writes to the listeners. A listener may write in turn; its writes are reported after the
+        present ones.
+        """
         if self._telling:
             return
         self._telling = True
@@ -392,7 +451,7 @@ class MemoryStore:
 
 
 def _checked(job: Job, event: Event | None) -> Job:
-    """The same door as the durable stores have: what they could not keep is refused here too."""
+    """Check a job as the durable stores do: values that they could not keep are refused here too."""
     codec.JOB.encode(job)
     if event is not None:
         codec.EVENT.encode(event)

@@ -1,4 +1,5 @@
-"""The shape of the SQLite file, as the steps that lead to it. `PRAGMA user_version` counts the steps done.
+"""Migrations: the schema of the SQLite file, as the steps that build it. `PRAGMA user_version` counts the
+applied steps.
 
 Never change a step that a release contains: add one. All missing steps run in one transaction, so that a file
 is either as it was or wholly new. A file from a newer Grus is refused, never touched.
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from grus.model.errors import StoreFailed
 
 Step = Sequence[str]
-"""Statements, one by one: a script would commit on its own."""
+"""Statements of a step, one by one: a script would commit on its own."""
 
 FIRST: Step = (
     # The job is `body`; the other columns are what listings and checks need, taken from it at each write.
@@ -115,11 +116,36 @@ RESULTS: Step = (
     "CREATE INDEX results_key ON results (user, key, ended_at, job) WHERE key != ''",
 )
 
-STEPS: Sequence[Step] = (FIRST, PREDICTIONS, PROFILES, REPORTS, RESULTS)
+AUDIT: Step = (
+    # AUTOINCREMENT: a number is never given twice. No reference to users: records outlast them.
+    """CREATE TABLE audit (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        actor TEXT NOT NULL,
+        target TEXT NOT NULL,
+        body TEXT NOT NULL
+    ) STRICT""",
+    "CREATE INDEX audit_actor ON audit (actor, seq)",
+    "CREATE INDEX audit_target ON audit (target, seq)",
+    """CREATE TRIGGER audit_stays_as_it_is BEFORE UPDATE ON audit
+        BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END""",
+    """CREATE TRIGGER audit_is_kept BEFORE DELETE ON audit
+        BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END""",
+)
+
+DRAINS: Step = (
+    """CREATE TABLE drains (
+        node TEXT PRIMARY KEY NOT NULL REFERENCES cordoned (node) ON DELETE CASCADE,
+        body TEXT NOT NULL
+    ) STRICT""",
+)
+
+STEPS: Sequence[Step] = (FIRST, PREDICTIONS, PROFILES, REPORTS, RESULTS, AUDIT, DRAINS)
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Step] = STEPS) -> None:
-    """Bring the file to the latest shape. Raises StoreFailed for a newer Grus's file, or somebody else's."""
+    """Bring the file to the latest schema. Raises StoreFailed for a file of a newer Grus, or of another
+    program.
+    """
     connection.execute("BEGIN IMMEDIATE")
     try:
         done = version_of(connection, len(steps))
@@ -136,7 +162,9 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Step] = STEPS) -> No
 
 
 def version_of(connection: sqlite3.Connection, known: int = len(STEPS)) -> int:
-    """How many steps lie behind the file. Raises StoreFailed for a newer Grus's file, or somebody else's."""
+    """Return how many steps were applied to the file. Raises StoreFailed for a file of a newer Grus, or of
+    another program.
+    """
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version > known:
         raise StoreFailed(

@@ -1,22 +1,25 @@
-"""Files and folders that survive a loss of power from the moment a call returns.
+"""Durable files and folders: they survive a loss of power from the moment a call returns.
 
-A file's content lasts from its fsync on, its name from that of its folder on. The one does not bring the
-other.
+A file's content is durable after its fsync, its name after that of its folder. Neither implies the other.
 """
 
 import os
+import stat
 from pathlib import Path
+
+PRIVATE, PASSABLE = 0o700, 0o711
+"""Modes of folders: for the owner alone, or open for others to pass."""
 
 
 class FileInPlace:
-    """The file that a path led to when this was made."""
+    """File that a path led to when this was made."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._was = self._now()
 
     def trouble(self) -> str:
-        """Why the path does not lead to it any more; "" while it does."""
+        """Return the reason why the path no longer leads to it; "" while it does."""
         now = self._now()
         if now == self._was:
             return ""
@@ -35,7 +38,7 @@ class FileInPlace:
 
 
 def make_folder(folder: Path, mode: int = 0o700) -> None:
-    """Make what is missing of the way to it, each with this mode but for the umask, to last."""
+    """Make the missing folders of the path durably, each with this mode except for the umask."""
     folder = folder.absolute()
     for part in reversed([folder, *folder.parents]):
         if not part.exists():
@@ -43,8 +46,28 @@ def make_folder(folder: Path, mode: int = 0o700) -> None:
             sync_folder(part.parent)
 
 
+def make_state_folder(state: Path) -> None:
+    """Make the state and the missing folders above it.
+
+    Jobs that run as another Unix user must reach their control files, so root's folders let others pass and
+    do nothing more; other owners keep theirs closed. Neither depends on the umask.
+    """
+    new = [folder for folder in (state, *state.parents) if not folder.exists()]
+    make_folder(state)
+    for folder in new:
+        folder.chmod(PASSABLE if os.geteuid() == 0 else PRIVATE)
+
+
+def closed_folder(path: Path) -> Path | None:
+    """The outermost folder on the way to the path, itself included, that only its owner or group can pass."""
+    for folder in reversed((path, *path.parents)):
+        if folder.exists() and not folder.stat().st_mode & stat.S_IXOTH:
+            return folder
+    return None
+
+
 def write_secret(path: Path, content: bytes) -> None:
-    """In place of what is there, whole or not at all; in a file that only its owner reads."""
+    """Replace the file, whole or not at all; only its owner can read it."""
     make_folder(path.parent)
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)  # of a process that died here
@@ -58,7 +81,7 @@ def write_secret(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder last."""
+    """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,7 +1,7 @@
-"""Read-only connections to the file, a few, lent to whoever reads.
+"""Read-only connections to the file, a few, lent to readers.
 
-A reader sees the last commit and never waits for the writer. Read-only connections cannot checkpoint: that is
-the writer's alone, because SQLite before 3.51.3 can damage its log when two connections do it at once.
+A reader sees the last commit and never waits for the writer. Read-only connections cannot checkpoint: only
+the writer does, because SQLite before 3.51.3 can damage its log when two connections do it at once.
 """
 
 import sqlite3
@@ -13,13 +13,15 @@ from pathlib import Path
 from grus.model.errors import StoreFailed
 
 IDLE = 8
-"""Connections kept open while nobody reads."""
+"""Connections kept open while no thread reads."""
 BUSY = 10.0
 """Seconds to wait for another process's lock before giving up."""
 
 
 def read_only(path: Path) -> sqlite3.Connection:
-    """It can neither write nor checkpoint, so it may look at a file that another process writes."""
+    """Return a connection that can neither write nor checkpoint, so it may read a file that another process
+    writes.
+    """
     address = f"{path.absolute().as_uri()}?mode=ro"
     return sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY)
 
@@ -32,13 +34,15 @@ class Readers:
         self._closed = False
 
     def row(self, sql: str, values: Sequence[object] = ()) -> tuple[object, ...] | None:
-        """The first row, if any. Ask for one only: each further one is a fight for the interpreter's lock."""
+        """Return the first row, if any. Ask for one only: each further one has to acquire the interpreter's
+        lock again.
+        """
         with self._lent() as connection:
             row: tuple[object, ...] | None = connection.execute(sql, values).fetchone()
             return row
 
     def text(self, sql: str, values: Sequence[object] = ()) -> bytes:
-        """The single value of a query that yields one text as a BLOB; empty for NULL or nothing."""
+        """Return the single value of a query that yields one text as a BLOB; empty for NULL or nothing."""
         row = self.row(sql, values)
         value = row[0] if row else None
         return value if isinstance(value, bytes) else b""

@@ -1,6 +1,6 @@
-"""Rules that every write of a job must pass, whatever the store: one function each, which raises or returns.
+"""Rules that every write of a job must pass, in any store: one function each, which raises or returns.
 
-Pure. The in-memory store and the SQLite store apply the same sentences, so that people read the same ones.
+Pure. The in-memory store and the SQLite store use the same error messages, so that users read the same ones.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from grus.model.ports import NewJob
 
 
 def check_epoch(given: int | None, current: int) -> None:
-    """The fence: who acts for an epoch that has ended must stop."""
+    """Fence writers: a caller that acts for an ended leader term must stop."""
     if given is not None and given < current:
         raise Fenced(
             f"epoch {given} has ended, epoch {current} has begun: a newer control plane owns this state"
@@ -33,7 +33,7 @@ def check_phase(job: JobId, before: Phase, after: Phase) -> None:
 
 
 def check_identity(job: JobId, same: bool) -> None:
-    """Who submitted a job, when, and to which queue never change."""
+    """Check that a job's user, queue and time of submission never change."""
     if not same:
         raise Conflict(f"job {job}: user, queue and time of submission never change")
 
@@ -48,7 +48,7 @@ def check_new(job: JobId, exists: bool) -> None:
 
 
 def check_apart(new: Sequence[NewJob]) -> None:
-    """Jobs that are created together can be judged each by itself: none of them is another's repetition."""
+    """Check that jobs created together can be checked independently: none of them repeats another."""
     if not new:
         raise BadInput([Mistake("jobs", "must be one or more", "0")])
     keys = [(one.job.user, one.key) for one in new if one.key is not None]
@@ -57,7 +57,7 @@ def check_apart(new: Sequence[NewJob]) -> None:
 
 
 def check_key(key: str, first: Job, again: Job) -> None:
-    """A key may be used again only for the very same request, whatever was made of it."""
+    """Check that a key is used again only for exactly the same request, whichever job came of it."""
     if _submitted(first) != _submitted(again):
         raise Conflict(f"the key {key!r} was used before for another request; use a new key for a new job")
 

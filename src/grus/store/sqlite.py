@@ -1,8 +1,9 @@
-"""The durable store of one machine: an SQLite file in WAL mode, `synchronous=FULL`, one writer, many readers.
+"""Durable store of one machine: an SQLite file in WAL mode, `synchronous=FULL`, one writer, many readers.
 
-Here values become text and calls become work for the writer's thread (`writer`, `batch`); reading goes past
-it (`readers`). One process at a time may own the file: the caller sees to that with a lock on its folder, and
-the epoch refuses whoever acts on after being replaced. Never put the file on a network file system.
+Values become text and calls become work for the writer's thread (`writer`, `write_batch`); reads bypass it
+(`readers`). One process at a time may own the file: the caller ensures that with a lock on its folder, and
+the leader term (`epoch`) fences a process that continues to act after being replaced. Never put the file on a
+network file system.
 """
 
 import json
@@ -15,6 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from grus.model.audit import AuditRecord
+from grus.model.cluster import Drain
 from grus.model.curves import Reported
 from grus.model.errors import GrusError, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
@@ -24,57 +27,68 @@ from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
 from grus.model.results import Result
 from grus.model.tags import Tag
-from grus.store import codec, rules, works
-from grus.store.batch import Elsewhere, JobWrite, Together
+from grus.store import codec, rules, statements
+from grus.store.audit_log import audit_row, page_query
 from grus.store.listeners import Listener, Listeners
 from grus.store.migrations import migrate, version_of
 from grus.store.on_disk import FileInPlace, make_folder, sync_folder
 from grus.store.readers import BUSY, Readers, read_only
+from grus.store.write_batch import Elsewhere, JobWrite, WriteGroup
 from grus.store.writer import Work, Writer
 
 PAGE = 50
-"""Jobs read in one go: they are decoded in one call, some two milliseconds in which nobody else computes."""
+"""Jobs read at a time: they are decoded in one call, some two milliseconds in which no other thread
+computes.
+"""
 
 PRUNED_AT_ONCE = 500
 """Rows of one transaction of a prune: some 10 ms."""
 
 WAL_BYTES = 64 * 1024 * 1024
-"""The log is cut back to this size at a checkpoint, should a burst have made it longer."""
+"""Size to which the log is cut back at a checkpoint, if a burst has made it longer."""
 
 
 class SqliteStore:
-    """See `grus.model.ports.Store` for what it promises.
+    """SQLite store; see `grus.model.ports.Store` for its guarantees.
 
-    Listeners are called from the writer's thread before the futures of the commit are done: whoever waited
-    for a future knows that the listeners have heard. So a listener must not wait for a future of the store,
-    nor for a lock whose holder may do so.
+    Listeners are called from the writer's thread before the futures of the commit are done: a thread that
+    waited for a future knows that the listeners were called. So a listener must not wait for a future of the
+    store, nor for a lock whose holder may do so.
     """
 
     def __init__(
         self, path: str | os.PathLike[str], *, lasting: bool = True, elsewhere: Elsewhere | None = None
     ) -> None:
-        """`lasting` false: a file that need not survive power loss; `elsewhere`: jobs last there first."""
+        """Set up. `lasting` false: a file that need not survive power loss; `elsewhere`: jobs are made
+        durable there first.
+        """
         self.path = Path(path)
         self._connection = _open(self.path, lasting)
         self._listeners = Listeners()
         self._readers = Readers(self.path)
         self._in_place = FileInPlace(self.path)
-        """Not asked where jobs last elsewhere: a copy that is lost is made again."""
+        """Check of the file's place; not used if jobs are durable elsewhere: a copy that is lost is made
+        again.
+        """
         gone = self.gone if elsewhere is None else lambda: ""
         self._writer = Writer(self._connection, self._listeners, str(self.path), elsewhere, gone)
 
     def gone(self) -> str:
-        """Why the file is not where it was opened; "" while it is. Nothing is written then."""
+        """Return the reason why the file is not in the place at which it was opened; "" while it is. Nothing
+        is written then.
+        """
         return self._in_place.trouble()
 
     # ------------------------------------------------------------------------------------ jobs, written
 
     def take_over(self) -> int:
-        return self._writer.do(works.next_epoch).result()
+        return self._writer.do(statements.next_epoch).result()
 
     def raise_epoch(self, seen: int) -> None:
-        """The next epoch is above this one, which an engine has seen: it would act under no lower one."""
-        self._writer.do(works.raise_epoch(seen)).result()
+        """Raise the leader term: the next one is above this one, which an engine has seen and below which it
+        does not act.
+        """
+        self._writer.do(statements.raise_epoch(seen)).result()
 
     def create(
         self, job: Job, event: Event, key: str | None = None, epoch: int | None = None
@@ -90,10 +104,18 @@ class SqliteStore:
             ]
         except GrusError as error:
             return _refused(error)
-        return self._writer.write_all(Together(tuple(writes)))
+        return self._writer.write_all(WriteGroup(tuple(writes)))
 
-    def replace(self, job: Job, event: Event | None, epoch: int | None = None) -> "Future[Job]":
-        return self._write(replace(job, version=job.version + 1), event, new=False, epoch=epoch)
+    def replace(
+        self,
+        job: Job,
+        event: Event | None,
+        epoch: int | None = None,
+        *,
+        record: AuditRecord | None = None,
+    ) -> "Future[Job]":
+        changed = replace(job, version=job.version + 1)
+        return self._write(changed, event, new=False, epoch=epoch, record=record)
 
     def _write(
         self,
@@ -104,9 +126,12 @@ class SqliteStore:
         key: str | None = None,
         epoch: int | None = None,
         key_said: str = "",
+        record: AuditRecord | None = None,
     ) -> "Future[Job]":
         try:
             write = _encoded(job, event, new=new, key=key, epoch=epoch, key_said=key_said)
+            if record is not None:
+                write = replace(write, audit=audit_row(record))
         except GrusError as error:
             return _refused(error)
         return self._writer.write(write)
@@ -190,41 +215,59 @@ class SqliteStore:
         found = codec.QUEUE.decode_list(self._readers.text(_as_array("SELECT body FROM queues")))
         return sorted(found, key=lambda queue: queue.name)
 
-    def put_queue(self, queue: Queue) -> "Future[None]":
-        return self._put(lambda: works.put_queue(queue))
+    def put_queue(self, queue: Queue, *, record: AuditRecord | None = None) -> "Future[None]":
+        return self._put(lambda: statements.put_queue(queue), record)
 
-    def delete_queue(self, name: QueueName) -> "Future[None]":
-        return self._writer.do(works.delete_queue(name))
+    def delete_queue(self, name: QueueName, *, record: AuditRecord | None = None) -> "Future[None]":
+        return self._put(lambda: statements.delete_queue(name), record)
 
     def users(self) -> list[User]:
         found = codec.USER.decode_list(self._readers.text(_as_array("SELECT body FROM users")))
         return sorted(found, key=lambda user: user.name)
 
-    def put_user(self, user: User) -> "Future[None]":
-        return self._put(lambda: works.put_user(user))
+    def put_user(self, user: User, *, record: AuditRecord | None = None) -> "Future[None]":
+        return self._put(lambda: statements.put_user(user), record)
 
-    def delete_user(self, name: UserName) -> "Future[None]":
-        return self._writer.do(works.delete_user(name))
+    def delete_user(self, name: UserName, *, record: AuditRecord | None = None) -> "Future[None]":
+        return self._put(lambda: statements.delete_user(name), record)
 
     def tokens(self) -> list[Token]:
         found = codec.TOKEN.decode_list(self._readers.text(_as_array("SELECT body FROM tokens")))
         return sorted(found, key=lambda token: token.digest)
 
-    def put_token(self, token: Token) -> "Future[None]":
-        return self._put(lambda: works.put_token(token))
+    def put_token(self, token: Token, *, record: AuditRecord | None = None) -> "Future[None]":
+        return self._put(lambda: statements.put_token(token), record)
 
-    def delete_token(self, digest: str) -> "Future[None]":
-        return self._writer.do(works.delete_token(digest))
+    def delete_token(self, digest: str, *, record: AuditRecord | None = None) -> "Future[None]":
+        return self._put(lambda: statements.delete_token(digest), record)
+
+    def audit(
+        self, *, actor: UserName | None = None, target: str = "", before: int | None = None, limit: int = 100
+    ) -> list[AuditRecord]:
+        rows, values = page_query(actor, target, before, limit)
+        found = codec.AUDIT.decode_list(self._readers.text(_as_array(rows), values))
+        return sorted(found, key=lambda record: record.seq, reverse=True)
 
     def cordoned(self) -> frozenset[NodeId]:
         nodes = self._readers.text("SELECT CAST(json_group_array(node) AS BLOB) FROM cordoned")
         return frozenset(NodeId(node) for node in json.loads(nodes))
 
-    def set_cordoned(self, node: NodeId, cordoned: bool) -> "Future[None]":
-        return self._writer.do(works.set_cordoned(node, cordoned))
+    def drains(self) -> dict[NodeId, Drain]:
+        rows = self._readers.text("SELECT CAST(json_group_object(node, json(body)) AS BLOB) FROM drains")
+        return {NodeId(node): drain for node, drain in codec.DRAINS.decode(rows).items()}
+
+    def set_cordoned(
+        self,
+        node: NodeId,
+        cordoned: bool,
+        *,
+        drain: Drain | None = None,
+        record: AuditRecord | None = None,
+    ) -> "Future[None]":
+        return self._put(lambda: statements.set_cordoned(node, cordoned, drain), record)
 
     def put_predictions(self, predictions: Sequence[Prediction]) -> "Future[None]":
-        return self._put(lambda: works.put_predictions(predictions))
+        return self._put(lambda: statements.put_predictions(predictions))
 
     def predictions(self, limit: int) -> list[Prediction]:
         rows = "SELECT body FROM predictions ORDER BY at DESC, job DESC LIMIT ?"
@@ -232,14 +275,14 @@ class SqliteStore:
         return sorted(found, key=lambda one: (one.at, one.job), reverse=True)
 
     def put_profile(self, profile: JobProfile) -> "Future[None]":
-        return self._put(lambda: works.put_profile(profile))
+        return self._put(lambda: statements.put_profile(profile))
 
     def profiles(self) -> list[JobProfile]:
         found = codec.PROFILE.decode_list(self._readers.text(_as_array("SELECT body FROM profiles")))
         return sorted(found, key=lambda profile: profile.fingerprint)
 
     def put_reports(self, reports: Sequence[Reported]) -> "Future[None]":
-        return self._put(lambda: works.put_reports(reports))
+        return self._put(lambda: statements.put_reports(reports))
 
     def reports(self, job: JobId) -> list[Reported]:
         rows = "SELECT body FROM reports WHERE job = ? ORDER BY number"
@@ -247,14 +290,14 @@ class SqliteStore:
         return sorted(found, key=lambda one: one.number)
 
     def put_tags(self, tags: Mapping[str, Tag | None]) -> "Future[None]":
-        return self._put(lambda: works.put_tags(tags))
+        return self._put(lambda: statements.put_tags(tags))
 
     def tags(self) -> dict[str, Tag]:
         rows = self._readers.text("SELECT CAST(json_group_object(key, json(body)) AS BLOB) FROM tags")
         return codec.TAGS.decode(rows)
 
     def put_result(self, result: Result) -> "Future[None]":
-        return self._put(lambda: works.put_result(result))
+        return self._put(lambda: statements.put_result(result))
 
     def result(self, job: JobId) -> Result:
         body = self._readers.text("SELECT CAST(body AS BLOB) FROM results WHERE job = ?", (job,))
@@ -306,14 +349,14 @@ class SqliteStore:
         whole: Future[int] = Future()
         whole.set_running_or_notify_cancel()
         self._prune_on(
-            whole, 0, works.prune(events_before, jobs_before, results_before, keep, most=PRUNED_AT_ONCE)
+            whole, 0, statements.prune(events_before, jobs_before, results_before, keep, most=PRUNED_AT_ONCE)
         )
         return whole
 
-    def _prune_on(self, whole: "Future[int]", gone: int, slice_: Work[works.Pruned]) -> None:
-        """A slice at a time, so that who writes meanwhile waits for one of them only."""
+    def _prune_on(self, whole: "Future[int]", gone: int, slice_: Work[statements.Pruned]) -> None:
+        """Prune a slice at a time, so that concurrent writers wait for one slice only."""
 
-        def go_on(done: "Future[works.Pruned]") -> None:
+        def go_on(done: "Future[statements.Pruned]") -> None:
             if (error := done.exception()) is not None:
                 whole.set_exception(error)
             elif done.result().more:
@@ -326,12 +369,12 @@ class SqliteStore:
     def close(self) -> None:
         self._writer.close()
         self._readers.close()
-        # The last one out, able to write: SQLite moves the log into the file and removes it.
+        # The last connection out, able to write: SQLite moves the log into the file and removes it.
         self._connection.close()
 
-    def _put(self, work: Callable[[], Work[None]]) -> "Future[None]":
+    def _put(self, work: Callable[[], Work[None]], record: AuditRecord | None = None) -> "Future[None]":
         try:
-            return self._writer.do(work())
+            return self._writer.do(statements.with_record(work(), record))
         except GrusError as error:
             return _refused(error)
 
@@ -345,7 +388,7 @@ def _encoded(
     epoch: int | None = None,
     key_said: str = "",
 ) -> JobWrite:
-    """Raises BadInput of what could not be read back."""
+    """Return the encoded values. Raises BadInput if one could not be read back."""
     body = codec.JOB.encode(job)
     if event is not None:
         codec.EVENT.encode(event)
@@ -353,7 +396,9 @@ def _encoded(
 
 
 def _as_array(rows: str) -> str:
-    """One row with a JSON array of all the bodies, instead of a row each: see `Readers.row`."""
+    """Return a query for one row with a JSON array of all the bodies, instead of a row each: see
+    `Readers.row`.
+    """
     return f"SELECT CAST('[' || coalesce(group_concat(body), '') || ']' AS BLOB) FROM ({rows})"  # noqa: S608 - fixed text
 
 
@@ -364,7 +409,7 @@ def _refused(error: GrusError) -> "Future[Any]":
 
 
 def _open(path: Path, lasting: bool) -> sqlite3.Connection:
-    """The writing connection to a file that only its owner can read, in the latest shape."""
+    """Return the writing connection to a file that only its owner can read, in the latest schema."""
     try:
         _make_private(path)
         _look(path)
@@ -385,18 +430,21 @@ def _open(path: Path, lasting: bool) -> sqlite3.Connection:
 
 
 def _look(path: Path) -> None:
-    """Refuse a file that is not ours before anything, the mode of its log included, is changed."""
+    """Refuse a file of another program before anything, the mode of its log included, is changed."""
     with closing(read_only(path)) as looking:
         try:
             version_of(looking)
         except sqlite3.OperationalError as error:
-            # Cut off in the middle of a change, it is mended before it can be read; `migrate` looks then.
+            # A file that was cut off in the middle of a change is recovered before it can be read; `migrate`
+            # checks then.
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
                 raise
 
 
 def _make_private(path: Path) -> None:
-    """0700 for folders made here, 0600 for the file; SQLite gives its log the same mode as the file."""
+    """Set mode 0700 for folders made here, 0600 for the file; SQLite gives its log the same mode as
+    the file.
+    """
     make_folder(path.parent)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))

@@ -1,8 +1,8 @@
-"""The one thread that writes, and the group commit.
+"""Writer thread and group commit.
 
-Whatever waits in the queue goes into one transaction: one fsync confirms all of it. Futures are done only
-after COMMIT has returned, and after the listeners have heard. The thread outlives every failure of the disk:
-those who waited hear of it, and the next batch starts afresh. Nothing else may write to the file.
+All work that waits in the queue goes into one transaction: one fsync confirms all of it. Futures are done
+only after COMMIT has returned, and after the listeners were called. The thread outlives every failure of the
+disk: the waiting callers get the error, and the next batch starts afresh. Nothing else may write to the file.
 """
 
 import itertools
@@ -17,19 +17,19 @@ from typing import Any, TypeVar
 
 from grus.model.errors import GrusError, StoreFailed
 from grus.model.jobs import Job
-from grus.store import batch
-from grus.store.batch import Elsewhere, JobWrite, Outcome, Together
+from grus.store import write_batch
 from grus.store.listeners import Listeners
+from grus.store.write_batch import Elsewhere, JobWrite, WriteGroup, WriteOutcome
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 """Any other write. It checks before it writes, and raises a GrusError only while it has written nothing.
 
-Its result is the future's; an `Outcome` is taken as it is, with what listeners are to hear.
+Its result is the future's; an `WriteOutcome` is passed on unchanged, with the messages for listeners.
 """
 
 BATCH = 2048
-"""Most writes of one commit, so that the first of them does not wait for an endless stream."""
+"""Maximum number of writes of one commit, so that the first of them does not wait for an endless stream."""
 
 FAULT_OF_A_WRITE = (
     sqlite3.IntegrityError,
@@ -37,19 +37,19 @@ FAULT_OF_A_WRITE = (
     sqlite3.ProgrammingError,
     sqlite3.InterfaceError,
 )
-"""Errors of the database that say something about what was written; all others are about disk and file."""
+"""Errors of the database that are caused by the written data; all others are about disk and file."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
-    work: JobWrite | Together | Work[Any]
+class _QueuedWrite:
+    work: JobWrite | WriteGroup | Work[Any]
     future: "Future[Any]"
 
 
 class Writer:
-    """Nobody else may use the connection until `close` has returned."""
+    """Only this object may use the connection until `close` has returned."""
 
     def __init__(
         self,
@@ -59,13 +59,13 @@ class Writer:
         elsewhere: Elsewhere | None = None,
         gone: Callable[[], str] = lambda: "",
     ) -> None:
-        """`gone` says why nobody would find what is written; "" while somebody would."""
+        """Set up. `gone` returns the reason why written data could not be found again; "" while it can be."""
         self._elsewhere = elsewhere
         self._gone = gone
         self._connection = connection
         self._listeners = listeners
         self._path = path
-        self._queue: queue.SimpleQueue[_Given | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_QueuedWrite | None] = queue.SimpleQueue()
         self._giving = threading.Lock()
         self._closed = False
         self._ending = False
@@ -75,14 +75,14 @@ class Writer:
     def write(self, write: JobWrite) -> "Future[Job]":
         return self._give(write)
 
-    def write_all(self, writes: Together) -> "Future[list[Job]]":
+    def write_all(self, writes: WriteGroup) -> "Future[list[Job]]":
         return self._give(writes)
 
     def do(self, work: Work[T]) -> "Future[T]":
         return self._give(work)
 
     def close(self) -> None:
-        """Finish what was given, then end the thread."""
+        """Finish the accepted work, then end the thread."""
         with self._giving:
             if not self._closed:
                 self._closed = True
@@ -90,13 +90,13 @@ class Writer:
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
-    def _give(self, work: JobWrite | Together | Work[Any]) -> "Future[Any]":
+    def _give(self, work: JobWrite | WriteGroup | Work[Any]) -> "Future[Any]":
         future: Future[Any] = Future()
         with self._giving:
             if self._closed:
                 future.set_exception(StoreFailed("the store is closed"))
             else:
-                self._queue.put(_Given(work, future))
+                self._queue.put(_QueuedWrite(work, future))
         return future
 
     # ------------------------------------------------------------------------------------- in the thread
@@ -108,7 +108,7 @@ class Writer:
                 break
             self._commit([first], gather=True)
 
-    def _commit(self, given: list[_Given], *, gather: bool) -> None:
+    def _commit(self, given: list[_QueuedWrite], *, gather: bool) -> None:
         """Write all of these in one transaction, then confirm them one by one."""
         if why := self._gone():  # some microseconds, of a commit's milliseconds
             for one in given:
@@ -132,8 +132,8 @@ class Writer:
     def _begin(self) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
 
-    def _waiting(self) -> Iterator[_Given]:
-        """What has come up to now; asked for as late as possible, so that a commit takes many along."""
+    def _waiting(self) -> Iterator[_QueuedWrite]:
+        """Yield the work queued up to now; read as late as possible, so that a commit takes many along."""
         for _ in range(BATCH):
             try:
                 one = self._queue.get_nowait()
@@ -144,24 +144,26 @@ class Writer:
                 return
             yield one
 
-    def _apply(self, works: Sequence[JobWrite | Together | Work[Any]]) -> list[Outcome]:
-        outcomes: list[Outcome] = []
-        for many, run in itertools.groupby(works, key=lambda work: isinstance(work, JobWrite | Together)):
+    def _apply(self, works: Sequence[JobWrite | WriteGroup | Work[Any]]) -> list[WriteOutcome]:
+        outcomes: list[WriteOutcome] = []
+        for many, run in itertools.groupby(works, key=lambda work: isinstance(work, JobWrite | WriteGroup)):
             if many:
-                for some in batch.portions(work for work in run if isinstance(work, JobWrite | Together)):
-                    outcomes += batch.apply(self._connection, some, self._elsewhere)
+                for some in write_batch.portions(
+                    work for work in run if isinstance(work, JobWrite | WriteGroup)
+                ):
+                    outcomes += write_batch.apply(self._connection, some, self._elsewhere)
             else:
-                outcomes += [self._do(work) for work in run if not isinstance(work, JobWrite | Together)]
+                outcomes += [self._do(work) for work in run if not isinstance(work, JobWrite | WriteGroup)]
         return outcomes
 
-    def _do(self, work: Work[Any]) -> Outcome:
+    def _do(self, work: Work[Any]) -> WriteOutcome:
         try:
             result = work(self._connection)
-            return result if isinstance(result, Outcome) else Outcome(result=result)
+            return result if isinstance(result, WriteOutcome) else WriteOutcome(result=result)
         except GrusError as error:
-            return Outcome(error=error)
+            return WriteOutcome(error=error)
 
-    def _confirm(self, given: Sequence[_Given], outcomes: Sequence[Outcome]) -> None:
+    def _confirm(self, given: Sequence[_QueuedWrite], outcomes: Sequence[WriteOutcome]) -> None:
         written = [one for outcome in outcomes for one in outcome.written]
         if written:
             self._listeners.tell(written)
@@ -178,8 +180,10 @@ class Writer:
         except sqlite3.Error:
             log.exception("rolling back in %s failed", self._path)
 
-    def _recover(self, given: list[_Given], error: Exception) -> None:
-        """Nothing of the batch was kept. A failing disk fails all of it; a bad write must fail alone."""
+    def _recover(self, given: list[_QueuedWrite], error: Exception) -> None:
+        """Recover from a failed batch, of which nothing was kept. A failing disk fails all of it; a bad write
+        must fail alone.
+        """
         if isinstance(error, sqlite3.Error) and not isinstance(error, FAULT_OF_A_WRITE):
             log.error("%d writes to %s failed: %s", len(given), self._path, error)
             failure = _failure(self._path, error)
@@ -191,7 +195,7 @@ class Writer:
             for one in given:
                 self._commit([one], gather=False)
 
-    def _refuse(self, one: _Given, error: Exception) -> None:
+    def _refuse(self, one: _QueuedWrite, error: Exception) -> None:
         if one.future.running() or one.future.set_running_or_notify_cancel():
             one.future.set_exception(error)
 

@@ -1,4 +1,5 @@
-"""What is measured: the GPUs of this machine, real (`nvml`) or pretended (`virtual`), and who uses them.
+"""Telemetry: the GPUs of this machine, real (`nvml`) or virtual (`virtual_gpus`), and their use.
 
-A source of devices tells facts; it never decides who gets one. `source` says what an engine may ask of it.
+A source of devices reports facts; it never decides on allocations. `source` defines the interface that an
+engine uses.
 """

@@ -1,8 +1,8 @@
-"""GPUs as NVIDIA's DCGM exporters tell them, one exporter a machine, read over HTTP.
+"""GPU telemetry from NVIDIA's DCGM exporters, one exporter per machine, read over HTTP.
 
-An exporter measures at an interval of its own (30 s unless told otherwise) and repeats itself in between: a
-page that says nothing new gives no samples, and one that says the same for too long is one that hangs. How
-often it measures is seen by how often its page changes.
+An exporter measures at an interval of its own (30 s by default) and repeats itself in between: an unchanged
+page gives no samples, and a page that is unchanged for too long means that its exporter hangs. The interval
+of its measurements is inferred from the changes of its page.
 """
 
 import math
@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 
 from grus.model.identifiers import NodeId
 from grus.telemetry.dcgm_fields import ENERGY, FIELDS, Meaning, Value, device, place
-from grus.telemetry.exposition import Row, rows
-from grus.telemetry.fetching import Fetcher, Page, by
-from grus.telemetry.missing import Missing, Roll, missing_of, name
+from grus.telemetry.exporter_scrape import Fetcher, Page, by
+from grus.telemetry.exposition import MetricSample, rows
+from grus.telemetry.missing_metrics import Missing, Roll, missing_of, name
 from grus.telemetry.samples import Batch, Fault, Sample, Subject
 
 MEASURED = 30.0
-"""Seconds between two measurements of an exporter that was told nothing else."""
+"""Seconds between two measurements of an exporter with default settings."""
 INTERVAL = 1.0
 """Seconds between two looks at its page."""
 PATIENCE = 2.0
@@ -35,13 +35,13 @@ class _Exporter:
     fetcher: Fetcher
     node: NodeId | None
     text: str = ""
-    """What its last page said of GPUs."""
+    """GPU part of its last page."""
     changed: float | None = None
-    """When it last said something else than before."""
+    """Time of the last change of its page."""
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=15))
     """Seconds between its last changes."""
     told: float = -math.inf
-    """When samples were last made of it."""
+    """Time of the last samples made of it."""
 
     @property
     def pace(self) -> float:
@@ -50,7 +50,7 @@ class _Exporter:
 
     @property
     def slow(self) -> float:
-        """Seconds in which it has surely measured anew."""
+        """Return the seconds in which it has surely measured again."""
         return max(self.pace, MEASURED)
 
     def says(self, page: Page) -> bool:
@@ -65,7 +65,7 @@ class _Exporter:
 
     @property
     def counts(self) -> bool:
-        """Whether it must say something else at each measurement: energy grows as long as there is power."""
+        """Return whether its page must change at each measurement: energy grows as long as there is power."""
         return _ENERGY.search(self.text) is not None
 
     def silent(self, at: float) -> float:
@@ -74,7 +74,8 @@ class _Exporter:
 
 
 class DcgmSource:
-    """`Source` of one or several exporters: addresses of their pages, each with its node if one knows it.
+    """`SampleSource` of one or several exporters: addresses of their pages, each with its node if one knows
+    it.
 
     Without a node, the name is the page's own word (`Hostname`, `hostname`), else the address's host. Behind
     Kubernetes the page's word may be the name of the exporter's pod: then tell the node.
@@ -99,7 +100,9 @@ class DcgmSource:
 
     @property
     def shortest(self) -> float:
-        """That of the exporter that measures least often; until it is seen, how often it is looked at."""
+        """Return the interval of the exporter that measures least often; until it is known, the interval of
+        the looks.
+        """
         return max((one.pace for one in self._exporters if one.gaps), default=self._interval)
 
     def sample(self, now: float) -> Batch:
@@ -151,7 +154,7 @@ class DcgmSource:
         return samples, faults
 
     def _count(self, one: _Exporter, present: set[Subject], at: float) -> None:
-        """Who of this exporter is there, and who is not any more."""
+        """Update which GPUs of this exporter are present, and which are missing."""
         for subject in missing_of(self._roll.of(one.fetcher.name), present):
             self._missing.lose(name(subject), "it is no longer on its exporter's page", at)
         for subject in present:
@@ -168,7 +171,7 @@ class DcgmSource:
         owner = self._hosts.setdefault(host, one.fetcher.name)
         return host if owner == one.fetcher.name else NodeId(f"{host}@{place.netloc}")
 
-    def _value(self, one: _Exporter, row: Row, at: float) -> Value | None:
+    def _value(self, one: _Exporter, row: MetricSample, at: float) -> Value | None:
         labels = row.labels
         node = one.node or self._host(one, labels.get("Hostname") or labels.get("hostname") or "")
         gpu = device(labels, node)

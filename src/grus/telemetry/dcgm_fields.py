@@ -1,8 +1,8 @@
-"""What the fields of NVIDIA's DCGM mean, however they came here: exporter's text or Prometheus.
+"""Meaning of the fields of NVIDIA's DCGM, for both sources: exporter's text or Prometheus.
 
-Three are never mixed up: MEM_COPY_UTIL is time of the memory interface, FB_USED is memory that is taken,
+Three are never mixed up: MEM_COPY_UTIL is time of the memory interface, FB_USED is allocated memory,
 SM_ACTIVE is work of the compute units. A blank value is absent, never 0. On a GPU that is partitioned (MIG),
-utilisation is that of each instance's own engine; power, temperature and errors are the whole GPU's.
+utilization is that of each instance's own engine; power, temperature and errors are the whole GPU's.
 """
 
 import math
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from grus.model.identifiers import DeviceId, NodeId
-from grus.telemetry.rates import rate
+from grus.telemetry.counter_rates import rate
 from grus.telemetry.samples import Fault, Measure, Sample, Subject
 
 GPU_UTIL = "DCGM_FI_DEV_GPU_UTIL"
@@ -38,7 +38,7 @@ FIELDS = frozenset(
     }
 )
 OF_THE_WHOLE = frozenset({POWER, ENERGY, TEMPERATURE, XID})
-"""Told for each instance of a partitioned GPU, though there is only one of it."""
+"""Fields that are reported for each instance of a partitioned GPU, though there is only one value."""
 BLANK = float(1 << 47)
 """DCGM's values for "not known" are numbers from here on (dcgm_structs.h: DCGM_FP64_BLANK and above)."""
 _MIB = 1 << 20
@@ -57,7 +57,7 @@ class Value(NamedTuple):
 
 
 def place(field: str, node: NodeId, device: DeviceId, instance: str) -> Subject:
-    """Whose value it is."""
+    """Return the subject of the value."""
     return Subject(node, device, "" if field in OF_THE_WHOLE else instance)
 
 
@@ -75,7 +75,9 @@ class Meaning:
 
     def __init__(self) -> None:
         self._told: dict[Subject, dict[str, float]] = {}
-        """When each had which fields: a value that is missing once is not replaced by a cousin."""
+        """Time at which each had which fields: a value that is missing once is not replaced by a related
+        one.
+        """
         self._energy: dict[Subject, tuple[float, float]] = {}
         self._xid: dict[Subject, int] = {}
 

@@ -14,7 +14,7 @@ _LABEL = re.compile(r'\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?
 _ESCAPED = re.compile(r"\\(.)")
 
 
-class Row(NamedTuple):
+class MetricSample(NamedTuple):
     """One value of one metric."""
 
     name: str
@@ -24,7 +24,7 @@ class Row(NamedTuple):
     """Seconds, where the exporter itself says when it was true."""
 
 
-def rows(text: str, names: Collection[str]) -> Iterator[Row]:
+def rows(text: str, names: Collection[str]) -> Iterator[MetricSample]:
     """The values of these metrics, in the order of the text. NaN and infinity are no values."""
     for line in text.splitlines():
         found = _LINE.fullmatch(line)
@@ -33,7 +33,7 @@ def rows(text: str, names: Collection[str]) -> Iterator[Row]:
         value = number(found[3])
         labels = read_labels(found[2] or "")
         if value is not None and labels is not None:
-            yield Row(found[1], labels, value, int(found[4]) / 1000 if found[4] else None)
+            yield MetricSample(found[1], labels, value, int(found[4]) / 1000 if found[4] else None)
 
 
 def number(text: str) -> float | None:

@@ -20,8 +20,8 @@ from typing import Any
 
 from grus.model.cluster import Device, Node
 from grus.model.identifiers import DeviceId
-from grus.telemetry.health import islands, judge
-from grus.telemetry.machine import this_machine
+from grus.telemetry.gpu_health import islands, judge
+from grus.telemetry.host_metrics import this_machine
 from grus.telemetry.source import Owned, Reading
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ _LONGEST_PAUSE = 30.0
 _PROGRAM = "import sys; from grus.telemetry.nvml_probe import main; main(sys.argv[1])"
 
 
-class Silent(Exception):
+class DriverTimeout(Exception):
     """The driver (or its child process) did not answer."""
 
 
@@ -54,27 +54,28 @@ class Probe:
         self.say("read")
         found = self.hear(patience)
         if found is None:
-            raise Silent(f"no answer in {patience:g} s")
+            raise DriverTimeout(f"no answer in {patience:g} s")
         speeds = {DeviceId(gpu["id"]): gpu["speed"] for gpu in found["gpus"] if gpu.get("speed")}
         return found["driver"], [_reading(gpu) for gpu in found["gpus"] if gpu["id"]], speeds
 
     def say(self, word: str) -> None:
-        """Ask for what `nvml_probe` knows under this word; raises Silent if nobody is there."""
+        """Send a request of this word to `nvml_probe`; raises Silent if the probe has ended."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"{word}\n".encode())
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise Silent("the probe has ended") from None
+            raise DriverTimeout("the probe has ended") from None
 
     def hear(self, patience: float) -> dict[str, Any] | None:
-        """The answer to what was said; None if there is none yet. Raises Silent if there will be none."""
+        """The answer to what was said; None if there is none yet. Raises DriverTimeout if there will be
+        none."""
         assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], patience)[0]:
             return None
         line = self._process.stdout.readline()
         if not line:
-            raise Silent("the probe has ended")
+            raise DriverTimeout("the probe has ended")
         found: dict[str, Any] = json.loads(line)
         return found
 
@@ -161,7 +162,7 @@ class NvmlSource:
             if self._probe is None:
                 self._probe = Probe(self._module)
             driver, readings, speeds = self._probe.ask(self._patience)
-        except (Silent, OSError, ValueError) as error:
+        except (DriverTimeout, OSError, ValueError) as error:
             logger.warning("the GPU driver does not answer: %s", error)
             if self._probe is not None:
                 self._probe.end()
@@ -185,7 +186,7 @@ class NvmlSource:
             self._again.clear()
             try:
                 answered = self.measure()
-            except Exception:  # the edge of a thread without which a lost GPU would not be noticed
+            except Exception:  # the top of a thread without which a lost GPU would not be noticed
                 logger.exception("measuring the GPUs failed; it goes on")
                 answered = False
             pause = self._interval if answered else min(2 * pause, _LONGEST_PAUSE)
@@ -205,7 +206,7 @@ class NvmlSource:
                 )
 
     def _take_ownership(self, readings: Sequence[Reading]) -> None:
-        """Tell Grus's own processes from others. Without an engine, nobody's are Grus's."""
+        """Distinguish Grus's own processes from others. Without an engine, no process is Grus's."""
         ours = self._owned(readings) if self._owned is not None else frozenset()
         outside = {reading.id: _users(reading, ours) for reading in readings}
         with self._guard:
@@ -222,7 +223,9 @@ def find(*, module: str = "pynvml", patience: float = PATIENCE) -> NvmlSource | 
 
 
 def _users(reading: Reading, ours: frozenset[int]) -> str:
-    """Who else uses the GPU, for people. A process that cannot be seen here (any more) is nobody."""
+    """Describe other users of the GPU, for people. A process that cannot be seen here (any more) does not
+    count.
+    """
     others = [text for pid, _ in reading.processes if pid not in ours and (text := _describe(pid))]
     rest = f" and {len(others) - 1} more" if len(others) > 1 else ""
     return others[0] + rest if others else ""

@@ -26,7 +26,7 @@ def main(module: str) -> None:
 
 
 def read(nvml: ModuleType, seen: dict[int, str]) -> dict[str, object]:
-    """All GPUs; `seen` keeps the UUID of each index, because a GPU that is lost no longer tells its own."""
+    """Read all GPUs; `seen` keeps the UUID of each index, because a lost GPU no longer reports its own."""
     buses: dict[str, str] = {}
     gpus = []
     for index in range(nvml.nvmlDeviceGetCount()):
@@ -43,7 +43,7 @@ def read(nvml: ModuleType, seen: dict[int, str]) -> dict[str, object]:
 
 
 def figures(nvml: ModuleType, seen: dict[int, str]) -> dict[str, object]:
-    """What changes; each GPU with its moment, in the monotonic time that all processes share."""
+    """Read the changing values; each GPU with its time, in the monotonic clock that all processes share."""
     gpus: list[dict[str, Any]] = []
     for index in range(nvml.nvmlDeviceGetCount()):
         moment = time.monotonic()
@@ -75,7 +75,9 @@ def _gpu(nvml: ModuleType, handle: object, uuid: str) -> dict[str, Any]:
 
 
 def _figures(nvml: ModuleType, handle: object) -> dict[str, float | None]:
-    """What changes from moment to moment; each is None where this GPU or driver cannot say it."""
+    """Read the values that change from moment to moment; None for each that this GPU or driver does not
+    support.
+    """
     rates = _maybe(nvml, lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
     return {
         "utilisation": None if rates is None else rates.gpu / 100,
@@ -120,7 +122,9 @@ def _links(nvml: ModuleType, handle: object) -> list[str]:
 
 
 def _maybe(nvml: ModuleType, call: Any) -> Any:
-    """What it says, or None where this GPU or driver cannot say; a lost GPU is told by its other calls."""
+    """Return the call's result, or None if this GPU or driver does not support it; other calls detect a lost
+    GPU.
+    """
     try:
         return call()
     except nvml.NVMLError:

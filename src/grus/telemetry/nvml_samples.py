@@ -1,8 +1,8 @@
-"""GPUs of this machine as the NVIDIA driver tells them, up to ten times a second: a `Source` of samples.
+"""GPU samples of this machine from the NVIDIA driver, up to ten times a second: a `SampleSource` of samples.
 
-A child process (`nvml_probe`) talks to the driver, so that one that hangs hangs nobody: a child that is
-silent for too long is killed, and a new one is started after a pause that grows. It is another child than
-that of the pool of GPUs (`nvml`), which asks for more and less often.
+A child process (`nvml_probe`) calls the driver, so that a driver that hangs blocks only the child: a child
+that is silent for too long is killed, and a new one is started after a pause that grows. It is another child
+than that of the pool of GPUs (`nvml`), which reads more and less often.
 """
 
 import math
@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from grus.model.identifiers import DeviceId, NodeId
-from grus.telemetry.missing import Missing, Roll, missing_of, name
-from grus.telemetry.nvml import Probe, Silent
+from grus.telemetry.missing_metrics import Missing, Roll, missing_of, name
+from grus.telemetry.nvml import DriverTimeout, Probe
 from grus.telemetry.samples import Batch, Measure, Sample, Subject
 
 PATIENCE = 2.0
@@ -32,10 +32,10 @@ _MEASURES = {
 
 
 class NvmlSamples:
-    """Asked by one thread, every `interval` seconds.
+    """Called by one thread, every `interval` seconds.
 
-    The driver's utilisation is a mean over the last sixth of a second to a second, by the kind of GPU. What a
-    GPU cannot tell is absent; of one that is partitioned (MIG), that is its utilisation.
+    The driver's utilization is a mean over the last sixth of a second to a second, by the kind of GPU. A
+    value that a GPU does not support is absent; for one that is partitioned (MIG), that is its utilization.
     """
 
     def __init__(
@@ -54,9 +54,11 @@ class NvmlSamples:
         self._starting = starting
         self._probe: Probe | None = None
         self._answered = False
-        """Whether this child ever did."""
+        """True if this child ever did."""
         self._asked: tuple[float, float] | None = None
-        """When it was last asked, by the caller's clock and in monotonic time, if it has not answered yet."""
+        """Time of the last request, by the caller's clock and in monotonic time, if it is not answered
+        yet.
+        """
         self._heard: float | None = None
         self._pause = interval
         self._again = 0.0
@@ -72,7 +74,7 @@ class NvmlSamples:
             return Batch((), self._missing.all())
         try:
             found, asked, moment = self._ask(now)
-        except (Silent, OSError, ValueError) as error:
+        except (DriverTimeout, OSError, ValueError) as error:
             self._give_up(str(error), now)
             return Batch((), self._missing.all())
         if found is None:
@@ -88,7 +90,9 @@ class NvmlSamples:
             probe.end()
 
     def _ask(self, now: float) -> tuple[dict[str, Any] | None, float, float]:
-        """The answer, if there is one yet, and when it was asked for. One that is late keeps its time."""
+        """Return the answer, if there is one yet, and the time of its request. A late answer keeps its
+        time.
+        """
         if self._probe is None:
             self._probe = Probe(self._module)
             self._answered, self._asked = False, None
@@ -100,7 +104,7 @@ class NvmlSamples:
         if found is not None:
             self._answered, self._asked = True, None
         elif self._answered or time.monotonic() - moment > self._starting:
-            raise Silent(f"no answer in {time.monotonic() - moment:.1f} s")
+            raise DriverTimeout(f"no answer in {time.monotonic() - moment:.1f} s")
         return found, asked, moment
 
     def _since(self, now: float) -> float:
@@ -117,7 +121,7 @@ class NvmlSamples:
         samples = []
         for gpu in gpus:
             if not gpu["id"]:
-                continue  # lost before it ever told its name
+                continue  # lost before it ever reported its name
             subject = Subject(self._node, DeviceId(gpu["id"]))
             values = {measure: gpu.get(key) for key, measure in _MEASURES.items()}
             told = {measure: float(value) for measure, value in values.items() if value is not None}

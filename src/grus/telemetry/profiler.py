@@ -1,33 +1,33 @@
-"""What runs, recognised from its telemetry: samples and reports in, tags of workers, GPUs and jobs out.
+"""Recognition of activity from telemetry: samples and reports in, tags of workers, GPUs and jobs out.
 
-Holds what it needs of each subject and job and forgets what is silent; no clock, no I/O, no thread of its
-own. One thread at a time may call it; what it returns is never changed afterwards, so that other threads may
-read it.
+Holds the necessary data of each subject and job and forgets silent ones; no clock, no I/O, no thread of its
+own. One thread at a time may call it; returned values are never changed afterwards, so that other threads may
+read them.
 
-A job's GPUs and workers are looked at together: their tags are the job's, with figures of their own, and a
-GPU on which nothing happens is idle though its job is not. GPUs of nobody known, or of several jobs, are
-judged by themselves; one that nobody uses has no tag.
+A job's GPUs and workers are viewed together: their tags are the job's, with figures of their own, and a GPU
+without activity is idle though its job is not. GPUs of an unknown user, or of several jobs, are classified by
+themselves; an unused GPU has no tag.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from grus.model.identifiers import DeviceId, JobId, WorkerId
-from grus.model.tags import Kind, Stage, Tag
-from grus.patterns.kinds import idle_after, judge
-from grus.telemetry.dossier import Dossier, Known, plain
+from grus.model.tags import Tag, TrainingStage, WorkloadKind
+from grus.patterns.workload_kinds import idle_after, judge
+from grus.telemetry.job_profile_state import Dossier, JobFacts, plain
 from grus.telemetry.samples import Batch, Subject
-from grus.telemetry.settling import Settled
-from grus.telemetry.tracks import Track, View
+from grus.telemetry.subject_history import SubjectState, Track
+from grus.telemetry.tag_debounce import StableTag
 
-__all__ = ["EXPIRY", "Known", "Profiler"]
+__all__ = ["EXPIRY", "JobFacts", "Profiler"]
 
 EXPIRY = 600.0
-"""Seconds for which a tag is vouched for after it was told or renewed; it is renewed at half of that."""
+"""Seconds for which a tag is valid after it was reported or renewed; it is renewed at half of that."""
 MANY = 100
 """Subjects beyond which each is looked at only every so often, …"""
 UNHURRIED = 1.5
-"""… in seconds; a change is told within five in any case."""
+"""… in seconds; a change is reported within five in any case."""
 FORGOTTEN = 600.0
 """Seconds of silence after which nothing is kept of a subject."""
 
@@ -39,9 +39,9 @@ class Profiler:
         self._expiry = expiry
         self._tracks: dict[Subject, Track] = {}
         self._jobs: dict[JobId, Dossier] = {}
-        self._told: dict[Subject | JobId, Settled] = {}
+        self._told: dict[Subject | JobId, StableTag] = {}
         self._known: set[JobId] = set()
-        """Jobs that somebody has told of; others are known by their samples alone."""
+        """Jobs that were reported to it; others are known by their samples alone."""
         self._looked: tuple[float, Mapping[Subject, Tag], Mapping[JobId, Tag]] | None = None
 
     # ------------------------------------------------------------------------------------ what is told
@@ -52,10 +52,10 @@ class Profiler:
         for sample in batch.samples:
             subject = sample.subject
             if subject.device is None and subject.worker is None:
-                continue  # whole machines, queues: nobody's work
+                continue  # whole machines, queues: not part of a job
             track = self._tracks.get(subject)
             if track is None or (track.holder and sample.holder and track.holder != sample.holder):
-                # Whoever comes next to a GPU begins anew.
+                # A new user of a GPU gets a new track.
                 track = self._tracks[subject] = Track(device=subject.device is not None)
                 self._told.pop(subject, None)
             track.take(sample)
@@ -68,21 +68,23 @@ class Profiler:
         worker: WorkerId | None = None,
         saved_at: float | None = None,
     ) -> None:
-        """Take in what a worker has reported; `at` is the report's own moment, not that of its reading.
+        """Record a worker's report; `at` is the report's own time, not that of its reading.
 
-        The same report may be told again and again. `step`, `total` and, if there is one, `step_seconds`
-        (what this rank itself needed for a step, without waiting for the others) are used; that others
-        change, or that it has saved, speaks against a hang.
+        The same report may come again and again. `step`, `total` and, if there is one, `step_seconds` (this
+        rank's own time for a step, without waiting for the others) are used; changes of others, or of the
+        time of the last save, are evidence against a hang.
         """
         self._looked = None
         self._known.add(job)
         self._jobs.setdefault(job, Dossier()).hear(worker, figures, at, saved_at)
 
-    def known(self, job: JobId, facts: Known) -> None:
-        """Tell what is known of a job that holds GPUs; again whenever it changes. Cheap if it did not."""
+    def known(self, job: JobId, facts: JobFacts) -> None:
+        """Record the facts about a job that holds GPUs; call it again at each change. Cheap without a
+        change.
+        """
         before = self._jobs.get(job)
         if before is not None and before.facts.started_at not in (None, facts.started_at):
-            self.forget(job)  # a new attempt owes nothing to how the last one looked
+            self.forget(job)  # a new attempt starts without the history of the last one
         self._known.add(job)
         dossier = self._jobs.setdefault(job, Dossier())
         gained = facts.devices - dossier.facts.devices
@@ -109,14 +111,15 @@ class Profiler:
     # ------------------------------------------------------------------------------- what is recognised
 
     def tags(self, now: float) -> Mapping[Subject, Tag]:
-        """Of workers and GPUs that somebody uses. What has not changed is equal to what was told before.
+        """Return the tags of workers and GPUs that are in use. An unchanged tag equals the one reported
+        before.
 
         (Only `expires` is renewed now and then.) Subjects that have fallen silent have none.
         """
         return self._look(now)[0]
 
     def jobs(self, now: float) -> Mapping[JobId, Tag]:
-        """Of jobs, out of what their workers and GPUs show and of their own reports."""
+        """Return the tags of jobs, from their workers' and GPUs' activity and their own reports."""
         return self._look(now)[1]
 
     def _look(self, now: float) -> tuple[Mapping[Subject, Tag], Mapping[JobId, Tag]]:
@@ -128,7 +131,7 @@ class Profiler:
         views = {
             one: track.view(now, refresh) for one, track in self._tracks.items() if now < track.silent_after
         }
-        own: dict[JobId, dict[Subject, View]] = {}
+        own: dict[JobId, dict[Subject, SubjectState]] = {}
         for subject, view in views.items():
             if len(jobs := _jobs_of(subject, holders)) == 1:
                 own.setdefault(jobs[0], {})[subject] = view
@@ -145,7 +148,7 @@ class Profiler:
         self._looked = (now, told, of_jobs)
         return told, of_jobs
 
-    def _of_job(self, job: JobId, views: Mapping[Subject, View], now: float) -> Tag:
+    def _of_job(self, job: JobId, views: Mapping[Subject, SubjectState], now: float) -> Tag:
         dossier = self._jobs[job]
         since = dossier.suspect_since(now)
         beating = since is None or any(
@@ -156,9 +159,16 @@ class Profiler:
         return dossier.tag(list(views.values()), now, beating=beating)
 
     def _of_subject(
-        self, subject: Subject, view: View, jobs: list[JobId], of_jobs: Mapping[JobId, Tag], now: float
+        self,
+        subject: Subject,
+        view: SubjectState,
+        jobs: list[JobId],
+        of_jobs: Mapping[JobId, Tag],
+        now: float,
     ) -> Tag | None:
-        """Its part in its job's tag, or one of its own where it has not one job; None if nobody uses it."""
+        """Return its part in its job's tag, or a tag of its own unless it has exactly one job; None if it is
+        unused.
+        """
         if len(jobs) == 1:
             slow = self._jobs[jobs[0]].stragglers.get(subject.worker)
             note = (
@@ -170,7 +180,7 @@ class Profiler:
         return self._settle(subject, plain(judge(view.traits), view, now), now)
 
     def _tidy(self, now: float) -> None:
-        """Let go of what is silent, and of jobs that nobody has told of and that show nothing any more."""
+        """Forget silent subjects, and unreported jobs without any activity."""
         for subject, track in list(self._tracks.items()):
             if now >= track.silent_after:
                 self._told.pop(subject, None)
@@ -191,14 +201,14 @@ class Profiler:
                 found.setdefault(device, []).append(job)
         return found
 
-    def _used(self, subject: Subject, view: View) -> bool:
-        """Whether somebody is on a GPU that no known job holds."""
+    def _used(self, subject: Subject, view: SubjectState) -> bool:
+        """Return whether a GPU that no known job holds is in use."""
         if self._tracks[subject].holder:
             return True
         return view.traits.at_work_for > 0 and view.traits.quiet_for < idle_after(view.traits)
 
     def _settle(self, key: Subject | JobId, tag: Tag, now: float, *, firm: bool = False) -> Tag:
-        return self._told.setdefault(key, Settled(self._expiry)).offer(tag, now, firm=firm)
+        return self._told.setdefault(key, StableTag(self._expiry)).offer(tag, now, firm=firm)
 
 
 def _jobs_of(subject: Subject, holders: Mapping[DeviceId, list[JobId]]) -> list[JobId]:
@@ -207,11 +217,11 @@ def _jobs_of(subject: Subject, holders: Mapping[DeviceId, list[JobId]]) -> list[
     return holders.get(subject.device, []) if subject.device is not None else []
 
 
-def _share(job: Tag, view: View, note: str, now: float) -> Tag:
+def _share(job: Tag, view: SubjectState, note: str, now: float) -> Tag:
     """A subject's part in its job: the job's tag with its own figures; idle where nothing happens on it."""
     tag = replace(job, utilisation=view.utilisation, peak_memory=view.peak_memory, note=note)
     quiet = view.traits.quiet_for
-    if job.kind is Kind.IDLE or job.hung_since is not None or quiet < idle_after(view.traits):
+    if job.kind is WorkloadKind.IDLE or job.hung_since is not None or quiet < idle_after(view.traits):
         return tag
-    idle = replace(tag, kind=Kind.IDLE, at=now - quiet, confidence=0.9)
-    return replace(idle, stage=Stage.UNKNOWN, period=None, boundary=None)
+    idle = replace(tag, kind=WorkloadKind.IDLE, at=now - quiet, confidence=0.9)
+    return replace(idle, stage=TrainingStage.UNKNOWN, period=None, boundary=None)

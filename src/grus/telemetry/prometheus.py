@@ -1,8 +1,8 @@
-"""GPUs of many machines out of one Prometheus that scrapes their DCGM exporters.
+"""GPUs of many machines from one Prometheus that scrapes their DCGM exporters.
 
-It is asked for raw samples (a range of each series), so that each keeps the moment at which it was scraped:
-the values that Prometheus would fill in for up to five minutes after a series has ended are never seen. Its
-own `up` tells which machines' exporters answer, and which labels are the target's rather than the exporter's.
+The query is for raw samples (a range of each series), so that each keeps the time of its scrape: the values
+that Prometheus would fill in for up to five minutes after a series has ended are never seen. Its own `up`
+shows which machines' exporters answer, and which labels are the target's rather than the exporter's.
 """
 
 import json
@@ -15,30 +15,30 @@ from typing import Any
 
 from grus.model.identifiers import NodeId
 from grus.telemetry.dcgm_fields import FIELDS, Meaning, Value
+from grus.telemetry.exporter_scrape import Fetcher, Page, by
 from grus.telemetry.exposition import number
-from grus.telemetry.fetching import Fetcher, Page, by
-from grus.telemetry.missing import Missing, Roll, missing_of, name
+from grus.telemetry.missing_metrics import Missing, Roll, missing_of, name
+from grus.telemetry.prometheus_targets import Labels, PrometheusSeries, Target, hosts, target_of, values
 from grus.telemetry.samples import Batch, Subject
-from grus.telemetry.targets import Labels, Series, Target, hosts, target_of, values
 
 INTERVAL = 15.0
 """Seconds between two scrapes, until it is seen how many they are."""
 PATIENCE = 5.0
 _SILENT = 3
-"""Intervals without a new sample after which a machine that nothing else is known of is lost."""
+"""Intervals without a new sample after which a machine without other information is lost."""
 _LONGEST = 600.0
-"""Seconds that are asked for at most after a time in which Prometheus did not answer."""
+"""Largest time span of a query, in seconds, after Prometheus did not answer for a while."""
 Scrapes = Sequence[tuple[float, float]]
 """(moment, 1 if it went well) of each time that Prometheus scraped a target."""
 _SELECTOR = "|".join(sorted(FIELDS))
 
 
 @dataclass(slots=True)
-class _Known:
-    """What is remembered between two questions."""
+class _QueryState:
+    """State between two queries."""
 
     asked: float | None = None
-    """When Prometheus last answered."""
+    """Time of Prometheus's last answer."""
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=31))
     """Seconds between samples, as last seen."""
     jobs: set[str] = field(default_factory=set)
@@ -51,7 +51,7 @@ class _Known:
 
 
 class PrometheusSource:
-    """`Source`: `url` is that of the server; `select` are further matchers, such as `cluster="a"`.
+    """`SampleSource`: `url` is that of the server; `select` are further matchers, such as `cluster="a"`.
 
     `node_label` is the label that names the machine, where none of those that are common does.
     """
@@ -73,7 +73,7 @@ class PrometheusSource:
         address = f"{url.rstrip('/')}/api/v1/query"
         self._series = Fetcher(address, patience=patience, headers=headers)
         self._up = Fetcher(address, patience=patience, headers=headers)
-        self._known = _Known()
+        self._known = _QueryState()
         self._meaning = Meaning()
         self._missing = Missing()
         self._roll = Roll()
@@ -96,7 +96,7 @@ class PrometheusSource:
         if found is None or page is None:
             return Batch((), self._missing.all())
         new = {target_of(one.labels).job for one in found} - self._known.jobs - {""}
-        if new:  # whose labels are whose is not known without it
+        if new:  # without it, the owner of each label is unknown
             self._up.take(deadline)
             self._known.jobs |= new
             self._ask_up(now)
@@ -121,8 +121,8 @@ class PrometheusSource:
         span = max(1, round(min(_LONGEST, since)))
         return {"query": f"{{{matchers}{self._select}}}[{span}s]", "time": f"{now:.3f}"}
 
-    def _read(self, page: Page | None, now: float) -> list[Series] | None:
-        """The series of an answer; None if there is none, which is told."""
+    def _read(self, page: Page | None, now: float) -> list[PrometheusSeries] | None:
+        """Return the series of an answer; None if there is none, which is reported."""
         what = f"Prometheus {self._series.name}"
         if page is None or page.failure:
             why = page.failure if page else f"no answer in {self._patience:g} s"
@@ -140,7 +140,7 @@ class PrometheusSource:
         """Scrapes of the targets until that moment, with 1 for those that went well."""
         try:
             found = matrix(page.text) if page is not None and not page.failure else []
-        except (ValueError, KeyError, TypeError, AttributeError):  # told by the other question
+        except (ValueError, KeyError, TypeError, AttributeError):  # reported by the other query
             found = []
         scrapes: dict[Target, Scrapes] = {}
         for one in found:
@@ -150,7 +150,7 @@ class PrometheusSource:
                 scrapes[target] = points
         return scrapes
 
-    def _tell(self, found: Sequence[Series], up: Mapping[Target, Scrapes], now: float) -> Batch:
+    def _tell(self, found: Sequence[PrometheusSeries], up: Mapping[Target, Scrapes], now: float) -> Batch:
         known = self._known
         known.nodes = hosts(found, known.own, self._node_label) | known.nodes
         new: list[tuple[Target, Value]] = []
@@ -168,7 +168,7 @@ class PrometheusSource:
         return Batch(tuple(samples), self._missing.all(), tuple(faults))
 
     def _enrol(self, new: Sequence[tuple[Target, Value]], up: Mapping[Target, Scrapes]) -> None:
-        """Note who was heard of when, and how long after the time before."""
+        """Record the time of each GPU's samples, and the interval since the ones before."""
         for at, subject, target in _in_time(new):
             before = self._roll.last(subject)
             if math.isfinite(before) and before < at:
@@ -192,7 +192,7 @@ class PrometheusSource:
             known = enrolled.get(str(target), [])
             if known:
                 self._judge_target(machine, known, up.get(target, ()), now)
-            else:  # gone for long, or another target tells its GPUs now
+            else:  # gone for long, or another target reports its GPUs now
                 del self._known.nodes[target]
                 self._known.own.pop(target, None)
                 self._missing.found(machine)
@@ -213,7 +213,9 @@ class PrometheusSource:
                 self._missing.found(name(subject))
 
     def _vanished(self, subject: Subject, scrapes: Scrapes, newest: float) -> bool:
-        """Whether its machine was scraped twice without it: one scrape may not be written in full yet."""
+        """Return whether its machine was scraped twice without it: one scrape may not be written in full
+        yet.
+        """
         last = self._heard(subject)
         if scrapes:
             return sum(at > last for at, _ in scrapes) >= 2
@@ -229,7 +231,7 @@ def _in_time(new: Sequence[tuple[Target, Value]]) -> list[tuple[float, Subject, 
     return sorted(found, key=lambda one: (one[0], one[2], one[1].device or "", one[1].instance))
 
 
-def matrix(answer: str) -> list[Series]:
+def matrix(answer: str) -> list[PrometheusSeries]:
     """The series of an answer to a question for a range; raises ValueError or KeyError if it is none."""
     read: Any = json.loads(answer)
     if read["status"] != "success":
@@ -238,7 +240,7 @@ def matrix(answer: str) -> list[Series]:
     for one in read["data"]["result"]:
         points = [(float(at), value) for at, text in one["values"] if (value := number(text)) is not None]
         if points:
-            found.append(Series(dict(one["metric"]), tuple(points)))
+            found.append(PrometheusSeries(dict(one["metric"]), tuple(points)))
     return found
 
 

@@ -1,7 +1,7 @@
-"""What is measured of GPUs and of jobs' processes, whichever source it comes from.
+"""Measurements of GPUs and of jobs' processes, independent of their source.
 
-A sample carries the moment at which it was true, not the one at which it was asked for. What a source does
-not measure is absent, never zero; what it has lost is named in `lost`, so that nobody takes silence for rest.
+A sample carries the time at which it was true, not the time of the request. A value that a source does not
+measure is absent, never zero; lost subjects are named in `lost`, so that silence is not read as idleness.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from grus.model.identifiers import DeviceId, JobId, NodeId, WorkerId
 
 
 class Measure(StrEnum):
-    """What one number says. The three that are never to be mixed up: `memory_time`, `memory`, `active`."""
+    """Meaning of a number. The three that are never to be mixed up: `memory_time`, `memory`, `active`."""
 
     UTILISATION = "utilisation"
     """Part of the time in which any kernel ran, 0 to 1."""
@@ -47,12 +47,12 @@ class Measure(StrEnum):
 
 
 class Subject(NamedTuple):
-    """Whose number it is: a GPU (or a MIG instance of it), a worker's own processes, or a whole machine."""
+    """Subject of a number: a GPU (or a MIG instance of it), a worker's own processes, or a whole machine."""
 
     node: NodeId
     device: DeviceId | None = None
     instance: str = ""
-    """Of a GPU that is partitioned (MIG): its number; empty for the whole GPU."""
+    """Number of the instance of a GPU that is partitioned (MIG); empty for the whole GPU."""
     job: JobId | None = None
     worker: WorkerId | None = None
     """Set where the numbers are those of a worker's own processes (`device` is empty then)."""
@@ -64,10 +64,10 @@ class Sample:
     at: float
     values: Mapping[Measure, float]
     holder: str = ""
-    """Who is on the GPU, in the source's own words (namespace/pod); empty where it does not say."""
+    """User of the GPU, in the source's own words (namespace/pod); empty if the source does not report it."""
 
 
-class Lost(NamedTuple):
+class LostMeasure(NamedTuple):
     """Something that was measured before and is not any more."""
 
     what: str
@@ -77,7 +77,7 @@ class Lost(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A GPU's driver has told a new error (NVIDIA's XID)."""
+    """A GPU's driver has reported a new error (NVIDIA's XID)."""
 
     subject: Subject
     at: float
@@ -86,17 +86,17 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a source has new since it was last asked."""
+    """News of a source since the last call."""
 
     samples: tuple[Sample, ...] = ()
-    lost: tuple[Lost, ...] = field(default=())
+    lost: tuple[LostMeasure, ...] = field(default=())
     """All that is missing now."""
     faults: tuple[Fault, ...] = ()
-    """New ones only: a driver repeats its last error for ever."""
+    """New ones only: a driver repeats its last error indefinitely."""
 
 
-class Source(Protocol):
-    """Where samples come from. `sample` may take as long as its time-out, never longer; it never raises."""
+class SampleSource(Protocol):
+    """Source of samples. `sample` may take as long as its time-out, never longer; it never raises."""
 
     @property
     def shortest(self) -> float:

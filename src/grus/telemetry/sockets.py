@@ -1,8 +1,8 @@
-"""TCP connections of this machine with the bytes that went over them, asked of the kernel by netlink.
+"""TCP connections of this machine with the bytes that went over them, read from the kernel by netlink.
 
-One question (sock_diag(7), with each connection's tcp_info) tells of all connections of this process's
-network namespace; nobody needs rights for it. Whose a connection is, its inode says: a process that has it
-open shows it in /proc.
+One query (sock_diag(7), with each connection's tcp_info) returns all connections of this process's network
+namespace; it needs no rights. The inode identifies a connection's owner: a process that has it open shows it
+in /proc.
 """
 
 import os
@@ -25,7 +25,7 @@ _COOKIE_AT, _INODE_AT, _MESSAGE = 44, 68, 72
 _ATTRIBUTE = struct.Struct("=HH")
 _BYTES = struct.Struct("=QQ")
 _BYTES_AT = 120
-"""Of tcp_info: bytes that the other side has acknowledged, bytes received (Linux 4.1 and later)."""
+"""Offset in tcp_info: bytes that the other side has acknowledged, bytes received (Linux 4.1 and later)."""
 _BUFFER = 1 << 18
 
 
@@ -38,7 +38,7 @@ class Connection(NamedTuple):
 
 
 def connections() -> dict[int, Connection]:
-    """By inode; raises OSError where the kernel does not answer such questions."""
+    """Return the connections by inode; raises OSError if the kernel does not answer such queries."""
     found = {}
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _SOCK_DIAG) as channel:
         channel.settimeout(1.0)

@@ -1,4 +1,4 @@
-"""What an engine asks of a source of devices: the pool as it is, and who uses what on it."""
+"""Interface of a source of devices for an engine: the current pool, and the use of its devices."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from grus.model.identifiers import DeviceId
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a driver says of one GPU at one moment."""
+    """A driver's report of one GPU at one moment."""
 
     id: DeviceId
     type: str
@@ -25,13 +25,13 @@ class Reading:
     links: tuple[DeviceId, ...] = ()
     """GPUs that it reaches by NVLink."""
     fault: str = ""
-    """Why it cannot be used, in the driver's words; "" if it can."""
+    """Reason why it cannot be used, in the driver's words; "" if it can."""
     memory_time: float | None = None
     """Part of the time in which its memory interface was busy, 0 to 1; not how much is taken."""
     power: float | None = None
     """Watts."""
     energy: float | None = None
-    """Joules since the driver was loaded; begins anew with it."""
+    """Joules since the driver was loaded; restarts at zero with it."""
     temperature: float | None = None
     """Degrees Celsius."""
     minor: int | None = None
@@ -39,7 +39,10 @@ class Reading:
 
 
 Owned = Callable[[Sequence[Reading]], frozenset[int]]
-"""Which of the processes in these readings belong to Grus's workers. Called from the source's own thread."""
+"""Function that returns the processes in these readings that belong to Grus's workers.
+
+It is called from the source's own thread.
+"""
 
 
 class DeviceSource(Protocol):
@@ -47,7 +50,7 @@ class DeviceSource(Protocol):
 
     @property
     def virtual(self) -> bool:
-        """Whether the GPUs are pretended, so that a process's memory stands for GPU memory."""
+        """Return whether the GPUs are virtual, so that a process's memory counts as GPU memory."""
         ...
 
     def open(self, owned: Owned) -> None:
@@ -67,7 +70,7 @@ class DeviceSource(Protocol):
         ...
 
     def mechanisms(self) -> dict[str, str]:
-        """How this source measures, for people."""
+        """Describe this source's method of measurement, for people."""
         ...
 
     def close(self) -> None: ...

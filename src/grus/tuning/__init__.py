@@ -1,1 +1,1 @@
-"""Searching for good parameters: what to try next, what to end early, what deserves more. Pure."""
+"""Hyperparameter search: choose the next trials, early stopping, and the growth of good trials. Pure."""

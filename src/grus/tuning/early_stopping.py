@@ -1,8 +1,9 @@
-"""Which trials promise too little: a family of rules, each a function of all trials' curves.
+"""Early stopping: find trials with little chance of a good result. A family of rules, each a function of all
+trials' curves.
 
-A rule names trials that should not go on (`out`) and trials that were held back and now deserve to (`ahead`,
-best first). What becomes of those that are out is not its business: one that can resume is held back at its
-rung, another is ended.
+A rule names trials that should not continue (`out`) and trials that were held back and should now continue
+(`ahead`, best first). It does not decide what becomes of those that are out: one that can resume is held back
+at its rung, another is ended.
 """
 
 import math
@@ -16,54 +17,58 @@ import numpy as np
 from grus.model.sweeps import Goal, Rule, Sweep
 from grus.tuning.ranking import Ranks, ranks
 from grus.tuning.rungs import Ladder, first_rung, ladder, rungs
-from grus.tuning.trials import TrialView
+from grus.tuning.trial_state import TrialView
 
 ON_THE_WAY = 2.0
-"""A trial between two rungs was good enough once. It may fall so many times as far back as one that has just
-arrived: a pause costs a start, and newcomers are many."""
+"""Tolerance for trials between two rungs, which were good enough once: such a trial may fall this many times
+as far back as one that has just arrived. A pause costs a start, and newcomers are many.
+"""
 BELIEVED = 3.0
 MEDIAN_OF = 5
-"""A median of fewer trials is no judge."""
+"""Fewest trials for a median; a median of fewer is not meaningful."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class StoppingDecision:
     out: Mapping[int, str]
-    """Trials that run and should not, by number, and why."""
+    """Running trials that should not continue, by number, with the reasons."""
     ahead: tuple[int, ...] = ()
     for_good: bool = False
-    """Whether those that are out have lost even where they could resume."""
+    """True if those that are out have lost even if they could resume."""
 
 
-NOBODY = Verdict({})
+NOBODY = StoppingDecision({})
 
 
-def verdict(sweep: Sweep, trials: Sequence[TrialView]) -> Verdict:
+def verdict(sweep: Sweep, trials: Sequence[TrialView]) -> StoppingDecision:
     return RULES[sweep.stopping.rule](sweep, trials)
 
 
-def none(sweep: Sweep, trials: Sequence[TrialView]) -> Verdict:
-    """Everybody goes to the end."""
+def none(sweep: Sweep, trials: Sequence[TrialView]) -> StoppingDecision:
+    """Let every trial complete."""
     del sweep, trials
     return NOBODY
 
 
-def auto(sweep: Sweep, trials: Sequence[TrialView]) -> Verdict:
-    """ASHA that believes a rung as far as it has foretold the next one: where early values are chance, nearly
-    everybody passes, and nothing good is thrown away by it."""
+def auto(sweep: Sweep, trials: Sequence[TrialView]) -> StoppingDecision:
+    """Apply ASHA, trusting a rung as far as it has predicted the next one: if early values are chance, nearly
+    all trials pass, and no good trial is lost by it.
+    """
     steps = ladder(sweep, trials)
     return _climb(sweep, trials, steps, lowest=0, trust=lambda rung: foretold(steps, rung))
 
 
-def asha(sweep: Sweep, trials: Sequence[TrialView]) -> Verdict:
+def asha(sweep: Sweep, trials: Sequence[TrialView]) -> StoppingDecision:
     """Asynchronous successive halving (Li et al. 2020, arXiv 1810.05934): at every rung the best of `factor`
-    go on, of all that ever got there. Nobody waits for others to arrive."""
+    continue, of all that ever got there. No trial waits for others to arrive.
+    """
     return _climb(sweep, trials, ladder(sweep, trials), lowest=0)
 
 
-def hyperband(sweep: Sweep, trials: Sequence[TrialView]) -> Verdict:
-    """ASHA in brackets (Li et al. 2018, JMLR 18): bracket b is compared from rung b on, among itself. Whether
-    early values mean anything need not be known."""
+def hyperband(sweep: Sweep, trials: Sequence[TrialView]) -> StoppingDecision:
+    """Apply ASHA in brackets (Li et al. 2018, JMLR 18): bracket b is compared from rung b on, among itself.
+    It need not be known whether early values mean anything.
+    """
     out: dict[int, str] = {}
     ahead: list[int] = []
     for lowest in range(len(rungs(sweep.stopping)) + 1):
@@ -71,11 +76,13 @@ def hyperband(sweep: Sweep, trials: Sequence[TrialView]) -> Verdict:
         found = _climb(sweep, own, ladder(sweep, own), lowest)
         out |= found.out
         ahead += found.ahead
-    return Verdict(out, tuple(ahead))
+    return StoppingDecision(out, tuple(ahead))
 
 
 def bracket(sweep: Sweep, number: int) -> int:
-    """The bracket of a trial: by chance, so often that every bracket takes about as much in all."""
+    """Return the bracket of a trial: random, with a frequency such that every bracket takes about as much in
+    all.
+    """
     brackets = len(rungs(sweep.stopping)) + 1
     often = np.array(
         [sweep.stopping.factor ** (brackets - 1 - one) / (brackets - one) for one in range(brackets)]
@@ -84,9 +91,10 @@ def bracket(sweep: Sweep, number: int) -> int:
     return int(chance.choice(brackets, p=often / often.sum()))
 
 
-def median(sweep: Sweep, trials: Sequence[TrialView]) -> Verdict:
-    """A trial whose best is worse than the median of the others' averages up to the same resource has lost
-    (Golovin et al. 2017, KDD)."""
+def median(sweep: Sweep, trials: Sequence[TrialView]) -> StoppingDecision:
+    """Apply the median rule: a trial whose best is worse than the median of the others' averages up to the
+    same resource has lost (Golovin et al. 2017, KDD).
+    """
     sign = 1.0 if sweep.goal is Goal.MINIMIZE else -1.0
     out = {}
     for trial in trials:
@@ -100,11 +108,11 @@ def median(sweep: Sweep, trials: Sequence[TrialView]) -> Verdict:
                 f"at {sweep.stopping.by} {trial.reached:g} its best {sign * own:g} was worse than "
                 f"the median {sign * middle:g} of {len(known)} others"
             )
-    return Verdict(out, for_good=True)
+    return StoppingDecision(out, for_good=True)
 
 
 def _mean_up_to(trial: TrialView, resource: float, sign: float) -> float | None:
-    """Of all its values until there; None if it did not get there."""
+    """Return the mean of all its values up to there; None if it did not get there."""
     if trial.reached < resource:
         return None
     count = bisect_right(trial.curve, resource, key=lambda report: report[0])
@@ -113,10 +121,10 @@ def _mean_up_to(trial: TrialView, resource: float, sign: float) -> float | None:
 
 
 def foretold(steps: Ladder, rung: int) -> float:
-    """How well ranks at the rung have foretold those at the next one, from 0 (not at all) to 1.
+    """Return how well ranks at the rung predicted those at the next one, from 0 (not at all) to 1.
 
-    The rank correlation of those that were at both, as it would be among all of the rung, with `BELIEVED`
-    trials' weight of full belief.
+    The rank correlation of the trials that were at both, corrected to all trials of the rung, and weighed
+    against `BELIEVED` trials of full correlation.
     """
     known = [got for got in steps.values.values() if len(got) > rung]
     here = ranks([got[rung] for got in known])
@@ -136,8 +144,10 @@ def _correlation(some: Ranks, others: Ranks) -> float:
 
 
 def _among_all(seen: float, ranks: Ranks, chosen: Ranks) -> float:
-    """A correlation among the chosen as it would be among all: those that went on are much alike, and what
-    tells little among them may tell much among all (Thorndike's correction for restriction of range)."""
+    """Correct a correlation among the chosen trials to one among all: those that continued are much alike,
+    and a measure that shows little among them may show much among all (Thorndike's correction for
+    restriction of range).
+    """
     alike = float(np.std(chosen) / np.std(ranks)) if seen > 0.0 else 1.0
     if not 0.0 < alike < 1.0:
         return seen
@@ -150,7 +160,7 @@ def _climb(
     steps: Ladder,
     lowest: int,
     trust: Callable[[int], float] = lambda _: 1.0,
-) -> Verdict:
+) -> StoppingDecision:
     out = {}
     ahead: list[tuple[int, float, int]] = []
     for rung in range(lowest, len(rungs(sweep.stopping))):
@@ -168,19 +178,19 @@ def _climb(
                 where = f"at {sweep.stopping.by} {steps.resources[rung]:g}"
                 place = f"it was number {rank + 1} of {len(there)}"
                 out[trial.number] = f"{where} {place}; one of {sweep.stopping.factor} goes on"
-    return Verdict(out, tuple(number for *_, number in sorted(ahead)))
+    return StoppingDecision(out, tuple(number for *_, number in sorted(ahead)))
 
 
 def _allowed(trial: TrialView, rung: float, there: int, part: float) -> int:
-    """How many of a rung's trials may be beyond it, as this one is judged."""
+    """Return how many of a rung's trials may be beyond it when this trial is compared."""
     passing = int(there * part + 1e-9)
     if not trial.resumable:
-        passing = max(passing, 1)  # The first to arrive is not ended for want of others.
+        passing = max(passing, 1)  # The first to arrive is not ended because others are missing.
     arrived = len(trial.curve) < 2 or trial.curve[-2][0] < rung
     return passing if arrived and not trial.fresh else max(passing, math.ceil(ON_THE_WAY * there * part))
 
 
-RULES: Mapping[Rule, Callable[[Sweep, Sequence[TrialView]], Verdict]] = {
+RULES: Mapping[Rule, Callable[[Sweep, Sequence[TrialView]], StoppingDecision]] = {
     Rule.AUTO: auto,
     Rule.NONE: none,
     Rule.MEDIAN: median,

@@ -1,8 +1,8 @@
-"""Which parameters mattered: how much of the difference between trials each explains by itself.
+"""Parameter importance: the part of the difference between trials that each parameter explains by itself.
 
 Trials are ordered by a parameter's value and cut into groups of about equal size (or by choice). The part of
-the variance of ranks that lies between the groups, less what chance alone would put there, is the parameter's
-share (the adjusted correlation ratio). Ranks, so that one trial that went wrong does not decide it all.
+the variance of ranks that lies between the groups, less the part expected by chance, is the parameter's share
+(the adjusted correlation ratio). Ranks are used so that a single failed trial does not dominate.
 """
 
 import math
@@ -12,19 +12,21 @@ import numpy as np
 
 from grus.model.jobs import Phase
 from grus.model.sweeps import Axis, Goal, Rule, Sweep
-from grus.tuning.continuing import continued
+from grus.tuning.learning_curve import continued
 from grus.tuning.ranking import ranks, smaller
 from grus.tuning.rungs import ladder
-from grus.tuning.trials import TrialView, best_value
+from grus.tuning.trial_state import TrialView, best_value
 
 LEAST = 8
-"""With fewer trials nothing is said."""
+"""Minimum number of trials for an importance."""
 FEWEST_GROUPS = 3
-"""Of a range. What is best in the middle and worse on both sides looks alike in two halves."""
+"""Minimum number of groups of a range. A parameter that is best in the middle and worse on both sides looks
+alike in two halves.
+"""
 
 
 def importance(sweep: Sweep, trials: Sequence[TrialView]) -> tuple[tuple[str, float], ...]:
-    """(name, from 0 to 1) of every parameter, the most important first; empty with too few trials."""
+    """Return (name, from 0 to 1) of every parameter, the most important first; empty with too few trials."""
     values = worth(sweep, trials)
     known = [trial for trial in trials if trial.number in values]
     if len(known) < LEAST:
@@ -35,9 +37,10 @@ def importance(sweep: Sweep, trials: Sequence[TrialView]) -> tuple[tuple[str, fl
 
 
 def worth(sweep: Sweep, trials: Sequence[TrialView]) -> dict[int, float]:
-    """By number: what a trial is worth, less is better, wherever it was ended; what diverged is infinite.
+    """Return the value of each trial by number, less is better, wherever it was ended; diverged trials are
+    infinite.
 
-    One that went to its end, or is let go there by the rule, counts with the best that it reported.
+    One that completed, or that the rule lets complete, counts with the best value that it reported.
     """
     sign = 1.0 if sweep.goal is Goal.MINIMIZE else -1.0
     found = {} if sweep.stopping.rule is Rule.NONE else continued(ladder(sweep, trials))
@@ -51,7 +54,7 @@ def worth(sweep: Sweep, trials: Sequence[TrialView]) -> dict[int, float]:
 
 
 def _groups(axis: Axis, trials: Sequence[TrialView]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The group of each trial."""
+    """Return the group of each trial."""
     values = [dict(trial.params)[axis.name] for trial in trials]
     if axis.choices:
         return np.array([axis.choices.index(value) for value in values])

@@ -1,6 +1,6 @@
-"""Optuna's samplers by ask-and-tell, each time from the records: the study lives as long as one question.
+"""Optuna's samplers by ask-and-tell, each time from the records: the study lives only for one call.
 
-Optuna is an extra (`tuning`) and heavy, so it is imported when the first question is asked.
+Optuna is an extra (`tuning`) and heavy, so it is imported at the first call.
 """
 
 import math
@@ -11,7 +11,7 @@ import numpy as np
 
 from grus.model.sweeps import Axis, Params, Sweep, Value
 from grus.tuning.importance import worth
-from grus.tuning.trials import TrialView
+from grus.tuning.trial_state import TrialView
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
 
 def tpe(sweep: Sweep, trials: Sequence[TrialView], number: int) -> Params:
-    """Tree-structured Parzen estimator; trials that still run are taken as poor, so that few are alike."""
+    """Sample by a tree-structured Parzen estimator; trials that still run count as poor, so that few points
+    are alike.
+    """
     from optuna.samplers import TPESampler
 
     return _ask(sweep, trials, TPESampler(seed=_seed(sweep, number), constant_liar=True))
 
 
 def gp(sweep: Sweep, trials: Sequence[TrialView], number: int) -> Params:
-    """Gaussian process; needs torch."""
+    """Sample by a Gaussian process; needs torch."""
     from optuna.samplers import GPSampler
 
     return _ask(sweep, trials, GPSampler(seed=_seed(sweep, number)))
@@ -50,7 +52,7 @@ def _ask(sweep: Sweep, trials: Sequence[TrialView], sampler: "BaseSampler") -> P
 
 
 def distribution(axis: Axis) -> "BaseDistribution":
-    """The axis in Optuna's words."""
+    """Return the axis as an Optuna distribution."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     if axis.choices:
@@ -62,15 +64,16 @@ def distribution(axis: Axis) -> "BaseDistribution":
 
 
 def _told(sweep: Sweep, trials: Sequence[TrialView]) -> dict[int, float]:
-    """What Optuna is told of each trial that has a value: what it would be worth at the highest rung, less is
-    better. What diverged is as bad as the worst that did not."""
+    """Return the value passed to Optuna for each trial that has one: the estimate at the highest rung, less
+    is better. A diverged trial is as bad as the worst other one.
+    """
     values = worth(sweep, trials)
     worst = max((value for value in values.values() if math.isfinite(value)), default=0.0)
     return {number: min(value, worst) for number, value in values.items()}
 
 
 def _frozen(trial: TrialView, value: float | None, space: "dict[str, BaseDistribution]") -> "FrozenTrial":
-    """A trial as Optuna keeps it. One that ended without a value has failed."""
+    """Return a trial as Optuna keeps it. One that ended without a value has failed."""
     from optuna.trial import TrialState, create_trial
 
     state = (

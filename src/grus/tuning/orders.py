@@ -1,4 +1,4 @@
-"""What a search wants done next."""
+"""Orders of a search: its next changes to trials."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from grus.model.sweeps import Params
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Make this trial."""
+    """Create this trial."""
 
     number: int
     params: Params
@@ -15,7 +15,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """It waits at its rung until it is promoted; its GPUs go to others."""
+    """Pause a trial at its rung until it is promoted; its GPUs go to others."""
 
     number: int
     why: str
@@ -29,15 +29,17 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """It is ended for good."""
+    """End a trial for good."""
 
     number: int
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """From now on it may hold `gpu`, written as `resources.gpu` is; empty for what its template says."""
+class ScaleTrial:
+    """Let a trial hold `gpu` from now on, in the notation of `resources.gpu`; empty for the size in its
+    template.
+    """
 
     number: int
     gpu: str
@@ -45,11 +47,11 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The search is over; trials that still run are to be stopped."""
+    """End of the search; trials that still run are to be stopped."""
 
     why: str
     good: bool = True
-    """False where no trial ever gave a figure: there is nothing to choose from."""
+    """False if no trial ever reported the metric: there is nothing to choose from."""
 
 
-Order = Start | Pause | Resume | Stop | Scale | Finish
+Order = Start | Pause | Resume | Stop | ScaleTrial | Finish

@@ -1,5 +1,6 @@
-"""Ranks of values, as scipy.stats has them. Every server starts with this, and that package alone would make
-its start a third longer."""
+"""Ranks of values, as in scipy.stats. Every server imports this at its start, and that package alone would
+make the start a third longer.
+"""
 
 from collections.abc import Sequence
 
@@ -10,18 +11,20 @@ Ranks = npt.NDArray[np.float64]
 
 
 def ranks(values: Sequence[float] | Ranks) -> Ranks:
-    """From 1 for the smallest; equal ones share the mean of their places."""
+    """Return ranks from 1 for the smallest; equal values share the mean of their ranks."""
     last, count, place = _places(values)
     return (last - (count - 1) / 2)[place]
 
 
 def smaller(values: Sequence[float] | Ranks) -> npt.NDArray[np.int64]:
-    """For each, how many are smaller."""
+    """Return for each value the number of smaller ones."""
     last, count, place = _places(values)
     return (last - count)[place]
 
 
 def _places(values: Sequence[float] | Ranks) -> tuple[npt.NDArray[np.int64], ...]:
-    """The place of the last and the number of each different value, and which of these each one has."""
+    """Return the last rank and the count of each distinct value, and the index of the distinct value of each
+    element.
+    """
     _, place, count = np.unique(np.asarray(values, float), return_inverse=True, return_counts=True)
     return np.cumsum(count), count, place

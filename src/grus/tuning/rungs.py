@@ -1,4 +1,4 @@
-"""The rungs of a search: resources at which trials are compared, and what each trial was worth there."""
+"""Rungs of a search: resources at which trials are compared, and the value of each trial there."""
 
 import math
 from bisect import bisect_left
@@ -6,19 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grus.model.sweeps import Goal, Rule, Stopping, Sweep
-from grus.tuning.trials import TrialView
+from grus.tuning.trial_state import TrialView
 
 MOST_RUNGS = 32
 LATEST = 0.75
-"""Beyond this part of a whole trial it is not worth the pause to compare again."""
+"""Part of a whole trial beyond which another comparison is not worth the pause."""
 USUAL_PART = 27
-"""The first rung lies at this part of a whole trial, if nobody says where. What is said earlier is chance, or
-how fast it starts, and misleads the sampler too, which learns from all that never went further
-(docs/tuning.md)."""
+"""Part of a whole trial at which the first rung lies by default. Earlier values reflect chance, or the speed
+of the start, and mislead the sampler too, which learns from all trials that never went further
+(docs/tuning.md).
+"""
 
 
 def rungs(stopping: Stopping) -> tuple[float, ...]:
-    """All rungs well before the end of a whole trial, ascending; without a whole, as many as ever matter."""
+    """Return all rungs well before the end of a whole trial, ascending; without a whole, as many as ever
+    matter.
+    """
     if stopping.rule is Rule.NONE:
         return ()
     found = []
@@ -38,19 +41,21 @@ def first_rung(stopping: Stopping) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """Where everybody stands. Values are signed so that less is better; what is no number is infinite."""
+    """Values of all trials at the rungs. Values are signed so that less is better; values that are not
+    numbers are infinite.
+    """
 
     resources: tuple[float, ...]
-    """Of the rungs and, behind them, of a whole trial."""
+    """Progress at the rungs and, after them, of a whole trial."""
     values: dict[int, tuple[float, ...]]
-    """Of a trial, by number: one value for each rung that it has reached."""
+    """Values of a trial, by number: one for each rung that it has reached."""
 
     def place(self, number: int) -> int:
-        """The highest rung that it has reached; -1 for none."""
+        """Return the highest rung that it has reached; -1 for none."""
         return len(self.values.get(number, ())) - 1
 
     def at(self, rung: int) -> list[tuple[float, int]]:
-        """(value, number) of all that reached the rung, best first."""
+        """Return (value, number) of all trials that reached the rung, best first."""
         return sorted((got[rung], number) for number, got in self.values.items() if len(got) > rung)
 
 
@@ -62,7 +67,7 @@ def ladder(sweep: Sweep, trials: Sequence[TrialView]) -> Ladder:
 
 
 def _values(trial: TrialView, resources: tuple[float, ...], sign: float) -> tuple[float, ...]:
-    """Of each rung the first report at or beyond it."""
+    """Return the first report at or beyond each rung."""
     found = []
     for resource in resources:
         if trial.reached < resource:

@@ -1,4 +1,4 @@
-"""The samplers by name, and what each needs."""
+"""Samplers by name, and the packages that each needs."""
 
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -13,11 +13,13 @@ SAMPLERS: Mapping[str, Sampler] = {
     "grid": sampling.grid,
 }
 _NEEDS = {"tpe": {"optuna": "tuning"}, "gp": {"optuna": "tuning", "torch": "torch"}}
-"""Of a sampler: packages beyond the base install, and the extra that brings each."""
+"""Packages beyond the base install that each sampler needs, and the extra that installs each."""
 
 
 def missing(sampler: str) -> str:
-    """What is not installed here that this sampler needs, as a sentence; empty if nothing is."""
+    """Return a sentence about packages that this sampler needs and that are not installed; empty if none are
+    missing.
+    """
     lacking = {name: extra for name, extra in _NEEDS.get(sampler, {}).items() if find_spec(name) is None}
     if not lacking:
         return ""

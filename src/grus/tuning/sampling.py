@@ -1,7 +1,8 @@
-"""The next point to try. A family: each sampler is a function of the search, what is known, and the number.
+"""Samplers: choose the next point to try. A family: each sampler is a function of the search, the known
+trials, and the number.
 
-Chance comes from the sweep's seed and the number of the trial alone. So a sampler that is made anew from the
-records, after a restart or on another machine, asks the same as the one that was lost.
+Randomness comes from the sweep's seed and the number of the trial alone. So a sampler that is rebuilt from
+the records, after a restart or on another machine, asks the same as the one that was lost.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,21 +10,21 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from grus.model.sweeps import Axis, Params, Sweep, Value
-from grus.tuning.trials import TrialView
+from grus.tuning.trial_state import TrialView
 
 Sampler = Callable[[Sweep, Sequence[TrialView], int], Params]
-"""Gives the parameters of trial `number`, knowing all trials made before."""
+"""Function that returns the parameters of trial `number`, given all trials created before."""
 
 
 def random(sweep: Sweep, trials: Sequence[TrialView], number: int) -> Params:
-    """Every axis by itself, evenly (by orders of magnitude where it is logarithmic)."""
+    """Sample every axis independently, evenly (by orders of magnitude if it is logarithmic)."""
     del trials
     chance = np.random.default_rng([sweep.seed, number])
     return tuple((axis.name, at(axis, float(chance.random()))) for axis in sweep.axes)
 
 
 def grid(sweep: Sweep, trials: Sequence[TrialView], number: int) -> Params:
-    """The points of the grid in an order by chance, so that an early end has seen all parts of it."""
+    """Return the points of the grid in a random order, so that an early end has seen all parts of it."""
     del trials
     sizes = [len(points(axis)) for axis in sweep.axes]
     order = np.random.default_rng([sweep.seed]).permutation(int(np.prod(sizes)))
@@ -34,7 +35,7 @@ def grid(sweep: Sweep, trials: Sequence[TrialView], number: int) -> Params:
 
 
 def at(axis: Axis, part: float) -> Value:
-    """The value at `part` (from 0 to 1) of the axis."""
+    """Return the value at `part` (from 0 to 1) of the axis."""
     if axis.choices:
         return axis.choices[min(int(part * len(axis.choices)), len(axis.choices) - 1)]
     step = axis.step if axis.step is not None else 1.0 if axis.whole else None
@@ -52,12 +53,12 @@ def at(axis: Axis, part: float) -> Value:
 
 
 def steps(axis: Axis, step: float) -> int:
-    """How many values an axis with such steps has."""
+    """Return how many values an axis with such steps has."""
     return int((axis.high - axis.low) / step + 1e-9) + 1
 
 
 def points(axis: Axis) -> tuple[Value, ...]:
-    """All values of an axis that has only so many; empty for one without a step."""
+    """Return all values of a finite axis; empty for one without a step."""
     if axis.choices:
         return axis.choices
     step = axis.step if axis.step is not None else 1.0 if axis.whole else None
@@ -68,7 +69,7 @@ def points(axis: Axis) -> tuple[Value, ...]:
 
 
 def grid_size(sweep: Sweep) -> int:
-    """Points of the whole grid."""
+    """Return the number of points of the whole grid."""
     size = 1
     for axis in sweep.axes:
         size *= len(points(axis))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.jobfile import parse_job_file
+from grus.api.inputs.job_file import parse_job_file
 from grus.api.wire import to_spec
 from grus.model.identifiers import JobId
 
@@ -62,7 +62,7 @@ def start(folder: Path, *command: str, **env: str) -> "subprocess.Popen[str]":
 def output(*running: "subprocess.Popen[str]") -> list[str]:
     """What they wrote, once all have ended well; none outlives the test."""
     try:
-        texts = [one.communicate(timeout=60)[0] for one in running]
+        texts = [one.communicate(timeout=300)[0] for one in running]
     finally:
         for one in running:
             one.kill()

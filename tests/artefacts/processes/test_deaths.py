@@ -6,10 +6,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from grus.api import kept
+from grus.api.worker_reports import stored_outputs
 from grus.artefacts.cache import fetch
 from grus.artefacts.manifest import CHUNK
-from grus.artefacts.vault import Vault
+from grus.artefacts.vault import ArtifactStore
 from tests.artefacts.builders import (
     NODE,
     PLENTY,
@@ -34,7 +34,7 @@ for number in range({PARTS}):
 
 
 def test_a_worker_killed_again_and_again_while_it_keeps_its_output_keeps_it_in_the_end(
-    vault: Vault, tmp_path: Path
+    vault: ArtifactStore, tmp_path: Path
 ) -> None:
     plan = a_plan(vault.root, outputs=[["data", ""]])
     program = [sys.executable, "-c", MAKE]
@@ -45,11 +45,11 @@ def test_a_worker_killed_again_and_again_while_it_keeps_its_output_keeps_it_in_t
         end_of(process)
         assert all(vault.whole(digest) for digest, _ in vault.kept("manifests"))
     assert around(plan, program, tmp_path).code == 0
-    (artefact,) = kept.artefacts(json.dumps(said(tmp_path)))
+    (artefact,) = stored_outputs.artefacts(json.dumps(said(tmp_path)))
     lent = fetch(vault, NODE, artefact.digest, PLENTY)
     assert contents(lent.path) == {str(one): bytes([one]) * (CHUNK + 1) for one in range(PARTS)}
     lent.give_back()
 
 
-def _ended_or_has(process: "subprocess.Popen[str]", vault: Vault, count: int) -> bool:
+def _ended_or_has(process: "subprocess.Popen[str]", vault: ArtifactStore, count: int) -> bool:
     return process.poll() is not None or len(list(vault.kept("chunks"))) >= count

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.api import kept
+from grus.api.worker_reports import stored_outputs
 from grus.artefacts.cache import fetch
 from grus.artefacts.stage import NO_INPUT, NO_OUTPUT, NO_PROGRAM
 from grus.artefacts.storing import keep
@@ -34,7 +34,7 @@ def test_what_one_job_leaves_behind_is_what_the_next_one_finds(tmp_path: Path) -
     first = around(plan, sh('echo 1 > "$GRUS_OUTPUT_DATA/one"; echo 2 > "$GRUS_OUTPUT_MODEL"'), tmp_path)
     assert first.text.count("kept output") == 2
     assert first.code == 0
-    artefacts = {one.name: one for one in kept.artefacts(json.dumps(said(tmp_path)))}
+    artefacts = {one.name: one for one in stored_outputs.artefacts(json.dumps(said(tmp_path)))}
     assert set(artefacts) == {"data", "model"}
     inputs = [["in-a", artefacts["data"].digest, "data"], ["in-b", artefacts["model"].digest, "model"]]
     second = around(
@@ -52,14 +52,14 @@ def test_the_jobs_own_last_words_stay_beside_what_was_kept(tmp_path: Path) -> No
     plan = a_plan(vault.root, outputs=[["data", ""]])
     around(plan, sh(f"echo '{line}' >> $GRUS_REPORT; echo 1 > $GRUS_OUTPUT_DATA/one"), tmp_path)
     assert said(tmp_path)["figures"] == {"loss": 0.5}
-    assert kept.artefacts(json.dumps(said(tmp_path)))
+    assert stored_outputs.artefacts(json.dumps(said(tmp_path)))
 
 
 def test_a_line_that_was_cut_off_swallows_nothing(tmp_path: Path) -> None:
     vault = a_vault(tmp_path / "vault")
     plan = a_plan(vault.root, outputs=[["data", ""]])
     around(plan, sh("printf '{\"at\": ' >> $GRUS_REPORT; echo 1 > $GRUS_OUTPUT_DATA/one"), tmp_path)
-    assert kept.artefacts(json.dumps(said(tmp_path)))
+    assert stored_outputs.artefacts(json.dumps(said(tmp_path)))
 
 
 @pytest.mark.parametrize(
@@ -105,12 +105,12 @@ def test_an_output_that_is_missing_fails_the_job_and_names_every_one(tmp_path: P
     outputs = [["data", ""], ["model", str(tmp_path / "model.pt")], ["log", str(tmp_path / "log")]]
     process = around(a_plan(vault.root, outputs=outputs), sh("echo 1 > log"), tmp_path)
     assert process.code == NO_OUTPUT
-    trouble = kept.trouble(json.dumps(said(tmp_path)))
+    trouble = stored_outputs.trouble(json.dumps(said(tmp_path)))
     assert "output data is missing" in trouble
     assert "output model is missing" in trouble
     assert "output log" not in trouble
     assert trouble in process.text
-    assert kept.artefacts(json.dumps(said(tmp_path))) == ()
+    assert stored_outputs.artefacts(json.dumps(said(tmp_path))) == ()
 
 
 def test_an_input_that_is_not_kept_any_more_is_told_before_the_program_starts(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_an_input_that_is_not_kept_any_more_is_told_before_the_program_starts(tm
         process = around(plan, sh("echo started"), tmp_path)
         assert "started" not in process.text
         assert process.code == NO_INPUT
-        trouble = kept.trouble(json.dumps(said(tmp_path)))
+        trouble = stored_outputs.trouble(json.dumps(said(tmp_path)))
         assert "input data" in trouble
         assert "output data of job j0" in trouble
         assert "kept" in trouble
@@ -147,7 +147,7 @@ def test_only_the_first_of_a_team_keeps_what_they_made_together(tmp_path: Path) 
     assert not (tmp_path / "report").exists()
     (tmp_path / "control").write_text(json.dumps({"team": {"number": 2, "me": 0}}))
     around(plan, make, tmp_path, worker="3")
-    assert kept.artefacts(json.dumps(said(tmp_path)))
+    assert stored_outputs.artefacts(json.dumps(said(tmp_path)))
 
 
 def test_a_command_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from grus.artefacts.manifest import CHUNK
 from grus.artefacts.storing import keep
-from grus.artefacts.vault import Vault
+from grus.artefacts.vault import ArtifactStore
 from tests.artefacts.builders import a_folder
 from tests.artefacts.test_vault import some
 
@@ -15,16 +15,16 @@ KEEP = """
 import sys
 from pathlib import Path
 from grus.artefacts.storing import keep
-from grus.artefacts.vault import Vault
+from grus.artefacts.vault import ArtifactStore
 def tell(done, total):
     print(done, flush=True)
     sys.stdin.readline()
-print(keep(Vault(Path(sys.argv[1])), Path(sys.argv[2]), tell).digest, flush=True)
+print(keep(ArtifactStore(Path(sys.argv[1])), Path(sys.argv[2]), tell).digest, flush=True)
 """
 
 
 def test_a_copy_that_was_killed_counts_for_nothing_and_the_next_goes_on_from_it(
-    vault: Vault, tmp_path: Path
+    vault: ArtifactStore, tmp_path: Path
 ) -> None:
     folder = a_folder(tmp_path / "data", {"big": some(4 * CHUNK)})
     with subprocess.Popen(

@@ -4,7 +4,7 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from grus.interactive.session import Teller, a_seat
+from grus.interactive.session import SessionReporter, a_seat
 
 SEAT = a_seat()
 PAGE = '<!doctype html><title>pretended</title><pre id="seen">{}</pre>'
@@ -32,5 +32,5 @@ class Shows(BaseHTTPRequestHandler):
 
 
 server = ThreadingHTTPServer((SEAT.host, 0), Shows)
-Teller(SEAT).tell(server.server_address[1], 0.0)
+SessionReporter(SEAT).tell(server.server_address[1], 0.0)
 threading.Thread(target=server.serve_forever).start()

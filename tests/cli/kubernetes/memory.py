@@ -7,16 +7,16 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from grus.kubernetes.kinds import GPU_JOBS, GPU_QUEUES, NODES, PODS, Kind, Object
+from grus.kubernetes.client.errors import Exists, Forbidden, Missing
+from grus.kubernetes.client.resource_kinds import GPU_JOBS, GPU_QUEUES, NODES, PODS, Object, ResourceKind
 from grus.kubernetes.names import JOB, WORKER
-from grus.kubernetes.refusals import Exists, Forbidden, Missing
 from grus.model.jobs import Job, Phase
 from grus.model.ports import Event
 from grus.store.codec import JOB as JOBS
-from grus.store.kubernetes.records import recorded
+from grus.store.kubernetes.job_objects import recorded
 from tests.store.builders import a_job
 
-Key = tuple[Kind, str, str]
+Key = tuple[ResourceKind, str, str]
 TEAM = "vision-team"
 _numbers = count(1)
 
@@ -29,7 +29,7 @@ class Memory:
         self.namespace = TEAM
         self.objects: dict[Key, Object] = {}
         self.logs: dict[str, bytes] = {}
-        self.secret: set[Kind] = set()
+        self.secret: set[ResourceKind] = set()
         """Kinds that this user may not list in all namespaces."""
         self.on_create: Any = lambda item: None
         """What a controller makes of a new object."""
@@ -37,20 +37,20 @@ class Memory:
     def close(self) -> None:
         """Nothing to let go of."""
 
-    def put(self, kind: Kind, item: Object) -> Object:
+    def put(self, kind: ResourceKind, item: Object) -> Object:
         metadata = item["metadata"]
         metadata.setdefault("uid", f"{next(_numbers):032x}")
         metadata["resourceVersion"] = str(next(_numbers))
         self.objects[kind, metadata.get("namespace", ""), metadata["name"]] = item
         return item
 
-    def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
+    def get(self, kind: ResourceKind, name: str, namespace: str = "") -> Object:
         try:
             return copy.deepcopy(self.objects[kind, namespace, name])
         except KeyError:
             raise Missing(404, "NotFound", f"{kind.plural} {name} not found") from None
 
-    def list(self, kind: Kind, namespace: str = "", *, labels: str = "") -> tuple[list[Object], str]:
+    def list(self, kind: ResourceKind, namespace: str = "", *, labels: str = "") -> tuple[list[Object], str]:
         if kind in self.secret and not namespace:
             raise Forbidden(403, "Forbidden", f"cannot list {kind.plural}")
         name, _, value = labels.partition("=")
@@ -63,7 +63,7 @@ class Memory:
         ]
         return found, "1"
 
-    def create(self, kind: Kind, body: Object, namespace: str = "") -> Object:
+    def create(self, kind: ResourceKind, body: Object, namespace: str = "") -> Object:
         item = copy.deepcopy(body)
         if kind.namespaced:
             item["metadata"].setdefault("namespace", namespace)
@@ -73,14 +73,16 @@ class Memory:
         self.on_create(made)
         return copy.deepcopy(made)
 
-    def patch(self, kind: Kind, name: str, body: Object, namespace: str = "", **how: object) -> Object:
+    def patch(
+        self, kind: ResourceKind, name: str, body: Object, namespace: str = "", **how: object
+    ) -> Object:
         self.get(kind, name, namespace)
         item = self.objects[kind, namespace, name]
         for part, value in body.items():
             item.setdefault(part, {}).update({key: one for key, one in value.items() if key != "uid"})
         return copy.deepcopy(item)
 
-    def delete(self, kind: Kind, name: str, namespace: str = "", **guards: object) -> None:
+    def delete(self, kind: ResourceKind, name: str, namespace: str = "", **guards: object) -> None:
         if (kind, namespace, name) not in self.objects:
             raise Missing(404, "NotFound", f"{name} not found")
         del self.objects[kind, namespace, name]

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from grus.cli import access
+from grus.cli import connection
 from grus.cli.kubernetes.client import KubernetesClient
 from grus.cli.main import app
-from grus.kubernetes.kinds import CONFIG_MAPS, GPU_JOBS, GPU_QUEUES, NODES, PODS
+from grus.kubernetes.client.resource_kinds import CONFIG_MAPS, GPU_JOBS, GPU_QUEUES, NODES, PODS
 from grus.kubernetes.names import ENDED, WAS
 from grus.model.errors import NotAllowed
 from grus.model.identifiers import DeviceId, NodeId
@@ -36,7 +36,7 @@ def grus(api: Memory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Grus:
     def client(**_: object) -> KubernetesClient:
         return KubernetesClient(api, namespace=namespace[0], pause=lambda _: None)  # type: ignore[arg-type]  # as far as it is asked
 
-    monkeypatch.setattr(access, "connect", client)
+    monkeypatch.setattr(connection, "connect", client)
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str, everywhere: bool = False) -> Result:
@@ -333,7 +333,7 @@ def test_without_code_the_image_has_it(
     api: Memory, grus: Grus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        access,
+        connection,
         "connect",
         lambda **_: KubernetesClient(api, code=False, pause=lambda _: None),  # type: ignore[arg-type]  # as far as it is asked
     )

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from grus.cli import on_cores
+from grus.cli.what_if import parallel_runs
 from grus.simulation.pools import parse_nodes, quotas_by_use
-from grus.simulation.what_if import PRESENT, Change, Scenario, compare
-from grus.simulation.workloads import Mix, synthesize
+from grus.simulation.what_if import PRESENT, Scenario, ScenarioChange, compare
+from grus.simulation.workload.synthetic import Mix, synthesize
 
 MIX = "days=2,jobs=40,elastic=0.6"
 WORDS = (
@@ -24,7 +24,7 @@ def run(folder: Path, hash_seed: str) -> tuple[bytes, bytes]:
     folder.mkdir()
     command = [sys.executable, "-m", "grus.cli.main", "simulate", *WORDS]
     env = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, check=False, timeout=120)
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout, (folder / "out.html").read_bytes()
 
@@ -44,9 +44,14 @@ def test_the_number_of_cores_changes_nothing(monkeypatch: pytest.MonkeyPatch) ->
 
     def compared(cores: int) -> str:
         return repr(
-            compare(scene, Change(load=1.5), draw=True, runner=lambda all_: on_cores.run_all(all_, cores))
+            compare(
+                scene,
+                ScenarioChange(load=1.5),
+                draw=True,
+                runner=lambda all_: parallel_runs.run_all(all_, cores),
+            )
         )
 
     alone = compared(1)
-    monkeypatch.setattr(on_cores, "SMALL", 0)
+    monkeypatch.setattr(parallel_runs, "SMALL", 0)
     assert compared(2) == alone

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.controlplane.skipping import COARSE
+from grus.controlplane.jobs.stage_cache import COARSE
 from tests.cli.real import RealGrus
 from tests.server.process import eventually
 

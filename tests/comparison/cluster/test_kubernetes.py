@@ -8,11 +8,19 @@ import pytest
 
 from grus.comparison.drivers import pods
 from grus.comparison.drivers.kubernetes import Kubernetes
-from grus.comparison.environments import Driver, DriverFailed, End, Environment, Kind, Order, Verdict
+from grus.comparison.environments import (
+    Driver,
+    DriverFailed,
+    EndingKind,
+    Environment,
+    EnvironmentKind,
+    Order,
+    PreflightStatus,
+)
 from grus.comparison.records import read as read_record
 from grus.comparison.workload import Workload
-from grus.kubernetes.api import Api
-from grus.kubernetes.kinds import CONFIG_MAPS, PODS
+from grus.kubernetes.client.api import Api
+from grus.kubernetes.client.resource_kinds import CONFIG_MAPS, PODS
 from tests.comparison.end_to_end import a_job, check_whole, compare, sides
 from tests.contracts.driver_contract import DriverContract, a_bundle, a_workload, run
 from tests.kubernetes.clusters import Cluster, until
@@ -48,7 +56,7 @@ class Place:
 
     def driver(self, **more: Any) -> Kubernetes:
         target = f"{self.context}/{self.namespace}"
-        environment = Environment(Kind.KUBERNETES, target, "kubernetes")
+        environment = Environment(EnvironmentKind.KUBERNETES, target, "kubernetes")
         return Kubernetes(environment, kubeconfig=self.cluster.kubeconfig, **more)
 
     @property
@@ -103,14 +111,14 @@ class TestKubernetes(DriverContract):
                 self.place.api.delete(PODS, started.handle, self.place.namespace, grace=0)
 
         ending = ready.wait(started, 60.0, delete)
-        assert ending.end is End.KILLED
+        assert ending.end is EndingKind.KILLED
         assert "deleted" in ending.why
 
     def test_a_run_that_is_taken_back_still_sends_its_record(self, ready: Driver) -> None:
         started = ready.start(Order(name="one", argv=("python3", "program.py", "hang")))
         until(lambda: self.place.has_begun(started.handle), "the sampler has begun")
         ending = ready.wait(started, 0.0, lambda _: None)
-        assert ending.end is End.TIMED_OUT
+        assert ending.end is EndingKind.TIMED_OUT
         assert read_record(ready.collect(started).record).name == "one"
 
     def test_the_way_to_a_node_and_the_start_of_the_program_are_told_apart(self, ready: Driver) -> None:
@@ -141,10 +149,10 @@ def test_an_image_that_cannot_be_had_fails_its_check_and_names_it(place: Place, 
         ending = driver.wait(driver.start(Order(name="one", argv=("true",))), 60.0, lambda _: None)
     finally:
         driver.clean_up()
-    assert (ending.end, ending.why.partition(":")[0]) == (End.NEVER_STARTED, "ErrImageNeverPull")
-    assert checks["image"].verdict is Verdict.FAILED
+    assert (ending.end, ending.why.partition(":")[0]) == (EndingKind.NEVER_STARTED, "ErrImageNeverPull")
+    assert checks["image"].verdict is PreflightStatus.FAILED
     assert "localhost/nothing:1: ErrImageNeverPull" in checks["image"].found
-    assert checks["probe"].verdict is Verdict.FAILED
+    assert checks["probe"].verdict is PreflightStatus.FAILED
     assert place.left() == []
 
 
@@ -154,7 +162,7 @@ def test_pretended_gpus_are_given_and_found_not_to_compute(place: Place, tmp_pat
         checks = {check.name: check for check in driver.preflight(workload)}
     finally:
         driver.clean_up()
-    assert checks["GPU computes"].verdict is Verdict.FAILED
+    assert checks["GPU computes"].verdict is PreflightStatus.FAILED
     assert "libcuda" in checks["GPU computes"].found
 
 
@@ -162,7 +170,7 @@ def test_a_namespace_that_is_not_there_is_named(place: Place, tmp_path: Path) ->
     (tmp_path / "work").mkdir()
     workload = a_workload(tmp_path / "work", **FIELDS)
     driver = Kubernetes(
-        Environment(Kind.KUBERNETES, f"{place.context}/nowhere", "kubernetes"),
+        Environment(EnvironmentKind.KUBERNETES, f"{place.context}/nowhere", "kubernetes"),
         kubeconfig=place.cluster.kubeconfig,
     )
     with pytest.raises(DriverFailed, match="nowhere"):

@@ -11,25 +11,25 @@ from pathlib import Path
 import pytest
 
 from grus.comparison import carrier
-from grus.comparison.drivers import parcels
+from grus.comparison.drivers import carrier_output
 from grus.comparison.environments import OUTPUT, RECORD
-from grus.kubernetes.bundles import pack
+from grus.kubernetes.bundle.code_bundles import pack
 from tests.contracts.engine_contract import until
 
 
 def carried(folder: Path, *argv: str, pieces: str = "") -> subprocess.Popen[str]:
     """The carrier as it travels, with nothing of the project to be found."""
     program, task = folder / "carrier.py", folder / "task.json"
-    program.write_text(parcels.source())
-    task.write_text(parcels.task(str(folder / "work"), argv, pieces=pieces, run="run"))
+    program.write_text(carrier_output.source())
+    task.write_text(carrier_output.task(str(folder / "work"), argv, pieces=pieces, run="run"))
     command = [sys.executable, "-I", str(program), str(task)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def test_what_a_program_printed_and_left_comes_home_among_other_lines(tmp_path: Path) -> None:
     line = f"mkdir run; printf 'a\\nb\\n' > run/{RECORD}; echo said > run/{OUTPUT}; echo printed; exit 3"
-    log, _ = carried(tmp_path, "sh", "-c", line).communicate(timeout=60)
-    parcel = parcels.opened(f"before\n{log}after\n")
+    log, _ = carried(tmp_path, "sh", "-c", line).communicate(timeout=300)
+    parcel = carrier_output.opened(f"before\n{log}after\n")
     assert parcel is not None
     assert (parcel.code, parcel.printed) == (3, "printed\n")
     found = parcel.collected("run")
@@ -45,8 +45,8 @@ def test_the_bundle_is_unpacked_from_its_pieces(tmp_path: Path) -> None:
     (tmp_path / "pieces").mkdir()
     for number, content in enumerate(packed.pieces):
         (tmp_path / "pieces" / f"{number:02}").write_bytes(content)
-    log, _ = carried(tmp_path, "ls", "code", pieces=str(tmp_path / "pieces")).communicate(timeout=60)
-    parcel = parcels.opened(log)
+    log, _ = carried(tmp_path, "ls", "code", pieces=str(tmp_path / "pieces")).communicate(timeout=300)
+    parcel = carrier_output.opened(log)
     assert parcel is not None
     assert parcel.printed == "big\nvenv\n"
     assert (tmp_path / "work/code/big").read_bytes() == (tmp_path / "bundle/code/big").read_bytes()
@@ -59,15 +59,15 @@ def test_one_that_is_told_to_end_passes_it_on_and_sends_what_there_is(tmp_path: 
     process = carried(tmp_path, "sh", "-c", line)
     until((tmp_path / "work" / "ready").exists)
     process.send_signal(signal.SIGTERM)
-    log, _ = process.communicate(timeout=60)
-    parcel = parcels.opened(log)
+    log, _ = process.communicate(timeout=300)
+    parcel = carrier_output.opened(log)
     assert parcel is not None
     assert (parcel.code, parcel.collected("run").record) == (7, "half\n")
 
 
 def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
-    log, _ = carried(tmp_path, "no-such-program").communicate(timeout=60)
-    parcel = parcels.opened(log)
+    log, _ = carried(tmp_path, "no-such-program").communicate(timeout=300)
+    parcel = carrier_output.opened(log)
     assert parcel is not None
     assert parcel.code == 127
     assert "no-such-program" in parcel.printed
@@ -86,13 +86,13 @@ def test_of_a_file_that_is_too_large_the_first_line_and_the_last_are_kept(tmp_pa
 )
 def test_a_parcel_that_is_cut_off_or_changed_is_none(damage: object, tmp_path: Path) -> None:
     whole = carrier.parcel({"began": 1.0, "code": 0, "printed": "AAAA" * 100, "files": {}})
-    assert parcels.opened(whole) is not None
+    assert carrier_output.opened(whole) is not None
     assert callable(damage)
-    assert parcels.opened(damage(whole)) is None
+    assert carrier_output.opened(damage(whole)) is None
 
 
 def test_the_carrier_is_a_program_of_an_older_python_and_of_the_standard_library_alone() -> None:
-    tree = ast.parse(parcels.source(), feature_version=(3, 8))
+    tree = ast.parse(carrier_output.source(), feature_version=(3, 8))
     imported = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     names = {alias.name for node in imported if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in imported if isinstance(node, ast.ImportFrom)}
@@ -101,4 +101,4 @@ def test_the_carrier_is_a_program_of_an_older_python_and_of_the_standard_library
 
 def test_a_task_is_json_whatever_its_words_are() -> None:
     words = ["python3", "a'b\"$(c)\n"]
-    assert json.loads(parcels.task("/w", words))["argv"] == words
+    assert json.loads(carrier_output.task("/w", words))["argv"] == words

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from grus.comparison.drivers.grus import Grus
-from grus.comparison.environments import Driver, DriverFailed, End, Order, Verdict, parse
+from grus.comparison.environments import Driver, DriverFailed, EndingKind, Order, PreflightStatus, parse
 from grus.model.jobs import TERMINAL, Phase
 from grus.sdk.client import Client
 from tests.cli.real import RealGrus
@@ -63,7 +63,10 @@ class TestGrus(DriverContract):
                     client.stop(started.handle)
 
         ending = ready.wait(started, 60.0, stop)
-        assert ending.end in (End.KILLED, End.NEVER_STARTED)  # before or after the sampler's first line
+        assert ending.end in (
+            EndingKind.KILLED,
+            EndingKind.NEVER_STARTED,
+        )  # before or after the sampler's first line
         assert "stop" in ending.why
         assert ending.node
         assert told
@@ -83,8 +86,8 @@ def test_virtual_gpus_are_told_apart_from_real_ones(pool: RealGrus, tmp_path: Pa
         checks = {check.name: check for check in driver.preflight(workload)}
     finally:
         driver.clean_up()
-    assert checks["GPU visible"].verdict is Verdict.WARNING
-    assert checks["GPU computes"].verdict is Verdict.NOT_APPLICABLE
+    assert checks["GPU visible"].verdict is PreflightStatus.WARNING
+    assert checks["GPU computes"].verdict is PreflightStatus.NOT_APPLICABLE
 
 
 def test_more_gpus_than_the_pool_has_are_refused_in_its_words(pool: RealGrus, tmp_path: Path) -> None:

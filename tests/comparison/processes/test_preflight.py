@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from grus.comparison import preflight
-from grus.comparison.environments import Verdict
+from grus.comparison.environments import PreflightStatus
 from tests.contracts.driver_contract import a_workload
 
 
@@ -16,10 +16,10 @@ def test_this_machine_is_seen_from_inside(tmp_path: Path) -> None:
     workload = a_workload(tmp_path, data=["./program.py", "./missing"])
     checks = {check.name: check for check in preflight.look_here(workload, tmp_path)}
     assert checks["volume writable"].found == str(tmp_path)
-    assert checks["interpreter"].verdict is Verdict.OK
+    assert checks["interpreter"].verdict is PreflightStatus.OK
     assert "missing" in checks["data readable"].found
     assert "program.py" not in checks["data readable"].found
-    assert checks["image"].verdict is Verdict.NOT_APPLICABLE
+    assert checks["image"].verdict is PreflightStatus.NOT_APPLICABLE
 
 
 def test_the_probe_runs_without_the_project_and_finds_gpus_by_nvidia_smi(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from grus.comparison import result, workload
-from grus.comparison.environments import Check, Driver, Environment, Step, Verdict, parse
+from grus.comparison.environments import Check, Driver, DriverStep, Environment, PreflightStatus, parse
 from grus.comparison.running import Options, run
 from grus.comparison.workload import Workload
 from grus.model.errors import BadInput, Conflict
@@ -60,9 +60,11 @@ def test_with_a_load_every_run_is_made_twice_and_told_apart(scene: Scene) -> Non
     assert [run.loaded for run in found.sides[0].runs] == [False, True]
 
 
-@pytest.mark.parametrize("step", [Step.PREPARE, Step.PREFLIGHT, Step.START, Step.WAIT, Step.COLLECT])
+@pytest.mark.parametrize(
+    "step", [DriverStep.PREPARE, DriverStep.PREFLIGHT, DriverStep.START, DriverStep.WAIT, DriverStep.COLLECT]
+)
 def test_an_environment_that_fails_is_named_with_its_step_and_the_other_goes_on(
-    scene: Scene, step: Step
+    scene: Scene, step: DriverStep
 ) -> None:
     found = scene.run(second={"fails_at": step})
     local, slurm = found.sides
@@ -73,10 +75,12 @@ def test_an_environment_that_fails_is_named_with_its_step_and_the_other_goes_on(
 
 
 def test_a_failed_check_blocks_with_its_fix(scene: Scene) -> None:
-    check = Check(name="GPU visible", verdict=Verdict.FAILED, found="none of 1", fix="ask for --gres=gpu:1")
+    check = Check(
+        name="GPU visible", verdict=PreflightStatus.FAILED, found="none of 1", fix="ask for --gres=gpu:1"
+    )
     slurm = scene.run(second={"checks": [check]}).sides[1]
     assert slurm.visit.blocked is not None
-    assert slurm.visit.blocked.step is Step.PREFLIGHT
+    assert slurm.visit.blocked.step is DriverStep.PREFLIGHT
     assert "GPU visible: none of 1. ask for --gres=gpu:1" in slurm.visit.blocked.why
     assert [one.name for one in slurm.visit.checks] == ["free disk", "GPU visible"]
 
@@ -84,13 +88,13 @@ def test_a_failed_check_blocks_with_its_fix(scene: Scene) -> None:
 def test_a_workload_that_fails_blocks_its_environment_with_its_last_words(scene: Scene) -> None:
     slurm = scene.run(second={"exit_code": lambda order: 3}).sides[1]
     assert slurm.visit.blocked is not None
-    assert slurm.visit.blocked.step is Step.RUN
+    assert slurm.visit.blocked.step is DriverStep.RUN
     assert slurm.visit.blocked.why == "slurm-1: the workload ended with 3 (last words)"
     assert [run.sound for run in slurm.runs] == [False], "what it left is kept to look at"
 
 
 def test_asked_again_only_what_is_missing_is_run(scene: Scene) -> None:
-    scene.run(second={"fails_at": Step.START})
+    scene.run(second={"fails_at": DriverStep.START})
     scene.log.clear()
     found = scene.run()
     assert scene.log == ["slurm-1", "slurm-2"]
@@ -103,7 +107,7 @@ def test_asked_again_only_what_is_missing_is_run(scene: Scene) -> None:
 def test_what_is_whole_is_not_touched_again(scene: Scene) -> None:
     before = scene.run()
     scene.drivers.clear()
-    assert scene.run(second={"fails_at": Step.PREPARE}) == before
+    assert scene.run(second={"fails_at": DriverStep.PREPARE}) == before
     assert scene.drivers == {}
 
 

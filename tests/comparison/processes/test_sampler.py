@@ -12,7 +12,7 @@ import pytest
 
 from grus.comparison import records, sampler
 from grus.comparison.environments import Order
-from grus.comparison.records import Record
+from grus.comparison.records import RunRecord
 from tests.server.process import eventually
 
 SAYS = """
@@ -48,8 +48,8 @@ def started(bundle: Path, order: Order) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def ran(bundle: Path, order: Order) -> Record:
-    printed, complained = started(bundle, order).communicate(timeout=60)
+def ran(bundle: Path, order: Order) -> RunRecord:
+    printed, complained = started(bundle, order).communicate(timeout=300)
     assert (printed, complained) == (b"", b"")
     return records.read((bundle / "out" / "record.jsonl").read_text(encoding="utf-8"))
 
@@ -153,7 +153,7 @@ def test_asked_to_end_it_ends_the_workload_first_and_records_it(tmp_path: Path) 
     record = bundle / "out" / "record.jsonl"
     eventually(lambda: record.exists() and b'"sample"' in record.read_bytes(), "a first sample")
     process.terminate()
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=300) == 0
     process.communicate()
     found = records.read(record.read_text(encoding="utf-8"))
     assert found.finish is not None

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks.slurm_cluster import SlurmCluster
+from grus.comparison.drivers.run_wait import PollSchedule
 from grus.comparison.drivers.slurm import Slurm
-from grus.comparison.drivers.watching import Watch
-from grus.comparison.environments import Driver, DriverFailed, End, Order, Verdict, parse
+from grus.comparison.environments import Driver, DriverFailed, EndingKind, Order, PreflightStatus, parse
 from grus.comparison.workload import Workload
 from tests.comparison.end_to_end import a_job, check_whole, compare, sides
 from tests.comparison.slurms import a_slurm
 from tests.contracts.driver_contract import DriverContract, a_bundle, a_workload, run
 
 ENVIRONMENT = parse(["slurm=low", "local"])[0]
-OFTEN = Watch(clock=time.time, pause=time.sleep, every=0.1)
+OFTEN = PollSchedule(clock=time.time, pause=time.sleep, every=0.1)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,10 @@ class TestSlurm(DriverContract):
                 self.slurm.ask("scancel", started.handle)
 
         ending = ready.wait(started, 60.0, end_it)
-        assert ending.end in (End.KILLED, End.NEVER_STARTED)  # before or after the sampler's first line
+        assert ending.end in (
+            EndingKind.KILLED,
+            EndingKind.NEVER_STARTED,
+        )  # before or after the sampler's first line
         assert "CANCELLED" in ending.why
 
     def test_a_controller_that_is_silent_for_a_while_does_not_end_a_run(
@@ -69,7 +72,7 @@ class TestSlurm(DriverContract):
         told: list[str] = []
         ending = ready.wait(started, 60.0, told.append)
         assert told[0] == "Slurm does not answer: Unable to contact slurm controller"
-        assert ending.end is End.ENDED
+        assert ending.end is EndingKind.ENDED
 
     def test_the_time_in_the_queue_is_told(self, ready: Driver) -> None:
         ending, _, _ = run(ready, Order(name="one", argv=("python3", "program.py")))
@@ -81,7 +84,7 @@ class TestSlurm(DriverContract):
         self, workload: Workload, bundle: Path
     ) -> None:
         """This machine's clock goes an hour ahead of the nodes'."""
-        ahead = Watch(clock=lambda: time.time() + 3600.0, pause=time.sleep, every=0.05)
+        ahead = PollSchedule(clock=lambda: time.time() + 3600.0, pause=time.sleep, every=0.05)
         driver = Slurm(ENVIRONMENT, base=self.base, watch=ahead)
         driver.prepare(workload, bundle)
         try:
@@ -89,7 +92,7 @@ class TestSlurm(DriverContract):
             ending, _, _ = run(driver, Order(name="one", argv=("sleep", "1")))
         finally:
             driver.clean_up()
-        assert checks["clock"].verdict is Verdict.WARNING, checks
+        assert checks["clock"].verdict is PreflightStatus.WARNING, checks
         assert ending.queued is not None
         assert ending.queued < 1800.0
         assert ending.startup is not None
@@ -106,9 +109,9 @@ def test_pretended_gpus_are_promised_and_found_missing(slurm: SlurmCluster, tmp_
         checks = {check.name: check for check in driver.preflight(workload)}
     finally:
         driver.clean_up()
-    assert checks["GPU visible"].verdict is Verdict.FAILED
+    assert checks["GPU visible"].verdict is PreflightStatus.FAILED
     assert "promised" in checks["GPU visible"].fix
-    assert checks["GPU computes"].verdict is Verdict.FAILED
+    assert checks["GPU computes"].verdict is PreflightStatus.FAILED
 
 
 def test_more_gpus_than_there_are_are_refused_in_slurms_words(slurm: SlurmCluster, tmp_path: Path) -> None:
@@ -126,7 +129,7 @@ def test_a_partition_that_is_not_there_is_named(slurm: SlurmCluster, tmp_path: P
         [check] = driver.preflight(workload)
     finally:
         driver.clean_up()
-    assert (check.name, check.verdict) == ("environment reachable", Verdict.FAILED)
+    assert (check.name, check.verdict) == ("environment reachable", PreflightStatus.FAILED)
     assert "nowhere" in check.found
 
 
@@ -137,7 +140,7 @@ def test_without_slurm_preflight_says_where_it_is_found(
     driver, workload = prepared(tmp_path)
     [check] = driver.preflight(workload)
     driver.clean_up()
-    assert (check.name, check.verdict) == ("environment reachable", Verdict.FAILED)
+    assert (check.name, check.verdict) == ("environment reachable", PreflightStatus.FAILED)
     assert "log in" in check.fix
 
 

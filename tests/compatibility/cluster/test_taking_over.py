@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from grus.kubernetes.kinds import CONFIG_MAPS, GPU_JOBS, GPU_QUEUES, LEASES, PODS, SERVICES, Kind, Object
+from grus.kubernetes.client.resource_kinds import (
+    CONFIG_MAPS,
+    GPU_JOBS,
+    GPU_QUEUES,
+    LEASES,
+    PODS,
+    SERVICES,
+    Object,
+    ResourceKind,
+)
 from grus.model.identifiers import JobId
 from grus.model.jobs import TERMINAL, Phase
 from grus.operator.options import SYSTEM
@@ -41,7 +50,7 @@ class OldPool(KubernetesPool):
             for item in self._version.of_kind(kind):
                 self._put(kind, item, uids)
 
-    def _put(self, kind: Kind, item: Object, uids: dict[str, str]) -> None:
+    def _put(self, kind: ResourceKind, item: Object, uids: dict[str, str]) -> None:
         metadata = dict(item["metadata"])
         before = metadata.pop("uid")
         owners = [{**one, "uid": uids[one["uid"]]} for one in metadata.get("ownerReferences", ())]
@@ -55,7 +64,7 @@ class OldPool(KubernetesPool):
     def __exit__(self, *how: Any) -> None:
         """Jobs are in two namespaces here."""
         try:
-            self.kubectl("delete", "gpujobs,pods", "--all", "--all-namespaces", "--timeout=100s")
+            self.kubectl("delete", "gpujobs,pods", "--all", "--all-namespaces", "--timeout=300s")
         finally:
             super().__exit__(*how)
 

@@ -30,6 +30,11 @@ def test_there_is_a_fixture() -> None:
     assert kept.ALL
 
 
+def faults(told: dict[str, Any]) -> list[dict[str, Any]]:
+    """Findings but the one that the next start brings the state to a newer schema."""
+    return [one for one in told["findings"] if one["check"] != "schema" or one["grave"]]
+
+
 @versions
 def test_a_fixture_holds_every_phase_and_no_path_of_a_machine(version: Kept) -> None:
     assert set(version.phases.values()) == set(Phase)
@@ -44,7 +49,7 @@ def test_a_state_is_read_as_it_was_written_and_is_clean(
 ) -> None:
     version.unpack(version.state, tmp_path.resolve())
     told = grus.json("fsck", "--artefacts")
-    assert (told["findings"], told["jobs"]) == ([], len(version.phases))
+    assert (faults(told), told["jobs"]) == ([], len(version.phases))
     store = SqliteStore(grus.home / "state" / "grus.db")
     try:
         jobs = store.jobs()
@@ -73,10 +78,10 @@ def test_a_backup_is_restored_into_an_empty_folder_and_a_server_starts_on_it(
 ) -> None:
     version.unpack(version.backup, tmp_path.resolve())
     backup = str(tmp_path.resolve() / "backup")
-    assert grus.json("fsck", backup, "--artefacts")["findings"] == []
+    assert faults(grus.json("fsck", backup, "--artefacts")) == []
     grus("restore", backup)
     (grus.home / "token").write_text(version.made["test_only_tokens"]["admin"])
-    assert grus.json("fsck", "--artefacts")["findings"] == []
+    assert faults(grus.json("fsck", "--artefacts")) == []
     grus.up()
     everything_is_listed(version, grus)
     a_member_resumes(version, grus)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from grus.controlplane import code_snapshot
-from grus.controlplane.retention import prune
+from grus.controlplane.admission import code_snapshot
+from grus.controlplane.history.retention import prune
 from grus.model.errors import NotFound
 from grus.model.jobs import Phase
 from tests.controlplane.plane import ANN, Plane, a_spec

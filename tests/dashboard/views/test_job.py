@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from grus.controlplane.forecasting import Expectation
-from grus.dashboard.board import brief_of
-from grus.dashboard.views.job import Seen, buttons, parts, scale, worker_rows
-from grus.dashboard.views.strip import attempts, strip
+from grus.controlplane.eta.forecast_service import Expectation
+from grus.dashboard.live_state.job_board import brief_of
+from grus.dashboard.views.job import JobPageData, buttons, parts, scale, worker_rows
+from grus.dashboard.views.job_timeline import attempts, strip
 from grus.model.errors import GrusError
 from grus.model.identifiers import UserName
 from grus.model.jobs import Checkpoint, Job, Phase, Resizing
@@ -24,10 +24,10 @@ VIEWER = User(name=UserName("vic"), role=AccessRole.VIEWER)
 OTHER = User(name=UserName("eve"))
 
 
-def seen(plane: Plane, job: Job, **changes: Any) -> Seen:
+def seen(plane: Plane, job: Job, **changes: Any) -> JobPageData:
     events = plane.services.events(ANN, job=job.id)
     life = strip(events, plane.now)
-    given = Seen(
+    given = JobPageData(
         job=job,
         user=ANN,
         now=plane.now,
@@ -77,7 +77,7 @@ def test_a_job_that_waits_is_called_waiting() -> None:
     plane.submit("first", ANN, gpus=4)
     job = plane.job(plane.submit("second", ANN, gpus=4))
     shown = parts(seen(plane, job))
-    assert (job.phase, shown["texts"]["status"]) == (Phase.PENDING, "waiting")
+    assert (job.phase, shown["texts"]["status"]) == (Phase.PENDING, "pending")
     assert shown["texts"]["summary"] == "It has not run yet."
     assert shown["workers"] == {"rows": [], "logs": 0}
 

@@ -8,11 +8,12 @@ import numpy as np
 import plotly.graph_objects as go  # type: ignore[import-untyped]  # no types
 import pytest
 
+from grus.dashboard import static_files
 from grus.dashboard.views import job_charts
-from grus.dashboard.views.job_charts import MOST_BOUNDARIES, Figure, Line
-from grus.dashboard.views.strip import State, Stretch, Strip
+from grus.dashboard.views.job_charts import MOST_BOUNDARIES, ChartLine, Figure
+from grus.dashboard.views.job_timeline import Stretch, Strip, TimelineState
 from grus.model.curves import Curve, Curves, Point
-from grus.model.tags import Kind, Tag
+from grus.model.tags import Tag, WorkloadKind
 from grus.patterns.forecast import Forecast, Nothing
 from grus.telemetry.recorder import Series
 
@@ -25,7 +26,7 @@ def a_series(*values: float, start: float = 1000.0, step: float = 1.0) -> Series
 
 
 def a_tag(period: float, boundary: float, at: float = 0.0) -> Tag:
-    return Tag(kind=Kind.TRAINING, at=at, expires=1e9, period=period, boundary=boundary)
+    return Tag(kind=WorkloadKind.TRAINING, at=at, expires=1e9, period=period, boundary=boundary)
 
 
 def curves(**points: Sequence[tuple[float, float | None, float, int]]) -> Curves:
@@ -108,7 +109,7 @@ def test_a_forecast_is_a_band_around_its_median_after_what_was_measured() -> Non
     [
         job_charts.use(None, None, None),
         job_charts.use(a_series(NAN), None, None),
-        job_charts.memory([Line("GPU", a_series(NAN), "--chart-1")], None),
+        job_charts.memory([ChartLine("GPU", a_series(NAN), "--chart-1")], None),
         job_charts.power(None),
         job_charts.loss(Curves()),
         job_charts.throughput(Curves(), Strip()),
@@ -121,12 +122,19 @@ def test_a_chart_without_anything_to_show_says_what_is_missing(figure: Figure) -
 
 
 def test_memory_is_told_in_a_unit_that_fits_and_its_limit_only_when_it_is_near() -> None:
-    small = checked(job_charts.memory([Line("GPU", a_series(5e8), "--chart-1")], limit=16e9))
+    small = checked(job_charts.memory([ChartLine("GPU", a_series(5e8), "--chart-1")], limit=16e9))
     assert traces(small)[0]["y"] == [500.0]
     assert layout(small)["yaxis"]["ticksuffix"] == " MB"
     assert "shapes" not in layout(small)
-    large = checked(job_charts.memory([Line("GPU", a_series(12e9), "--chart-1")], limit=16e9))
+    large = checked(job_charts.memory([ChartLine("GPU", a_series(12e9), "--chart-1")], limit=16e9))
     assert (traces(large)[0]["y"], layout(large)["shapes"][0]["y0"]) == ([12.0], 16.0)
+
+
+def test_equal_lines_of_memory_can_both_be_seen() -> None:
+    lines = [ChartLine("GPU", a_series(5e8), "--chart-1"), ChartLine("host", a_series(5e8), "--chart-2")]
+    first, second = traces(checked(job_charts.memory(lines, None)))
+    assert (first["line"]["dash"], second["line"]["dash"]) == ("solid", "dash")
+    assert first["line"]["color"] != second["line"]["color"]
 
 
 def test_a_loss_is_drawn_over_steps_and_broken_where_an_attempt_begins() -> None:
@@ -153,7 +161,13 @@ def test_throughput_stands_before_the_number_of_gpus() -> None:
     life = Strip(
         stretches=tuple(
             Stretch(
-                begin=a, end=b, state=State.RUNNING, attempt=1, generation=1 + gpus // 4, gpus=gpus, text=""
+                begin=a,
+                end=b,
+                state=TimelineState.RUNNING,
+                attempt=1,
+                generation=1 + gpus // 4,
+                gpus=gpus,
+                text="",
             )
             for a, b, gpus in stretches
         )
@@ -164,7 +178,12 @@ def test_throughput_stands_before_the_number_of_gpus() -> None:
     assert (sizes["x"], sizes["y"]) == ([5, 10, 10, 15], [1, 1, 4, 4])
 
 
-def test_names_that_people_gave_cannot_be_tags() -> None:
+def test_names_that_people_gave_are_passed_as_they_are_for_text_nodes() -> None:
     figure = job_charts.others(curves(**{EVIL: [(1, 1, 1.0, 1)]}))
-    assert "<" not in str(traces(figure)[0]["name"])
-    assert "<b>" not in str(traces(figure)[0]["hovertemplate"])
+    assert traces(figure)[0]["name"] == EVIL
+
+
+def test_the_script_of_these_charts_makes_text_nodes_only() -> None:
+    script = static_files.read("lines.js").plain.decode()
+    assert "textContent" in script
+    assert not any(word in script for word in ("innerHTML", "insertAdjacentHTML", "outerHTML", "DOMParser"))

@@ -5,9 +5,9 @@ import math
 import re
 from dataclasses import replace
 
-from grus.api.sweep_wire import SweepOut
-from grus.dashboard.sweep import look
-from grus.dashboard.views.sweep import SweepSeen, about, amount, best, charts, parts, row
+from grus.api.wire_types.sweep import SweepOut
+from grus.dashboard.routes.sweep import look
+from grus.dashboard.views.sweep import SweepPageData, about, amount, best, charts, parts, row
 from grus.dashboard.views.sweep_file import page, search_of, sentence
 from grus.model.identifiers import UserName
 from grus.model.jobs import Job, JobType, Phase
@@ -34,16 +34,16 @@ def a_sweep_job(**changes: object) -> Job:
     return replace(job, spec=replace(job.spec, type=JobType.SWEEP), **changes)  # type: ignore[arg-type]  # fields of a job
 
 
-def seen(user: User = ADA) -> SweepSeen:
+def seen(user: User = ADA) -> SweepPageData:
     budget = Budget(trials=20, gpu_seconds=7200.0, target=0.1)
     search = a_search(*SOME, sweep=Sweep(axes=(RATE, WIDTH), metric="loss", budget=budget), best=1)
-    return SweepSeen(job=a_sweep_job(), user=user, now=1060.0, search=search)
+    return SweepPageData(job=a_sweep_job(), user=user, now=1060.0, search=search)
 
 
 def test_the_tiles_say_how_far_it_is_of_what_it_may_take() -> None:
     texts = parts(seen())["texts"]
     assert (texts["trials"], texts["trials_of"]) == ("4", "of 20 in all")
-    assert texts["states"] == "1 running, 1 waiting, 1 held back, 1 ended"
+    assert texts["states"] == "1 running, 1 pending, 1 held back, 1 ended"
     assert (texts["hours"], texts["hours_of"], texts["gpus"]) == ("1", "of 2 GPU-hours", "0.5")
     assert texts["lasted"] == "1m"
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from grus.dashboard.views import sweep_charts
-from grus.dashboard.views.parallel import MOST_AXES, parallel
-from grus.dashboard.views.search import marks, place_on, value_words
+from grus.dashboard.views.parallel_coordinates import MOST_AXES, parallel
+from grus.dashboard.views.sweep_search import marks, place_on, value_words
 from grus.model.jobs import Phase
 from grus.model.sweeps import Axis, Budget, Goal, Rule, Stopping, Sweep
 from tests.dashboard.views.searches import RATE, WIDTH, a_search, a_trial
@@ -38,6 +38,14 @@ def test_each_trial_is_a_dot_of_its_kind_and_the_best_so_far_only_gets_better() 
     assert found["best so far"]["y"] == [0.9, 0.5, 0.5]
     higher = a_search(*SOME, sweep=Sweep(axes=(RATE,), metric="score", goal=Goal.MAXIMIZE))
     assert by_name(sweep_charts.history(higher))["best so far"]["y"] == [0.9, 0.9, 0.9]
+
+
+@pytest.mark.parametrize(("trials", "step"), [(1, 1), (4, 1), (12, 2), (40, 5), (2000, 200)])
+def test_trials_have_whole_numbers_on_their_axis(trials: int, step: int) -> None:
+    search = a_search(*(a_trial(number, 1.0 + number) for number in range(trials)))
+    axis = layout(checked(sweep_charts.history(search)))["xaxis"]
+    assert (axis["tick0"], axis["dtick"]) == (0, step)
+    assert axis["range"] == [-0.5, trials - 0.5]
 
 
 def test_the_target_is_a_line_also_on_a_logarithmic_axis() -> None:

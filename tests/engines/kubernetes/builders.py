@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from grus.kubernetes.kinds import Object
+from grus.kubernetes.client.resource_kinds import Object
 from grus.kubernetes.names import ATTEMPT, DEVICES, JOB, VOLUME, WORKER
 
 GPU_RESOURCE = "nvidia.com/gpu"

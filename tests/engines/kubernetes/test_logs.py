@@ -8,16 +8,16 @@ from typing import Any, cast
 
 import pytest
 
-from grus.engines.kubernetes.logs import Copy, Logs, Source, after, printed, take
-from grus.kubernetes.api import Api
-from grus.kubernetes.refusals import Refused
+from grus.engines.kubernetes.logs import Copy, Logs, LogSource, after, printed, take
+from grus.kubernetes.client.api import Api
+from grus.kubernetes.client.errors import Refused
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, WorkerId
 
 GONE = b"unable to retrieve container logs for containerd://0a1b"
 LATE = b'rpc error: code = NotFound desc = an error occurred when try to find container "0a1b": not found'
-ENDED = Source("team", "p", "main", True)
-LIVING = Source("team", "p", "main", False)
+ENDED = LogSource("team", "p", "main", True)
+LIVING = LogSource("team", "p", "main", False)
 WORKER, JOB = WorkerId("j1.1.main.0.1"), JobId("j1")
 
 
@@ -40,7 +40,7 @@ def api(kubelet: Kubelet) -> Api:
     return cast(Api, kubelet)
 
 
-def text_of(logs: Logs, source: Source | None = LIVING) -> bytes:
+def text_of(logs: Logs, source: LogSource | None = LIVING) -> bytes:
     return logs.read(WORKER, JOB, source, 0, 10_000)[0]
 
 

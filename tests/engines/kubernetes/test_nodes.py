@@ -1,8 +1,8 @@
 """Nodes and what is on them, as the pool that Grus schedules on."""
 
-from grus.engines.kubernetes.nodes import Rules, Seen, seen, tolerated
-from grus.engines.kubernetes.pool import OUT_OF_SERVICE, Pool
-from grus.kubernetes.kinds import Object
+from grus.engines.kubernetes.nodes import ObservedNode, Rules, seen, tolerated
+from grus.engines.kubernetes.pool import OUT_OF_SERVICE, KubernetesPool
+from grus.kubernetes.client.resource_kinds import Object
 from grus.kubernetes.names import DEVICES, RESERVATION
 from grus.model.cluster import Device, Health
 from tests.engines.kubernetes.builders import a_node, a_pod, a_worker_pod, terminated
@@ -12,7 +12,7 @@ A100 = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "nvidia.com/gpu.memor
 A10 = {"nvidia.com/gpu.product": "NVIDIA-A10", "nvidia.com/gpu.memory": "23028"}
 
 
-def look(node: Object, *pods: Object, rules: Rules = RULES) -> Seen:
+def look(node: Object, *pods: Object, rules: Rules = RULES) -> ObservedNode:
     found = seen(node, pods, rules)
     assert found is not None
     return found
@@ -155,7 +155,7 @@ class Clock:
 
 
 def test_the_pool_follows_its_nodes_and_pods_and_stays_the_same_while_nothing_changes() -> None:
-    pool = Pool(RULES, 60.0, Clock())
+    pool = KubernetesPool(RULES, 60.0, Clock())
     pool.node_changed("ADDED", a_node("n2", gpus=1))
     pool.node_changed("ADDED", a_node("n1", gpus=1))
     first = pool.nodes()
@@ -173,7 +173,7 @@ def test_the_pool_follows_its_nodes_and_pods_and_stays_the_same_while_nothing_ch
 
 def test_a_node_is_gone_when_it_is_removed_silent_for_long_or_declared_out_of_service() -> None:
     clock = Clock()
-    pool = Pool(RULES, 60.0, clock)
+    pool = KubernetesPool(RULES, 60.0, clock)
     pool.node_changed("ADDED", a_node())
     assert pool.gone("n1") == ""
     pool.node_changed("MODIFIED", a_node(ready=False))

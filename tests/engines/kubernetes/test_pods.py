@@ -8,8 +8,8 @@ import pytest
 from grus.engines.kubernetes import pods, reservations
 from grus.engines.kubernetes.nodes import Rules
 from grus.engines.kubernetes.pods import CannotStart, Recipe, Slice
-from grus.kubernetes.homes import Home
-from grus.kubernetes.kinds import Object
+from grus.kubernetes.api_objects.job_home import Home
+from grus.kubernetes.client.resource_kinds import Object
 from grus.kubernetes.names import CODE_FOLDER, CONTROL, DEVICES, GPU_MEMORY, JOB, RESERVATION, UUIDS, WORKER
 from grus.model.identifiers import DeviceId, JobId, NodeId, WorkerId
 from grus.model.ports import WorkerSpec

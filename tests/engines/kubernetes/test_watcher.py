@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-from grus.engines.kubernetes.agents import Agents
+from grus.engines.kubernetes.node_agents import Agents
 from grus.engines.kubernetes.nodes import Rules
-from grus.engines.kubernetes.pool import Pool
-from grus.engines.kubernetes.records import started
+from grus.engines.kubernetes.pool import KubernetesPool
 from grus.engines.kubernetes.watcher import Watcher
-from grus.kubernetes.homes import Home
-from grus.kubernetes.kinds import Object
+from grus.engines.kubernetes.worker_records import started
+from grus.kubernetes.api_objects.job_home import Home
+from grus.kubernetes.client.resource_kinds import Object
 from grus.kubernetes.names import AGENT, JOB, USAGE, WAS
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, NodeId, WorkerId
@@ -29,7 +29,7 @@ def where(job: JobId) -> Home:
 
 @pytest.fixture
 def watcher() -> Watcher:
-    pool = Pool(Rules(GPU_RESOURCE), 60.0, time.monotonic)
+    pool = KubernetesPool(Rules(GPU_RESOURCE), 60.0, time.monotonic)
     return Watcher(pool, GPU_RESOURCE, "", "grus-system", lambda _: None, where)
 
 

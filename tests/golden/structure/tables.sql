@@ -1,3 +1,5 @@
+CREATE INDEX audit_actor ON audit (actor, seq);
+CREATE INDEX audit_target ON audit (target, seq);
 CREATE INDEX events_at ON events (at);
 CREATE INDEX events_job ON events (job, seq) WHERE job IS NOT NULL;
 CREATE INDEX jobs_ended ON jobs (ended_at) WHERE ended_at IS NOT NULL;
@@ -14,12 +16,22 @@ CREATE INDEX results_newest ON results (ended_at, job);
 CREATE INDEX results_queue ON results (queue, ended_at, job);
 CREATE INDEX results_user ON results (user, ended_at, job);
 CREATE INDEX tokens_user ON tokens (user);
+CREATE TABLE audit (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    actor TEXT NOT NULL,
+    target TEXT NOT NULL,
+    body TEXT NOT NULL
+) STRICT;
 CREATE TABLE control (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     epoch INTEGER NOT NULL,
     pruning REAL
 ) STRICT;
 CREATE TABLE cordoned (node TEXT PRIMARY KEY NOT NULL) STRICT;
+CREATE TABLE drains (
+    node TEXT PRIMARY KEY NOT NULL REFERENCES cordoned (node) ON DELETE CASCADE,
+    body TEXT NOT NULL
+) STRICT;
 CREATE TABLE events (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     at REAL NOT NULL,
@@ -77,9 +89,13 @@ CREATE TABLE tokens (
     body TEXT NOT NULL
 ) STRICT;
 CREATE TABLE users (name TEXT PRIMARY KEY NOT NULL, body TEXT NOT NULL) STRICT;
+CREATE TRIGGER audit_is_kept BEFORE DELETE ON audit
+BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+CREATE TRIGGER audit_stays_as_it_is BEFORE UPDATE ON audit
+BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
 CREATE TRIGGER events_go_by_prune BEFORE DELETE ON events
 WHEN coalesce(OLD.at >= (SELECT pruning FROM control), 1)
 BEGIN SELECT RAISE(ABORT, 'the event log is append-only; only prune removes from it'); END;
 CREATE TRIGGER events_stay_as_they_are BEFORE UPDATE ON events
 BEGIN SELECT RAISE(ABORT, 'the event log is append-only'); END;
-PRAGMA user_version = 5;
+PRAGMA user_version = 7;

@@ -70,7 +70,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory, wheels: dict[str, Path]) -> P
 
 def run(python: Path, program: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [python, "-I", "-c", program], env={}, capture_output=True, text=True, check=False, timeout=60
+        [python, "-I", "-c", program], env={}, capture_output=True, text=True, check=False, timeout=300
     )
 
 

@@ -46,7 +46,7 @@ def test_every_command_of_the_readme_exists_with_its_options(command: str) -> No
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=300,
     )
     assert shown.returncode == 0, shown.stderr
     assert not [option for option in options if option not in shown.stdout]

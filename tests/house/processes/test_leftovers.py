@@ -21,7 +21,7 @@ from tests.runs.record import VARIABLE, load
 from tools.kubernetes.processes import Mark
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE = 180.0
+PATIENCE = 300.0
 PASSES = "def test_passes(): pass\n"
 DETACHES = """
 import os, pathlib, subprocess, tempfile, time

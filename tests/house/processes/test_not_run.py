@@ -45,5 +45,5 @@ def run(folder: Path, tests: str, *words: str, required: str = "0") -> subproces
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )

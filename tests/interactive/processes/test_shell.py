@@ -48,14 +48,14 @@ def session(tmp_path: Path) -> Iterator[Session]:
     yield made
     if made.process.poll() is None:
         made.process.kill()
-    made.process.wait(10)
+    made.process.wait(300)
 
 
 def until(connection: ClientConnection, words: bytes) -> bytes:
     """What is shown, up to these words."""
     seen = b""
     while words not in seen:
-        piece = connection.recv(timeout=20)
+        piece = connection.recv(timeout=300)
         assert isinstance(piece, bytes)
         seen += piece
     return seen
@@ -91,7 +91,7 @@ def test_the_session_ends_well_when_its_shell_does(session: Session) -> None:
         connection.send(b"exit 3\n")
         with pytest.raises(ConnectionClosed):
             until(connection, b"never shown")
-    assert session.process.wait(20) == 0
+    assert session.process.wait(300) == 0
 
 
 def test_asked_to_end_it_hangs_up(session: Session) -> None:
@@ -99,4 +99,4 @@ def test_asked_to_end_it_hangs_up(session: Session) -> None:
         connection.send(b"echo ready-$((1+1))\n")
         until(connection, b"ready-2")
         session.process.send_signal(signal.SIGTERM)
-        assert session.process.wait(20) == 0
+        assert session.process.wait(300) == 0

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from grus.kubernetes.agent import measuring
-from grus.kubernetes.agent.loop import LONG, QUICK, REST, Loop, Places
-from grus.kubernetes.agent.measuring import PretendGpus
+from grus.kubernetes.agent import usage
+from grus.kubernetes.agent.loop import LONG, QUICK, REST, Loop, NodePaths
+from grus.kubernetes.agent.usage import VirtualGpus
 from grus.kubernetes.agent.volume import place
 from grus.kubernetes.names import (
     ANSWERED,
@@ -33,8 +33,8 @@ from grus.kubernetes.names import (
     UUIDS,
     VOLUME,
 )
+from grus.kubernetes.node.annotation_writer import Address
 from grus.kubernetes.prepare import make_files
-from grus.kubernetes.writing import Address
 
 UID = "0f1e-2d3c"
 ME = Address("grus-system", "agent", "9")
@@ -76,8 +76,8 @@ class Node:
     loop: Loop = field(init=False)
 
     def __post_init__(self) -> None:
-        places = Places(self.top / "pods", self.top / "cgroup", self.top / "proc")
-        self.loop = Loop(places, self.notes, PretendGpus(), ME)  # type: ignore[arg-type]  # of one's own shape
+        places = NodePaths(self.top / "pods", self.top / "cgroup", self.top / "proc")
+        self.loop = Loop(places, self.notes, VirtualGpus(), ME)  # type: ignore[arg-type]  # of one's own shape
 
     @property
     def volume(self) -> Path:
@@ -240,7 +240,7 @@ def test_gpus_are_named_of_workers_and_of_reservations(node: Node) -> None:
 
 
 def test_use_is_told_on_the_agents_own_pod(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "SOON", 0.0)
+    monkeypatch.setattr(usage, "SOON", 0.0)
     node.prepared()
     node.process(memory=5000)
     node.change("ADDED", status=RUNNING)
@@ -253,8 +253,8 @@ def test_use_is_told_on_the_agents_own_pod(node: Node, monkeypatch: pytest.Monke
 def test_network_bytes_are_those_of_a_pods_own_network(
     node: Node, monkeypatch: pytest.MonkeyPatch, host: bool, count: list[int | None]
 ) -> None:
-    monkeypatch.setattr(measuring, "SOON", 0.0)
-    monkeypatch.setattr(measuring, "interfaces", lambda path: (10, 20))
+    monkeypatch.setattr(usage, "SOON", 0.0)
+    monkeypatch.setattr(usage, "interfaces", lambda path: (10, 20))
     node.prepared()
     node.process(memory=5000)
     node.change("ADDED", status=RUNNING, spec={"hostNetwork": host})
@@ -264,7 +264,7 @@ def test_network_bytes_are_those_of_a_pods_own_network(
 
 def test_who_uses_more_than_its_slice_is_told_once(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SOON", "WATCH", "EVERY"):
-        monkeypatch.setattr(measuring, name, 0.0)
+        monkeypatch.setattr(usage, name, 0.0)
     node.prepared()
     node.process(memory=3 << 20)
     node.change("ADDED", status=RUNNING, notes={GPU_MEMORY: str(4 << 20)})

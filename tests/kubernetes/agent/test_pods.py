@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from grus.kubernetes.agent.pods import Wanted, wanted
+from grus.kubernetes.agent.pods import AssignedPod, wanted
 from grus.kubernetes.names import CONTROL, JOB, KILL_AT, READ, RESERVATION, SAID, VOLUME
 
 RUNNING = {"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]}
@@ -17,7 +17,7 @@ def a_pod(labels: dict[str, str] | None = None, **parts: Any) -> dict[str, Any]:
     return {"metadata": metadata, "spec": {}, "status": {}, **parts}
 
 
-def read(pod: dict[str, Any]) -> Wanted:
+def read(pod: dict[str, Any]) -> AssignedPod:
     found = wanted(pod)
     assert found is not None
     return found

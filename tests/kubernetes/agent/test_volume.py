@@ -126,7 +126,7 @@ def test_a_pipe_in_place_of_the_report_does_not_block(folder: Path, volume: Volu
     found: list[Volume | None] = []
     look = threading.Thread(target=lambda: found.append(Volume.find(folder)), daemon=True)
     look.start()
-    look.join(20)
+    look.join(300)
     assert found == [None]
 
 

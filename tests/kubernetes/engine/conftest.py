@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from grus.engines.kubernetes.engine import KubernetesEngine
-from grus.engines.kubernetes.fence import LEASE
-from grus.kubernetes.api import Api
-from grus.kubernetes.homes import Home
-from grus.kubernetes.kinds import LEASES, PODS, Object
-from grus.kubernetes.refusals import Conflicts, Missing
+from grus.engines.kubernetes.fencing import LEASE
+from grus.kubernetes.api_objects.job_home import Home
+from grus.kubernetes.client.api import Api
+from grus.kubernetes.client.errors import Conflicts, Missing
+from grus.kubernetes.client.resource_kinds import LEASES, PODS, Object
 from grus.model.identifiers import JobId
 from tests.kubernetes.agents import SYSTEM
 from tests.kubernetes.clusters import Cluster, new_namespace

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from grus.engines.kubernetes.engine import KubernetesEngine
-from grus.kubernetes.api import Api
-from grus.kubernetes.homes import Home
-from grus.kubernetes.kinds import EVENTS, NODES, PODS, SERVICES, Object
+from grus.kubernetes.api_objects.job_home import Home
+from grus.kubernetes.client.api import Api
+from grus.kubernetes.client.errors import Missing
+from grus.kubernetes.client.resource_kinds import EVENTS, NODES, PODS, SERVICES, Object
 from grus.kubernetes.names import CONTROL, KILL_AT, READ, WORKER
-from grus.kubernetes.refusals import Missing
 from grus.model.identifiers import DeviceId, JobId, NodeId, WorkerId
 from grus.model.jobs import Exit, ExitCause
 from grus.model.ports import WorkerSpec, WorkerState

@@ -1,8 +1,8 @@
 """Slices of a GPU on real nodes: one reservation for all, a cap for each, and what befalls offenders."""
 
 from grus.engines.kubernetes.engine import KubernetesEngine
-from grus.kubernetes.api import Api
-from grus.kubernetes.kinds import NODES, PODS
+from grus.kubernetes.client.api import Api
+from grus.kubernetes.client.resource_kinds import NODES, PODS
 from grus.kubernetes.names import RESERVATION
 from grus.model.identifiers import DeviceId, NodeId, WorkerId
 from grus.model.jobs import ExitCause

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from grus.kubernetes.cgroups import Groups, Use
 from grus.kubernetes.names import DEVICES, GPU_TAG, TAG
-from grus.kubernetes.profiler.hosts import Hosts
+from grus.kubernetes.node.annotation_writer import Address, Notes
+from grus.kubernetes.node.cgroups import CgroupUsage, Groups
+from grus.kubernetes.node.tag_annotations import read, written
+from grus.kubernetes.profiler.host_usage import Hosts
 from grus.kubernetes.profiler.loop import Loop
-from grus.kubernetes.tagging import read, written
-from grus.kubernetes.writing import Address, Notes
 from grus.model.identifiers import NodeId
-from grus.model.tags import Kind, Tag
+from grus.model.tags import Tag, WorkloadKind
 
 NODE = NodeId("node-1")
 BEGIN = 1_000_000.0
@@ -24,8 +24,8 @@ class Used(Groups):
         super().__init__(Path("/nowhere"))
         self.cpu: dict[str, float] = {}
 
-    def use(self, uid: str) -> Use | None:
-        return Use(self.cpu[uid], 1 << 30) if uid in self.cpu else None
+    def use(self, uid: str) -> CgroupUsage | None:
+        return CgroupUsage(self.cpu[uid], 1 << 30) if uid in self.cpu else None
 
 
 def a_pod(name: str, *, phase: str = "Running", notes: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def test_a_rhythm_is_on_the_pod_and_on_its_gpu_and_goes_with_the_pod() -> None:
     node.work("uid-a", 240, 20)
     for tag in (node.tag("a"), node.tag(NODE, f"{GPU_TAG}3")):
         assert tag is not None
-        assert tag.kind is Kind.TRAINING
+        assert tag.kind is WorkloadKind.TRAINING
         assert tag.period is not None
         assert abs(tag.period - 20) < 1
     node.loop.change("MODIFIED", a_pod("a", phase="Succeeded"))
@@ -98,7 +98,7 @@ def test_what_does_not_change_is_written_again_only_to_be_renewed() -> None:
 
 
 def test_a_profiler_that_was_away_clears_what_is_no_longer_true() -> None:
-    old = written(Tag(kind=Kind.TRAINING, at=BEGIN - 900, expires=BEGIN - 300), "GPU-gone")
+    old = written(Tag(kind=WorkloadKind.TRAINING, at=BEGIN - 900, expires=BEGIN - 300), "GPU-gone")
     node = Node({f"{GPU_TAG}0": old, "grus.dev/other": "left alone", "example.com/x": "theirs"})
     node.loop.change("ADDED", a_pod("done", phase="Succeeded", notes={TAG: old}))
     node.loop.round(BEGIN)

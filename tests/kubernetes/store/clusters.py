@@ -9,10 +9,10 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from grus.kubernetes.api import Api
-from grus.kubernetes.kinds import DEFINITIONS, GPU_JOBS, GPU_QUEUES, Kind, Object
-from grus.kubernetes.refusals import Exists
-from grus.kubernetes.resources import definitions
+from grus.kubernetes.client.api import Api
+from grus.kubernetes.client.errors import Exists
+from grus.kubernetes.client.resource_kinds import DEFINITIONS, GPU_JOBS, GPU_QUEUES, Object, ResourceKind
+from grus.kubernetes.install.custom_resources import definitions
 from tests.kubernetes.clusters import Cluster, shared, until
 
 BARE = ("--without", "kube-scheduler", "--without", "kube-controller-manager")
@@ -53,5 +53,5 @@ def emptied(api: Api) -> None:
         api.patch(GPU_JOBS, item["metadata"]["name"], {"metadata": {"finalizers": None}}, NAMESPACE)
 
 
-def the_object(api: Api, name: str, kind: Kind = GPU_JOBS) -> Object:
+def the_object(api: Api, name: str, kind: ResourceKind = GPU_JOBS) -> Object:
     return api.get(kind, name, NAMESPACE)

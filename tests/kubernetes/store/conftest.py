@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from grus.kubernetes.api import Api
+from grus.kubernetes.client.api import Api
 from grus.store.kubernetes.store import KubernetesStore
 from tests.kubernetes.clusters import Cluster
 from tests.kubernetes.store.clusters import emptied, own_cluster

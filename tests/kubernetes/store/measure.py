@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
 
-from grus.kubernetes.api import Api
+from grus.kubernetes.client.api import Api
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.jobs import Job, Phase, Seat
 from grus.model.resources import GPU

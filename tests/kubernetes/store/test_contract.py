@@ -8,15 +8,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import initialize, run_state_machine_as_test
 
-from grus.kubernetes.api import Api
-from grus.kubernetes.kinds import GPU_JOBS, LEASES, NODES
-from grus.kubernetes.refusals import Exists, Missing
+from grus.kubernetes.client.api import Api
+from grus.kubernetes.client.errors import Exists, Missing
+from grus.kubernetes.client.resource_kinds import GPU_JOBS, LEASES, NODES
 from grus.model.errors import Conflict
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.jobs import Phase, Seat
 from grus.model.ports import Store
 from grus.model.resources import GPU
-from grus.store.kubernetes import epochs
+from grus.store.kubernetes import lease_epochs
 from grus.store.kubernetes.store import KubernetesStore
 from grus.store.sqlite import SqliteStore
 from tests.contracts.store_contract import StoreContract
@@ -53,11 +53,11 @@ def test_kubectl_shows_waits_for_and_describes_a_job_made_by_other_ways(
     ]
     job = done(store.replace(replace(job, phase=Phase.STARTING, seats=(SEAT,)), an_event(job, "starting")))
     job = done(store.replace(replace(job, phase=Phase.RUNNING), an_event(job, "running")))
-    alone.kubectl("wait", "gj", name, "--for=condition=Running", "--timeout=5s")
+    alone.kubectl("wait", "gj", name, "--for=condition=Running", "--timeout=300s")
     assert alone.kubectl("get", "gj", name, "--no-headers").split()[2:4] == ["running", "1"]
     done(store.replace(replace(job, phase=Phase.SUCCEEDED, seats=(), ended_at=2000.0), an_event(job, "done")))
     for condition in ("Running=False", "Complete", "Finished"):
-        alone.kubectl("wait", "gj", name, f"--for=condition={condition}", "--timeout=5s")
+        alone.kubectl("wait", "gj", name, f"--for=condition={condition}", "--timeout=300s")
     until(lambda: "It was running." in alone.kubectl("describe", "gj", name), "the events are told")
     assert "End Time:" in alone.kubectl("describe", "gj", name)
 
@@ -100,7 +100,7 @@ def test_a_job_that_a_person_applied_is_recorded_in_that_object(
     assert (job.version, store.jobs()) == (1, [job])
     assert store.home(job.id).name == "mine"
     assert empty.get(GPU_JOBS, "mine", NAMESPACE)["status"]["observedGeneration"] == 1
-    alone.kubectl("wait", "gj", "mine", "--for=condition=Admitted", "--timeout=5s")
+    alone.kubectl("wait", "gj", "mine", "--for=condition=Admitted", "--timeout=300s")
 
 
 def test_whatever_is_done_to_both_the_store_and_the_reference_answer_the_same(empty: Api) -> None:
@@ -116,7 +116,7 @@ def test_whatever_is_done_to_both_the_store_and_the_reference_answer_the_same(em
             for node in empty.list(NODES)[0]:
                 empty.patch(NODES, node["metadata"]["name"], {"spec": {"unschedulable": None}})
             with suppress(Missing):
-                empty.delete(LEASES, epochs.NAME, NAMESPACE)
+                empty.delete(LEASES, lease_epochs.NAME, NAMESPACE)
             super().open()
 
         def opened(self) -> SqliteStore:

@@ -23,7 +23,7 @@ def test_sigterm_asks_instead_of_killing_once_the_script_listens(tmp_path: Path)
         assert process.stdout.readline() == "listening\n"
         process.send_signal(signal.SIGTERM)
         assert process.stdout.readline() == "saved\n"
-        assert process.wait(10) == 0
+        assert process.wait(300) == 0
 
 
 def test_importing_grus_and_its_worker_side_loads_nothing_heavy() -> None:
@@ -33,4 +33,4 @@ def test_importing_grus_and_its_worker_side_loads_nothing_heavy() -> None:
         "heavy = {'pydantic', 'httpx2', 'fastapi', 'msgspec', 'yaml', 'asyncio'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=300)

@@ -12,7 +12,7 @@ import pytest
 
 from grus.model.errors import Conflict
 from grus.sdk.client import Handle
-from grus.sdk.places import running
+from grus.sdk.state_paths import running
 from tests.server.process import ServerProcess, eventually
 
 
@@ -47,7 +47,7 @@ def test_a_job_runs_to_its_end_and_its_output_can_be_followed(server: ServerProc
     with server.client() as client:
         handle = client.submit({"run": "echo one; echo two >&2; exit 3", "workdir": "/"})
         assert sorted("".join(handle.logs(follow=True)).splitlines()) == ["one", "two"]
-        ended = handle.wait(30)
+        ended = handle.wait(300)
         assert (ended.phase, ended.exit and ended.exit.code) == ("failed", 3)
         assert handle.events()[0].kind == "submitted"
 
@@ -72,9 +72,9 @@ def test_after_kill_9_everything_acknowledged_is_there_and_what_ran_runs_on(serv
         assert alive(pid)
         assert (sleeper.refresh().phase, sleeper.job.attempt) == ("running", 1)
         sleeper.stop()
-        assert sleeper.wait(30).phase == "stopped"
+        assert sleeper.wait(300).phase == "stopped"
         assert not alive(pid)
-        assert {handle.wait(60).phase for handle in waiting} == {"succeeded"}
+        assert {handle.wait(300).phase for handle in waiting} == {"succeeded"}
         assert {handle.job.attempt for handle in waiting} == {1}
 
 
@@ -107,7 +107,7 @@ def test_a_second_server_is_refused_with_the_pid_of_the_first(
 ) -> None:
     assert server.process is not None
     second = server.launch()
-    assert second.wait(30) == 1
+    assert second.wait(300) == 1
     assert f"pid {server.process.pid}" in server.said.read_text()
     with server.client() as client:
         assert client.status().user == "admin"

@@ -104,7 +104,7 @@ def test_a_disk_that_takes_no_more_fails_the_waiting_writes_and_no_later_ones(tm
     script = tmp_path / "full.py"
     script.write_text(FULL_DISK)
     with run(script, tmp_path / "grus.db") as process:
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=300)
     assert (process.returncode, output) == (0, b"went on\n")
 
 
@@ -118,7 +118,7 @@ def test_a_full_database_is_told_and_recovers_when_there_is_room(tmp_path: Path,
 
     done(store._writer.do(lambda connection: limit(connection, pages)))
     futures = [store.create(a_job(f"j{n:03}"), an_event()) for n in range(500)]
-    kept = {f"j{n:03}" for n, future in enumerate(futures) if future.exception(timeout=30) is None}
+    kept = {f"j{n:03}" for n, future in enumerate(futures) if future.exception(timeout=300) is None}
     assert len(kept) < 500
     assert {job.id for job in store.jobs()} == kept
     done(store._writer.do(lambda connection: limit(connection, 1_000_000)))

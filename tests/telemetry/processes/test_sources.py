@@ -8,7 +8,7 @@ import pytest
 
 from grus.model.identifiers import NodeId
 from grus.telemetry.dcgm import DcgmSource
-from grus.telemetry.machine import MachineSource
+from grus.telemetry.host_metrics import MachineSource
 from grus.telemetry.nvml_samples import NvmlSamples
 from grus.telemetry.prometheus import PrometheusSource
 from tests.contracts.source_contract import Measured, SourceContract

@@ -5,15 +5,16 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from grus.controlplane import accounts, logs
-from grus.controlplane.services import Services
-from grus.kubernetes import leadership
-from grus.kubernetes.api import Object
-from grus.kubernetes.leadership import Sight, epoch_of
+from grus.controlplane.facade.services import Services
+from grus.controlplane.security import accounts
+from grus.controlplane.workers import logs
+from grus.kubernetes.client import leader_election
+from grus.kubernetes.client.api import Object
+from grus.kubernetes.client.leader_election import LeaseObservation, epoch_of
 from grus.model.errors import NotLoggedIn
 from grus.model.identifiers import JobId, UserName
 from grus.model.ports import AccessRole, User
-from grus.server.gate import Caller, Gate
+from grus.server.http.auth_middleware import Caller, Gate
 from tests.trust.bugs.planting import Bug, Swap, issue
 
 
@@ -52,15 +53,15 @@ def as_it_is(_: Any) -> Callable[[str], str]:
     return lambda secret: secret
 
 
-def by_the_time_it_names(_: Any) -> Callable[[Object, Sight, float], Sight]:
+def by_the_time_it_names(_: Any) -> Callable[[Object, LeaseObservation, float], LeaseObservation]:
     """A lease is as old as the clocks on two walls say."""
 
-    def planted(lease: Object, _before: Sight, now: float) -> Sight:
+    def planted(lease: Object, _before: LeaseObservation, now: float) -> LeaseObservation:
         try:
             named = datetime.fromisoformat(lease["spec"]["renewTime"]).timestamp()
         except ValueError:
             named = 0.0
-        return Sight(lease["spec"], epoch_of(lease), now - (time.time() - named))
+        return LeaseObservation(lease["spec"], epoch_of(lease), now - (time.time() - named))
 
     return planted
 
@@ -80,7 +81,7 @@ BUGS = (
         "CVE-2024-26280",
         (Swap(Services, "log", log_of_anybody),),
         (
-            "tests/controlplane/test_services.py::test_members_of_the_queue_look_and_to_others_the_job_does_not_exist",
+            "tests/controlplane/facade/test_services.py::test_members_of_the_queue_look_and_to_others_the_job_does_not_exist",
         ),
         everywhere=False,
     ),
@@ -89,15 +90,17 @@ BUGS = (
         "tokens are stored as they are",
         issue("StackStorm/st2", 5349),
         (Swap(accounts, "digest_of", as_it_is),),
-        ("tests/controlplane/test_accounts.py::test_a_secret_has_256_bits_and_is_nowhere_in_the_store",),
+        (
+            "tests/controlplane/security/test_accounts.py::test_a_secret_has_256_bits_and_is_nowhere_in_the_store",
+        ),
         everywhere=False,
     ),
     Bug(
         "clock-jump",
         "whether the one who leads is alive is judged by clocks on walls, and a jump of one ends its turn",
         issue("hashicorp/nomad", 27675),
-        (Swap(leadership, "sighted", by_the_time_it_names),),
-        ("tests/kubernetes/test_leadership.py::TestRules",),
+        (Swap(leader_election, "sighted", by_the_time_it_names),),
+        ("tests/kubernetes/client/test_leader_election.py::TestRules",),
         everywhere=False,
     ),
 )

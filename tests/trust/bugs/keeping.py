@@ -7,28 +7,28 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from grus.controlplane.services import Services
-from grus.elastic import checkpoint_files as files
+from grus.controlplane.facade.services import Services
+from grus.elastic.training_state import checkpoint_files as files
 from grus.model.errors import GrusError
 from grus.model.identifiers import JobId
 from grus.model.jobs import TERMINAL, Job
 from grus.model.ports import NewJob, Store
-from grus.store import works
-from grus.store.kubernetes.news import News
+from grus.store import statements
+from grus.store.kubernetes.watch_events import News
 from grus.store.memory import MemoryStore
 from grus.store.sqlite import SqliteStore
-from grus.store.writer import Writer, _Given
+from grus.store.writer import Writer, _QueuedWrite
 from tests.trust.bugs.planting import SEEDS, Bug, Swap, always, change, instead, issue
 
-CHECKPOINTS = "tests/elastic/test_checkpoints.py"
-NEWS = "tests/kubernetes/store/test_news.py"
+CHECKPOINTS = "tests/elastic/training_state/test_checkpoints.py"
+NEWS = "tests/kubernetes/store/test_watch_events.py"
 SQLITE = "tests/store/test_sqlite.py::TestSqliteStore"
 
 
 def confirmed_before_commit(_: Any) -> Callable[..., None]:
     """Whoever waits hears yes when the write is in the transaction."""
 
-    def planted(self: Writer, given: list[_Given], *, gather: bool) -> None:
+    def planted(self: Writer, given: list[_QueuedWrite], *, gather: bool) -> None:
         told = False
         try:
             self._begin()
@@ -134,7 +134,7 @@ BUGS = (
         (Swap(Services, "_store_new", without_the_key),),
         (
             SEEDS,
-            "tests/controlplane/test_services.py::test_a_key_makes_one_job_however_often_it_is_sent",
+            "tests/controlplane/facade/test_services.py::test_a_key_makes_one_job_however_often_it_is_sent",
         ),
     ),
     Bug(
@@ -156,7 +156,7 @@ BUGS = (
         issue("argoproj/argo-workflows", 12636),
         (
             Swap(MemoryStore, "_prune", by_the_time_of_submit),
-            Swap(works, "_ENDED", instead(SUBMITTED)),
+            Swap(statements, "_ENDED", instead(SUBMITTED)),
         ),
         (f"{SQLITE}::test_prune_drops_old_events_and_jobs_that_ended_before",),
         everywhere=False,

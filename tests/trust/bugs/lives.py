@@ -4,16 +4,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from grus.controlplane import lifecycle, rulings, sweeping, wishes
-from grus.controlplane.lifecycle import Change
-from grus.controlplane.loop import ControlLoop
-from grus.controlplane.picture import Picture
-from grus.controlplane.trials import Trials
+from grus.controlplane.jobs import apply_decision, lifecycle, user_actions
+from grus.controlplane.jobs.lifecycle import JobChange
+from grus.controlplane.reconciler.cluster_state import ClusterState
+from grus.controlplane.reconciler.loop import ControlLoop
+from grus.controlplane.sweeps import driver
+from grus.controlplane.sweeps.trial_index import Trials
 from grus.model.identifiers import JobId, WorkerId
 from grus.model.jobs import Desired, Exit, ExitCause, Job, PauseCause, Phase
 from grus.model.ports import Event, WorkerStatus
-from grus.scheduling import snapshot
 from grus.scheduling.decisions import Decision
+from grus.scheduling.state import snapshot
 from grus.store import rules
 from tests.trust.bugs.planting import SEEDS, Bug, Swap, always, instead, issue
 from tests.trust.bugs.planting import change as pull
@@ -23,10 +24,10 @@ CRASHES = "tests/controlplane/processes/test_crash.py"
 AT_ANY_POINT = "test_a_crash_at_any_point_changes_nothing_in_the_end"
 
 
-def of_whatever_attempt(hear: Any) -> Callable[[Picture, WorkerStatus], None]:
+def of_whatever_attempt(hear: Any) -> Callable[[ClusterState, WorkerStatus], None]:
     """An event is known by its job and its worker's place in it, not by the attempt."""
 
-    def planted(self: Picture, status: WorkerStatus) -> None:
+    def planted(self: ClusterState, status: WorkerStatus) -> None:
         job = self.snapshot.job(status.job)
         if job is not None and job.attempt > status.attempt:
             rest = status.id.split(".", 2)[2]
@@ -41,10 +42,10 @@ def without_a_look_at_the_engine(_: Any) -> Callable[[ControlLoop, list[WorkerSt
     return lambda _self, told: told
 
 
-def whatever_came_last(_: Any) -> Callable[[Picture, WorkerStatus], None]:
+def whatever_came_last(_: Any) -> Callable[[ClusterState, WorkerStatus], None]:
     """What comes later is believed to have happened later."""
 
-    def planted(self: Picture, status: WorkerStatus) -> None:
+    def planted(self: ClusterState, status: WorkerStatus) -> None:
         self.workers.setdefault(status.job, {})[status.id] = status
         self.touched.add(status.job)
 
@@ -66,8 +67,8 @@ def orphans_are_reset(open_: Any) -> Callable[[ControlLoop], None]:
     return planted
 
 
-def charged_for_making_room(paused: Any) -> Callable[[Job, float, str], Change]:
-    def planted(job: Job, now: float, text: str) -> Change:
+def charged_for_making_room(paused: Any) -> Callable[[Job, float, str], JobChange]:
+    def planted(job: Job, now: float, text: str) -> JobChange:
         if job.paused_by is not PauseCause.SCHEDULER:
             return paused(job, now, text)  # type: ignore[no-any-return]  # the original
         failures = job.failures + 1
@@ -84,11 +85,11 @@ def whoever_is_paused_waits(_: Any) -> Callable[[Job], bool]:
     return lambda job: job.phase in (Phase.PENDING, Phase.PAUSED) and job.desired is not Desired.STOP
 
 
-def whatever_people_want(rule: Any) -> Callable[[Job, Decision, float], Change | None]:
+def whatever_people_want(rule: Any) -> Callable[[Job, Decision, float], JobChange | None]:
     """A decision is carried out although somebody has paused the job meanwhile."""
 
-    def planted(job: Job, decision: Decision, now: float) -> Change | None:
-        change: Change | None = rule(replace(job, desired=Desired.RUN), decision, now)
+    def planted(job: Job, decision: Decision, now: float) -> JobChange | None:
+        change: JobChange | None = rule(replace(job, desired=Desired.RUN), decision, now)
         return change and replace(change, job=replace(change.job, desired=job.desired))
 
     return planted
@@ -125,7 +126,7 @@ BUGS = (
         (Swap(lifecycle, "_never_up", always(None)),),
         (
             SEEDS,
-            "tests/controlplane/test_loop.py::test_a_gang_that_is_partly_up_is_undone_within_a_minute",
+            "tests/controlplane/reconciler/test_loop.py::test_a_gang_that_is_partly_up_is_undone_within_a_minute",
         ),
     ),
     Bug(
@@ -133,20 +134,22 @@ BUGS = (
         "the end of an earlier attempt is taken for that of the present one",
         issue("apache/airflow", 10790),
         (
-            Swap(Picture, "hear", of_whatever_attempt),
+            Swap(ClusterState, "hear", of_whatever_attempt),
             Swap(ControlLoop, "_believable", without_a_look_at_the_engine),
         ),
         (
             SEEDS,
-            "tests/controlplane/test_loop.py::test_late_events_of_an_old_attempt_change_nothing",
+            "tests/controlplane/reconciler/test_loop.py::test_late_events_of_an_old_attempt_change_nothing",
         ),
     ),
     Bug(
         "reordered-events",
         "an older state of a worker that comes late is believed",
         pull("kubernetes/kubernetes", 73845),
-        (Swap(Picture, "hear", whatever_came_last),),
-        ("tests/controlplane/test_loop.py::test_a_late_word_that_a_worker_runs_does_not_bring_it_back",),
+        (Swap(ClusterState, "hear", whatever_came_last),),
+        (
+            "tests/controlplane/reconciler/test_loop.py::test_a_late_word_that_a_worker_runs_does_not_bring_it_back",
+        ),
     ),
     Bug(
         "no-fence",
@@ -165,7 +168,7 @@ BUGS = (
         (Swap(lifecycle, "_alive", always(False)),),
         (
             SEEDS,
-            "tests/controlplane/test_loop.py::test_gpus_are_given_away_only_when_their_worker_is_proven_dead",
+            "tests/controlplane/reconciler/test_loop.py::test_gpus_are_given_away_only_when_their_worker_is_proven_dead",
         ),
     ),
     Bug(
@@ -184,9 +187,12 @@ BUGS = (
         issue("openshift/origin", 17011),
         (
             Swap(rules, "check_phase", always(None)),
-            Swap(wishes, "_refuse_ended", always(None)),
+            Swap(user_actions, "_refuse_ended", always(None)),
         ),
-        (SEEDS, "tests/controlplane/test_wishes.py::test_a_wish_is_legal_repeatable_and_frees_nothing"),
+        (
+            SEEDS,
+            "tests/controlplane/jobs/test_user_actions.py::test_a_wish_is_legal_repeatable_and_frees_nothing",
+        ),
     ),
     Bug(
         "preemption-charged",
@@ -200,7 +206,7 @@ BUGS = (
         "the loss of a node counts as a failure of the job",
         pull("skypilot-org/skypilot", 1610),
         (Swap(lifecycle, "NEVER_CHARGED", instead(frozenset())),),
-        (SEEDS, "tests/controlplane/test_lifecycle.py::test_states_of_two_workers"),
+        (SEEDS, "tests/controlplane/jobs/test_lifecycle.py::test_states_of_two_workers"),
     ),
     Bug(
         "pause-ignored",
@@ -208,11 +214,11 @@ BUGS = (
         issue("kubernetes-sigs/kueue", 6711),
         (
             Swap(snapshot, "waits", whoever_is_paused_waits),
-            Swap(rulings, "rule", whatever_people_want),
+            Swap(apply_decision, "rule", whatever_people_want),
         ),
         (
             SEEDS,
-            "tests/controlplane/test_loop.py::test_pause_and_resume_by_a_person",
+            "tests/controlplane/reconciler/test_loop.py::test_pause_and_resume_by_a_person",
         ),
     ),
     Bug(
@@ -225,7 +231,7 @@ BUGS = (
         ),
         (
             SEEDS,
-            "tests/controlplane/test_lifecycle.py::test_a_charged_failure_beyond_the_retries_is_the_end_and_before_it_a_back_off",
+            "tests/controlplane/jobs/test_lifecycle.py::test_a_charged_failure_beyond_the_retries_is_the_end_and_before_it_a_back_off",
         ),
     ),
     Bug(
@@ -233,12 +239,12 @@ BUGS = (
         "a search that is resumed runs trials again that had ended",
         issue("ray-project/ray", 14032),
         (
-            Swap(sweeping, "key", by_a_key_of_chance),
+            Swap(driver, "key", by_a_key_of_chance),
             Swap(Trials, "_read", without_the_ended),
         ),
         (
             SEEDS,
-            "tests/controlplane/test_sweeping.py::test_nothing_is_made_twice_by_a_new_control_plane",
+            "tests/controlplane/sweeps/test_driver.py::test_nothing_is_made_twice_by_a_new_control_plane",
         ),
     ),
 )

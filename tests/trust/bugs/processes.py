@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from grus.engines.local import launching, layout, lost, processes
+from grus.engines.local import fork_client, orphans, processes, state_files
 from grus.engines.local.engine import LocalEngine
 from grus.model.ports import WorkerSpec
 from tests.trust.bugs.planting import Bug, Swap, instead, issue
@@ -54,7 +54,7 @@ BUGS = (
         "orphans",
         "a worker is ended by its process group, and what has left the group goes on",
         issue("pytorch/pytorch", 5736),
-        (Swap(launching, "_PROGRAM", launched_with("kill_the_group_only")),),
+        (Swap(fork_client, "_PROGRAM", launched_with("kill_the_group_only")),),
         ("tests/engines/test_local_descendants.py::test_daemons_die_with_a_worker_that_ends_by_itself",),
         everywhere=False,
     ),
@@ -63,7 +63,7 @@ BUGS = (
         "a start that is repeated after a crash runs the command once more",
         issue("apache/airflow", 35676),
         (
-            Swap(launching, "_PROGRAM", launched_with("start_whatever_is_there")),
+            Swap(fork_client, "_PROGRAM", launched_with("start_whatever_is_there")),
             Swap(LocalEngine, "start", without_a_look_at_what_runs),
         ),
         ("tests/engines/test_local_reattach.py::test_starts_repeated_across_kills_of_the_server_run_once",),
@@ -75,7 +75,7 @@ BUGS = (
         issue("bazelbuild/bazel", 11910),
         (
             Swap(processes, "open_handle", whoever_has_the_pid),
-            Swap(lost, "is_alive", alive_if_anybody_is),
+            Swap(orphans, "is_alive", alive_if_anybody_is),
         ),
         (
             "tests/engines/test_local_reattach.py::test_a_process_that_got_the_pid_of_a_dead_supervisor_is_left_alone",
@@ -86,7 +86,7 @@ BUGS = (
         "path-in-a-name",
         "a name that a caller gave becomes a path outside the folder of logs",
         issue("ray-project/ray", 39701),
-        (Swap(layout, "safe_name", any_name),),
+        (Swap(state_files, "safe_name", any_name),),
         ("tests/engines/test_local_logs.py::test_a_name_that_is_a_path_leads_to_no_file_outside_the_logs",),
         everywhere=False,
     ),

@@ -10,16 +10,17 @@ from grus.model.identifiers import JobId
 from grus.model.jobs import Job
 from grus.model.queues import Queue
 from grus.model.resources import GPU
-from grus.scheduling import gang, sharing, victims
 from grus.scheduling.cycle import Cycle
-from grus.scheduling.entry import Entry
-from grus.scheduling.fragmentation import slice_share
-from grus.scheduling.gang import Place
-from grus.scheduling.quota import QueueNode
-from grus.scheduling.rights import Piece
-from grus.scheduling.shapes import Part
-from grus.scheduling.snapshot import Snapshot
-from grus.scheduling.topology import NOW, SOON, DeviceState, NodeState
+from grus.scheduling.placement import gang_placement, gpu_slices
+from grus.scheduling.placement.fragmentation import slice_share
+from grus.scheduling.placement.gang_placement import Place
+from grus.scheduling.preempt import candidates
+from grus.scheduling.preempt.eligibility import Piece
+from grus.scheduling.queues.queue_tree import QueueNode
+from grus.scheduling.state.job_entry import Entry
+from grus.scheduling.state.pool_topology import NOW, SOON, DeviceState, NodeState
+from grus.scheduling.state.request_shapes import RoleShape
+from grus.scheduling.state.snapshot import Snapshot
 from tests.trust.bugs.planting import SEEDS, Bug, Swap, always, issue
 from tests.trust.bugs.planting import change as pull
 
@@ -122,11 +123,11 @@ def fractions_of_the_pool(_: Any) -> Callable[[Any, int], list[tuple[int, int, b
     return planted
 
 
-def memory_of_the_largest(_: Any) -> Callable[[Part, int], int]:
+def memory_of_the_largest(_: Any) -> Callable[[RoleShape, int], int]:
     """A slice by memory counts as its part of the largest device ever seen, wherever it is put."""
     largest = [0]
 
-    def planted(part: Part, device_memory: int) -> int:
+    def planted(part: RoleShape, device_memory: int) -> int:
         largest[0] = max(largest[0], device_memory)
         return slice_share(part, largest[0])
 
@@ -173,7 +174,7 @@ BUGS = (
         (Swap(Snapshot, "_occupy", usage_never_counted_again),),
         (
             SEEDS,
-            "tests/scheduling/test_quota.py::test_what_was_given_back_counts_again_when_it_is_held_again",
+            "tests/scheduling/queues/test_queue_tree.py::test_what_was_given_back_counts_again_when_it_is_held_again",
         ),
     ),
     Bug(
@@ -184,26 +185,26 @@ BUGS = (
             Swap(Cycle, "note_victims", victims_counted_twice),
             Swap(Cycle, "close", victims_counted_back),
         ),
-        ("tests/scheduling/test_reclaim.py::test_each_of_two_requests_is_given_a_victim_of_its_own",),
+        ("tests/scheduling/preempt/test_reclaim.py::test_each_of_two_requests_is_given_a_victim_of_its_own",),
     ),
     Bug(
         "lent-for-ever",
         "what was lent is not taken back for who is inside their quota",
         issue("kubernetes-sigs/kueue", 3948),
-        (Swap(victims, "may_reclaim", always(False)),),
+        (Swap(candidates, "may_reclaim", always(False)),),
         (
             SEEDS,
-            "tests/scheduling/test_gangs.py::test_a_gang_inside_quota_is_served_by_reclaim_whole",
+            "tests/scheduling/placement/test_gang_placement.py::test_a_gang_inside_quota_is_served_by_reclaim_whole",
         ),
     ),
     Bug(
         "partial-gang",
         "a gang starts with fewer replicas than it needs",
         issue("volcano-sh/volcano", 1755),
-        (Swap(gang._Search, "_part", part_of_a_gang),),
+        (Swap(gang_placement._GangSearch, "_part", part_of_a_gang),),
         (
             SEEDS,
-            "tests/scheduling/test_gangs.py::test_a_blocked_gang_is_passed_only_by_what_ends_before_its_reservation",
+            "tests/scheduling/placement/test_gang_placement.py::test_a_blocked_gang_is_passed_only_by_what_ends_before_its_reservation",
         ),
     ),
     Bug(
@@ -221,7 +222,7 @@ BUGS = (
         (Swap(QueueNode, "_claims_more", always(False)),),
         (
             SEEDS,
-            "tests/scheduling/test_tree.py::test_reserved_holds_at_every_level",
+            "tests/scheduling/queues/test_queue_hierarchy.py::test_reserved_holds_at_every_level",
         ),
     ),
     Bug(
@@ -231,25 +232,27 @@ BUGS = (
         (Swap(QueueNode, "breaks", only_full_queues_are_over_limit),),
         (
             SEEDS,
-            "tests/scheduling/test_quota.py::test_a_gang_that_would_cross_the_limit_waits_although_its_queue_is_below_it",
+            "tests/scheduling/queues/test_queue_tree.py::test_a_gang_that_would_cross_the_limit_waits_although_its_queue_is_below_it",
         ),
     ),
     Bug(
         "fraction-rounding",
         "fractions are fitted into the sum of what the devices have left, not into one device",
         issue("ray-project/ray", 5902),
-        (Swap(sharing._Search, "_levels", fractions_of_the_pool),),
+        (Swap(gpu_slices._DeviceSearch, "_levels", fractions_of_the_pool),),
         (
             SEEDS,
-            "tests/scheduling/test_slices.py::test_what_two_gpus_have_left_together_is_no_place_for_a_slice",
+            "tests/scheduling/placement/test_gpu_slices.py::test_what_two_gpus_have_left_together_is_no_place_for_a_slice",
         ),
     ),
     Bug(
         "memory-overcommit",
         "slices by memory are counted as if all devices were as large as the largest",
         issue("AliyunContainerService/gpushare-scheduler-extender", 219),
-        (Swap(sharing, "slice_share", memory_of_the_largest),),
-        ("tests/scheduling/test_slices.py::test_on_a_smaller_gpu_a_memory_slice_takes_more_of_it",),
+        (Swap(gpu_slices, "slice_share", memory_of_the_largest),),
+        (
+            "tests/scheduling/placement/test_gpu_slices.py::test_on_a_smaller_gpu_a_memory_slice_takes_more_of_it",
+        ),
     ),
     Bug(
         "unhealthy-device",
@@ -267,7 +270,7 @@ BUGS = (
         issue("kubernetes/kubernetes", 72122),
         (Swap(Snapshot, "put", end_without_a_look),),
         (
-            "tests/scheduling/test_gangs.py::test_where_ends_are_unknown_the_reservation_starts_after_ten_minutes",
+            "tests/scheduling/placement/test_gang_placement.py::test_where_ends_are_unknown_the_reservation_starts_after_ten_minutes",
         ),
     ),
     Bug(
@@ -277,7 +280,7 @@ BUGS = (
         (Swap(Snapshot, "put", held_for_ever),),
         (
             SEEDS,
-            "tests/controlplane/test_loop.py::test_once_is_one_worker_with_all_gpus_and_per_node_one_a_node",
+            "tests/controlplane/reconciler/test_loop.py::test_once_is_one_worker_with_all_gpus_and_per_node_one_a_node",
         ),
     ),
 )

@@ -7,7 +7,7 @@ import os
 import signal
 from contextlib import suppress
 
-from grus.engines.local import killing, launcher, layout, supervisor
+from grus.engines.local import launcher, process_kill, state_files, supervisor
 
 
 def kill_the_group_only() -> None:
@@ -18,7 +18,7 @@ def kill_the_group_only() -> None:
             os.killpg(os.getpgid(self._main), signal.SIGKILL)
         with suppress(ProcessLookupError):
             os.kill(self._main, signal.SIGKILL)
-        while self._status is None and not killing.reap(self._ended):
+        while self._status is None and not process_kill.reap(self._ended):
             self._poll.poll(20)
 
     supervisor.Supervisor._kill_all = planted  # type: ignore[method-assign]  # that is the plant
@@ -28,12 +28,12 @@ def start_whatever_is_there() -> None:
     """A worker's folder that is there already is made anew, and the worker started in it."""
 
     def planted(state: str, stage: str, name: str, spec: bytes) -> str:
-        folder = os.path.join(state, layout.WORKERS, name)
+        folder = os.path.join(state, state_files.WORKERS, name)
         os.makedirs(folder, 0o711, exist_ok=True)
-        for old in (layout.SPEC, layout.CLAIM, layout.STARTED, layout.EXIT):
+        for old in (state_files.SPEC, state_files.CLAIM, state_files.STARTED, state_files.EXIT):
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(folder, old))
-        layout.create_file(folder, layout.SPEC, spec)
+        state_files.create_file(folder, state_files.SPEC, spec)
         return ""
 
     launcher._place = planted

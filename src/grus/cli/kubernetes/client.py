@@ -1,7 +1,8 @@
-"""`grus --kubernetes`: the verbs of the command, straight on a cluster's API with the user's own kubeconfig.
+"""`grus --kubernetes`: the command's verbs, directly on a cluster's API with the user's own kubeconfig.
 
-No Grus server in between and no token of its own: what the cluster lets the user do, the user can do. Wishes
-are changes of the object (`spec.paused`, `spec.replicas`, its deletion), which the controller carries out.
+There is no Grus server in between and no token of its own: the user can do everything that the cluster
+permits this user. User actions are changes of the object (`spec.paused`, `spec.replicas`, its deletion),
+which the controller carries out.
 """
 
 import hashlib
@@ -12,11 +13,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from grus.api import stage_graph
-from grus.api.forecast_wire import ForecastOut
-from grus.api.report_wire import ReportOut
-from grus.api.runs_wire import ResultOut
-from grus.api.telemetry_wire import TelemetryOut
+from grus.api.inputs import workflow
 from grus.api.wire import (
     EventOut,
     JobIn,
@@ -33,14 +30,26 @@ from grus.api.wire import (
     WorkerOut,
     read,
 )
-from grus.cli.kubernetes import outlook
-from grus.cli.kubernetes.podlogs import PodLogs
-from grus.cli.kubernetes.reading import as_asked, events_of, job_of, pods_of, shown, worker_out, workers_of
-from grus.controlplane import wishes
-from grus.kubernetes import bundles
-from grus.kubernetes.api import Api, Exists, Missing, Object
-from grus.kubernetes.kinds import GPU_JOBS, GPU_QUEUES, NODES
-from grus.kubernetes.resources import API_VERSION
+from grus.api.wire_types.forecast import ForecastOut
+from grus.api.wire_types.report import ReportOut
+from grus.api.wire_types.runs import ResultOut
+from grus.api.wire_types.telemetry import TelemetryOut
+from grus.cli.kubernetes import scheduling_view
+from grus.cli.kubernetes.object_reader import (
+    as_asked,
+    events_of,
+    job_of,
+    pods_of,
+    shown,
+    worker_out,
+    workers_of,
+)
+from grus.cli.kubernetes.pod_logs import PodLogs
+from grus.controlplane.jobs import user_actions
+from grus.kubernetes.bundle import code_bundles
+from grus.kubernetes.client.api import Api, Exists, Missing, Object
+from grus.kubernetes.client.resource_kinds import GPU_JOBS, GPU_QUEUES, NODES
+from grus.kubernetes.install.custom_resources import API_VERSION
 from grus.model.errors import BadInput, Mistake, NotAllowed, NotFound
 from grus.model.identifiers import UserName
 from grus.model.jobs import TERMINAL, Job
@@ -50,7 +59,7 @@ from grus.sdk.transport import Transport
 
 _ME = UserName("you")
 EVERYWHERE = "*"
-"""Stands for all namespaces."""
+"""Marks all namespaces."""
 ADMITTED_WITHIN = 10.0
 LOOK_EVERY = 0.3
 LONGEST_WATCH = 300.0
@@ -86,7 +95,9 @@ class KubernetesClient(Client):
 
     @property
     def _transport(self) -> Transport:  # type: ignore[override]  # the way to a server, which is not there
-        """Asked for by every method of the server's client that has no counterpart here."""
+        """Raise an error: every method of the server's client without a counterpart here ends up at this
+        property.
+        """
         _not_here("this command")
 
     def close(self) -> None:
@@ -107,12 +118,12 @@ class KubernetesClient(Client):
         self, jobs: Sequence[Submission], *, key: str | None = None, fresh: bool = False
     ) -> list[Handle]:
         """One object after the other, in their order; each names those before it by their ids."""
-        del fresh  # stages here hand nothing on, and so none is ever skipped
+        del fresh  # stages here pass no outputs, and so none is ever skipped
         ids: dict[str, str] = {}
         handles = []
         for index, job in enumerate(map(job_in, jobs)):
             own = None if key is None else f"{key}-{index}"
-            handle = self.submit(stage_graph.with_ids(job, ids), key=own)
+            handle = self.submit(workflow.with_ids(job, ids), key=own)
             ids[handle.job.name] = handle.id
             handles.append(handle)
         return handles
@@ -134,10 +145,10 @@ class KubernetesClient(Client):
             "uid": metadata["uid"],
         }
         try:
-            bundles.adopt(self._api, metadata["namespace"], reference, owner)
+            code_bundles.adopt(self._api, metadata["namespace"], reference, owner)
         except NotFound:  # the last job that used it was deleted just now, and the code with it
             self._bundled(given)
-            bundles.adopt(self._api, metadata["namespace"], reference, owner)
+            code_bundles.adopt(self._api, metadata["namespace"], reference, owner)
 
     def _bundled(self, given: JobIn) -> str:
         """The code of the job's folder, in the cluster; "" where the image has it."""
@@ -146,7 +157,7 @@ class KubernetesClient(Client):
         folder = Path(given.workdir)
         if not folder.is_dir():
             raise BadInput([Mistake("workdir", "is no folder here; its code cannot be sent", given.workdir)])
-        return bundles.publish(self._api, self._home(), bundles.pack(folder))
+        return code_bundles.publish(self._api, self._home(), code_bundles.pack(folder))
 
     def _create(self, given: JobIn, reference: str, key: str | None) -> Object:
         spec = given.model_dump(
@@ -166,7 +177,10 @@ class KubernetesClient(Client):
         raise BadInput([Mistake("name", "is taken, and so are others like it: choose another", name)])
 
     def _admitted(self, made: Object) -> Object:
-        """As the controller has left it. One that was refused is taken away, and its mistakes raised."""
+        """Wait for the controller's answer and return the object as the controller left it.
+
+        A refused object is deleted, and its errors are raised.
+        """
         metadata = made["metadata"]
         end = self._clock() + ADMITTED_WITHIN
         while not (made.get("status") or {}).get("phase") and self._clock() < end:
@@ -240,10 +254,10 @@ class KubernetesClient(Client):
         return asked.model_copy(update={"status": "stopping", "reason": "is asked to end"})
 
     def pause(self, job: str) -> JobOut:
-        return self._change(job, {"paused": True}, lambda known: wishes.pause(known, _ME, 0.0))
+        return self._change(job, {"paused": True}, lambda known: user_actions.pause(known, _ME, 0.0))
 
     def resume(self, job: str) -> JobOut:
-        return self._change(job, {"paused": False}, lambda known: wishes.resume(known, _ME, 0.0))
+        return self._change(job, {"paused": False}, lambda known: user_actions.resume(known, _ME, 0.0))
 
     def scale(self, job: str, size: int | str) -> JobOut:
         """`4` pins the size, `"auto"` goes back to what was submitted."""
@@ -252,7 +266,9 @@ class KubernetesClient(Client):
             raise BadInput([Mistake("size", "must be a number or auto for a job of a cluster", text)])
         wanted = None if text == "auto" else int(text)
         pinned = None if wanted is None else Range(wanted, wanted)
-        return self._change(job, {"replicas": wanted}, lambda known: wishes.scale(known, pinned, _ME, 0.0))
+        return self._change(
+            job, {"replicas": wanted}, lambda known: user_actions.scale(known, pinned, _ME, 0.0)
+        )
 
     def why(self, job: str) -> WhyOut:
         item = self._item(job)
@@ -260,7 +276,7 @@ class KubernetesClient(Client):
         if known is None:
             told = shown(item)
             return WhyOut(job=told.id, phase=told.phase, code=told.status, sentence=told.reason)
-        return outlook.why(self._api, self._resource, known)
+        return scheduling_view.why(self._api, self._resource, known)
 
     def workers(self, job: str) -> list[WorkerOut]:
         item = self._item(job)
@@ -300,7 +316,7 @@ class KubernetesClient(Client):
         return sorted(found, key=lambda event: event.at)[-limit:]
 
     def watch(self, *, after: int | None = None, job: str | None = None) -> Generator[EventOut, None, None]:
-        """What happens to one job, until it is gone."""
+        """Yield the events of one job until the job is gone."""
         if job is None:
             _not_here("watching all jobs")
         item = self._item(job)
@@ -356,7 +372,7 @@ class KubernetesClient(Client):
     # ------------------------------------------------------------------------------------------- pool
 
     def queues(self) -> list[QueueOut]:
-        return outlook.queues(self._api, self._resource)
+        return scheduling_view.queues(self._api, self._resource)
 
     def put_queue(self, name: str, queue: QueueIn | Mapping[str, object]) -> QueueOut:
         given = queue if isinstance(queue, QueueIn) else read(QueueIn, queue, whole="queue")
@@ -372,7 +388,7 @@ class KubernetesClient(Client):
         self._api.delete(GPU_QUEUES, name)
 
     def nodes(self) -> list[NodeOut]:
-        return outlook.nodes(self._api, self._resource)
+        return scheduling_view.nodes(self._api, self._resource)
 
     def cordon(self, node: str) -> None:
         self._api.patch(NODES, node, {"spec": {"unschedulable": True}})
@@ -405,7 +421,9 @@ class KubernetesClient(Client):
         raise NotFound(f"There is no job {job!r} in {self._namespace or 'any namespace'}.")
 
     def _change(self, job: str, spec: Mapping[str, object], check: Callable[[Job], object]) -> JobOut:
-        """Write the wish onto the object, if the controller would carry it out: `check` raises why not."""
+        """Write the user action onto the object if the controller would carry it out; otherwise `check`
+        raises why not.
+        """
         item = self._item(job)
         known = job_of(item) or as_asked(item)
         if known is not None:
@@ -416,7 +434,7 @@ class KubernetesClient(Client):
 
 
 def connect() -> KubernetesClient:
-    """By the environment: KUBECONFIG, GRUS_NAMESPACE, GRUS_GPU_RESOURCE, GRUS_CODE."""
+    """Connect as the environment says: KUBECONFIG, GRUS_NAMESPACE, GRUS_GPU_RESOURCE, GRUS_CODE."""
     return KubernetesClient(
         Api.connect(),
         namespace=os.environ.get("GRUS_NAMESPACE", ""),

@@ -10,20 +10,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from grus.api.job_out import JobOut
-from grus.api.times import parse_time
+from grus.api.wire_types.job import JobOut
+from grus.api.wire_types.timestamps import parse_time
 from grus.comparison import preflight, records
 from grus.comparison.drivers import staging
-from grus.comparison.drivers.staging import Stage
-from grus.comparison.drivers.watching import Watch
+from grus.comparison.drivers.run_wait import PollSchedule
+from grus.comparison.drivers.staging import StagingFolder
 from grus.comparison.environments import (
     CODE,
     SAMPLER,
     Check,
-    Collected,
+    CollectedFiles,
     DriverFailed,
-    End,
     Ending,
+    EndingKind,
     Environment,
     ManualStep,
     Order,
@@ -33,6 +33,7 @@ from grus.comparison.environments import (
 from grus.comparison.workload import Workload
 from grus.model.errors import GrusError
 from grus.model.jobs import TERMINAL, Phase
+from grus.model.plural_words import counted
 from grus.sdk.client import Client
 
 T = TypeVar("T")
@@ -58,18 +59,18 @@ class Grus:
         environment: Environment,
         *,
         base: Path | None = None,
-        watch: Watch = Watch(clock=time.time, pause=time.sleep, every=LOOK),  # noqa: B008 - a value
+        watch: PollSchedule = PollSchedule(clock=time.time, pause=time.sleep, every=LOOK),  # noqa: B008 - a value
     ) -> None:
         self._environment = environment
         self._base = base
         self._watch = watch
         self._client: Client | None = None
         self._key = ""
-        self._stage: Stage | None = None
+        self._stage: StagingFolder | None = None
         self._workload: Workload | None = None
         self._one_clock = True
         self._nodes: dict[str, str] = {}
-        """Where each job was last seen; an ended one has no nodes."""
+        """Last known node of each job; an ended one has no nodes."""
 
     @property
     def environment(self) -> Environment:
@@ -79,7 +80,7 @@ class Grus:
         self._key = staging.key(self._environment, bundle)
         self._workload = workload
         self._take_back(self._left())
-        self._stage = Stage((self._base or staging.usual_base()) / self._key)
+        self._stage = StagingFolder((self._base or staging.usual_base()) / self._key)
         self._stage.set_up(bundle)
         (self._stage.folder / "probe.py").write_text(preflight.source())
         if not self._environment.target:
@@ -108,7 +109,7 @@ class Grus:
         if not _over(job):
             self._take_back([job])
             why = f"it was {job.status}: {job.reason}" if job.reason else f"it was {job.status}"
-            return Ending(end=End.TIMED_OUT, why=why, node=self._nodes.get(started.handle, ""))
+            return Ending(end=EndingKind.TIMED_OUT, why=why, node=self._nodes.get(started.handle, ""))
         record = self.collect(started).record
         end, why = self._end(job, record)
         had = _moment(job.first_started_at)
@@ -120,7 +121,7 @@ class Grus:
             node=self._nodes.get(started.handle, ""),
         )
 
-    def collect(self, started: Started) -> Collected:
+    def collect(self, started: Started) -> CollectedFiles:
         return self._place.collected(started.order)
 
     def clean_up(self) -> None:
@@ -140,7 +141,7 @@ class Grus:
         return self._client
 
     @property
-    def _place(self) -> Stage:
+    def _place(self) -> StagingFolder:
         if self._stage is None:
             raise DriverFailed(f"{self._environment}: prepare it first")
         return self._stage
@@ -207,15 +208,18 @@ class Grus:
 
         return self._watch.until(_over, look, word=word, deadline=until, tell=tell)
 
-    def _end(self, job: JobOut, record: str) -> tuple[End, str]:
+    def _end(self, job: JobOut, record: str) -> tuple[EndingKind, str]:
         if job.attempt > 1:
-            return End.KILLED, f"Grus started it {job.attempt} times: it had to make room, or its node failed"
+            return (
+                EndingKind.KILLED,
+                f"Grus started it {counted(job.attempt, 'time')}: it had to make room, or its node failed",
+            )
         if staging.ended(record) and job.phase == Phase.SUCCEEDED:
-            return End.ENDED, ""
+            return EndingKind.ENDED, ""
         told = job.exit.text if job.exit and job.exit.text else job.reason or job.phase
         lines = self._log(job.id).strip().splitlines() if not record else []
         why = f"{told}: {lines[-1]}" if lines else told
-        return (End.KILLED if record else End.NEVER_STARTED), why
+        return (EndingKind.KILLED if record else EndingKind.NEVER_STARTED), why
 
     def _log(self, handle: str) -> str:
         """All that it printed."""
@@ -227,7 +231,7 @@ class Grus:
             data += piece
 
     def _left(self) -> list[JobOut]:
-        """Jobs of this comparison that have not ended, whoever submitted them."""
+        """Return this comparison's jobs that have not ended, from any process that submitted them."""
         alive = [str(phase) for phase in Phase if phase not in TERMINAL]
         found = self._asked(lambda here: here.jobs(phases=alive, mine=True, limit=MOST_JOBS))
         return [job for job in found if job.name.startswith(self._prefix)]

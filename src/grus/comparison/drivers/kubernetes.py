@@ -11,29 +11,29 @@ from collections.abc import Callable
 from pathlib import Path
 
 from grus.comparison import preflight, records, registry
-from grus.comparison.drivers import parcels, pods, staging
-from grus.comparison.drivers.parcels import Parcel
-from grus.comparison.drivers.pods import CARRIER, IN, PIECES, TASK, WORK, Standing
-from grus.comparison.drivers.watching import Watch
+from grus.comparison.drivers import carrier_output, pods, staging
+from grus.comparison.drivers.carrier_output import Parcel
+from grus.comparison.drivers.pods import CARRIER, IN, PIECES, TASK, WORK, PodStatus
+from grus.comparison.drivers.run_wait import PollSchedule
 from grus.comparison.environments import (
     SAMPLER,
     Check,
-    Collected,
+    CollectedFiles,
     DriverFailed,
-    End,
     Ending,
+    EndingKind,
     Environment,
     ManualStep,
     Order,
+    PreflightStatus,
     Started,
     Tell,
-    Verdict,
 )
 from grus.comparison.workload import Workload
-from grus.kubernetes.api import Api
-from grus.kubernetes.bundles import pack
-from grus.kubernetes.kinds import CONFIG_MAPS, PODS, Kind, Object
-from grus.kubernetes.refusals import Exists, Missing, Refused, Unreachable
+from grus.kubernetes.bundle.code_bundles import pack
+from grus.kubernetes.client.api import Api
+from grus.kubernetes.client.errors import Exists, Missing, Refused, Unreachable
+from grus.kubernetes.client.resource_kinds import CONFIG_MAPS, PODS, Object, ResourceKind
 from grus.model.errors import BadInput, GrusError
 
 GPU = "nvidia.com/gpu"
@@ -61,7 +61,7 @@ class Kubernetes:
         environment: Environment,
         *,
         kubeconfig: Path | None = None,
-        watch: Watch = Watch(clock=time.time, pause=time.sleep, every=LOOK),  # noqa: B008 - a value
+        watch: PollSchedule = PollSchedule(clock=time.time, pause=time.sleep, every=LOOK),  # noqa: B008 - a value
     ) -> None:
         self._environment = environment
         self._context, _, self._namespace = environment.target.partition("/")
@@ -118,23 +118,26 @@ class Kubernetes:
         until = started.submitted_at + seconds
         found, placed = self._until_over(started.handle, until, tell)
         if found is None:
-            return Ending(end=End.KILLED, why="somebody deleted its pod")
+            return Ending(end=EndingKind.KILLED, why="somebody deleted its pod")
         queued = staging.span(started.submitted_at, placed)
         if not found.over:
             self._do(lambda: self._take_back(started.handle))
-            end = End.NEVER_STARTED if found.stuck else End.TIMED_OUT
+            end = EndingKind.NEVER_STARTED if found.stuck else EndingKind.TIMED_OUT
             return Ending(end=end, why=found.word or found.phase, queued=queued, node=found.node)
         record = self.collect(started).record
         if staging.ended(record) and found.phase == "Succeeded":
-            end, why = End.ENDED, ""
+            end, why = EndingKind.ENDED, ""
         else:
-            end, why = (End.KILLED if record else End.NEVER_STARTED), self._why(started.handle, found)
+            end, why = (
+                (EndingKind.KILLED if record else EndingKind.NEVER_STARTED),
+                self._why(started.handle, found),
+            )
         startup = staging.span(placed, records.began(record)) if self._one_clock else None
         return Ending(end=end, why=why, queued=queued, startup=startup, node=found.node)
 
-    def collect(self, started: Started) -> Collected:
+    def collect(self, started: Started) -> CollectedFiles:
         parcel = self._parcel(started.handle)
-        return Collected(record="") if parcel is None else parcel.collected(RUN)
+        return CollectedFiles(record="") if parcel is None else parcel.collected(RUN)
 
     def clean_up(self) -> None:
         if self._api is None:
@@ -170,12 +173,12 @@ class Kubernetes:
     def _begin(self, name: str, run: str, files: dict[str, str], argv: list[str]) -> None:
         self._remove(PODS, name)
         self._remove(CONFIG_MAPS, name)
-        task = parcels.task(WORK, argv, pieces=PIECES, run=RUN)
-        given = {**files, CARRIER: parcels.source(), TASK: task}
+        task = carrier_output.task(WORK, argv, pieces=PIECES, run=RUN)
+        given = {**files, CARRIER: carrier_output.source(), TASK: task}
         self._here.create(CONFIG_MAPS, pods.instructions(name, self._key, run, given), self._space)
         self._here.create(PODS, self._pod(name, run), self._space)
 
-    def _make(self, kind: Kind, body: Object) -> None:
+    def _make(self, kind: ResourceKind, body: Object) -> None:
         def act() -> None:
             try:
                 self._here.create(kind, body, self._space)
@@ -211,12 +214,14 @@ class Kubernetes:
         self._one_clock = preflight.clocks_agree(checks)
         return (*checks, *images)
 
-    def _until_over(self, name: str, until: float, tell: Tell) -> tuple[Standing | None, float | None]:
-        """How it stands at its end, when it is stuck or when time is up; and when it was first on a node."""
+    def _until_over(self, name: str, until: float, tell: Tell) -> tuple[PodStatus | None, float | None]:
+        """Wait until it has ended, is stuck or time is up; return its standing and when it was first on a
+        node.
+        """
         placed: list[float] = []
         stuck = 0
 
-        def look() -> Standing | None:
+        def look() -> PodStatus | None:
             nonlocal stuck
             found = self._look(name)
             if found is not None and found.node and not placed:
@@ -224,16 +229,16 @@ class Kubernetes:
             stuck = stuck + 1 if found is not None and found.stuck else 0
             return found
 
-        def over(found: Standing | None) -> bool:
+        def over(found: PodStatus | None) -> bool:
             return found is None or found.over or found.hopeless or stuck >= STUCK_LOOKS
 
-        def word(found: Standing | None) -> str:
+        def word(found: PodStatus | None) -> str:
             return f"{found.phase.lower()} {found.word}".strip() if found else ""
 
         found = self._watch.until(over, look, word=word, deadline=until, tell=tell)
         return found, placed[0] if placed else None
 
-    def _look(self, name: str) -> Standing | None:
+    def _look(self, name: str) -> PodStatus | None:
         try:
             return pods.standing(self._here.get(PODS, name, self._space))
         except Missing:
@@ -242,13 +247,16 @@ class Kubernetes:
             raise DriverFailed(f"{self._environment}: {why}") from why
 
     def _parcel(self, name: str) -> Parcel | None:
-        """What the pod's carrier sent; kept, since the pod may be deleted before it is asked for again."""
+        """Return the parcel that the pod's carrier printed.
+
+        It is cached, since the pod may be deleted before the next call.
+        """
         if name not in self._parcels:
             self._keep(name, self._log(name))
         return self._parcels.get(name)
 
     def _keep(self, name: str, log: bytes) -> None:
-        if (found := parcels.opened(log.decode(errors="replace"))) is not None:
+        if (found := carrier_output.opened(log.decode(errors="replace"))) is not None:
             self._parcels[name] = found
 
     def _log(self, name: str) -> bytes:
@@ -258,7 +266,7 @@ class Kubernetes:
         except (Refused, Unreachable):  # no container of it ever ran, or its node is gone
             return b""
 
-    def _why(self, name: str, found: Standing) -> str:
+    def _why(self, name: str, found: PodStatus) -> str:
         parcel = self._parcel(name)
         told = parcel.printed if parcel else self._log(name).decode(errors="replace")
         lines = told.strip().splitlines()
@@ -273,7 +281,7 @@ class Kubernetes:
                 self._remove(kind, one["metadata"]["name"])
 
     def _take_back(self, name: str) -> None:
-        """With time for the sampler to end its workload and for the carrier to send what there is.
+        """Delete the pod, with time for the sampler to end its workload and for the carrier to send the rest.
 
         Its log is read while it ends: a kubelet throws away the logs of deleted pods at once.
         """
@@ -290,7 +298,7 @@ class Kubernetes:
             pass
         self._remove(PODS, name)
 
-    def _remove(self, kind: Kind, name: str) -> None:
+    def _remove(self, kind: ResourceKind, name: str) -> None:
         """And wait until it is gone: what still runs would be measured with the next run.
 
         A kubelet may take a minute to clear away a pod whose containers have ended; that is not waited for.
@@ -313,15 +321,15 @@ class Kubernetes:
 UNSEEN = "the image needs python3; see kubectl get events for what the node says"
 
 
-def _image(standing: Standing | None, image: str) -> Check:
-    """Whether the node had it or could pull it, and which it was."""
+def _image(standing: PodStatus | None, image: str) -> Check:
+    """Check whether the node had the image or could pull it, and report the image's id."""
     if standing is None or not standing.image_id:
         word = standing.word if standing else "the pod is gone"
         fix = (
             "see that its name is right, that nodes reach the registry, and that the namespace has the secret"
         )
-        return Check(name="image", verdict=Verdict.FAILED, found=f"{image}: {word}", fix=fix)
-    return Check(name="image", verdict=Verdict.OK, found=f"{image} is {standing.image_id}")
+        return Check(name="image", verdict=PreflightStatus.FAILED, found=f"{image}: {word}", fix=fix)
+    return Check(name="image", verdict=PreflightStatus.OK, found=f"{image} is {standing.image_id}")
 
 
 def _by_hand(workload: Workload, *, never_pulled: bool) -> tuple[ManualStep, ...]:

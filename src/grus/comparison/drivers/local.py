@@ -17,10 +17,10 @@ from grus.comparison.environments import (
     RECORD,
     SAMPLER,
     Check,
-    Collected,
+    CollectedFiles,
     DriverFailed,
-    End,
     Ending,
+    EndingKind,
     Environment,
     ManualStep,
     Order,
@@ -39,7 +39,7 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def visible(now: str | None, gpus: int) -> str:
-    """The GPUs that a run may see: as many as it asked for, as a cluster would give it, and no more."""
+    """Return the GPUs that a run may see: as many as it requested, as in a cluster, and no more."""
     names = [str(index) for index in range(gpus)] if now is None else now.split(",")
     return ",".join(names[:gpus])
 
@@ -100,23 +100,27 @@ class Local:
         name = started.order.name
         process = self._processes.get(name)
         if process is None:
-            return Ending(end=End.NEVER_STARTED, why=f"no process of {name} is known here")
+            return Ending(end=EndingKind.NEVER_STARTED, why=f"no process of {name} is known here")
         tell("running")
         try:
             code = process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             self._end(name)
-            return Ending(end=End.TIMED_OUT, why=f"it had not ended after {seconds:.0f} s")
+            return Ending(end=EndingKind.TIMED_OUT, why=f"it had not ended after {seconds:.0f} s")
         began = records.began(self.collect(started).record)
         startup = None if began is None else max(0.0, began - started.submitted_at)
         if code == 0:
-            return Ending(end=End.ENDED, startup=startup)
+            return Ending(end=EndingKind.ENDED, startup=startup)
         why = self._text(name, "sampler.err", last=2000).strip() or f"the sampler ended with {code}"
-        return Ending(end=End.KILLED if began is not None else End.NEVER_STARTED, why=why, startup=startup)
+        return Ending(
+            end=EndingKind.KILLED if began is not None else EndingKind.NEVER_STARTED, why=why, startup=startup
+        )
 
-    def collect(self, started: Started) -> Collected:
+    def collect(self, started: Started) -> CollectedFiles:
         name = started.order.name
-        return Collected(record=self._text(name, RECORD), output=self._text(name, OUTPUT, last=MOST_OUTPUT))
+        return CollectedFiles(
+            record=self._text(name, RECORD), output=self._text(name, OUTPUT, last=MOST_OUTPUT)
+        )
 
     def clean_up(self) -> None:
         for name in list(self._processes):
@@ -131,7 +135,7 @@ class Local:
         return self._bundle, self._place
 
     def _text(self, name: str, file: str, *, last: int = 0) -> str:
-        """What a file of the run holds, or its last bytes; empty where there is none."""
+        """Return the content of a file of the run, or its last bytes; empty if there is none."""
         path = self._prepared()[1] / name / file
         data = path.read_bytes() if path.is_file() else b""
         return data[-last:].decode("utf-8", errors="replace")

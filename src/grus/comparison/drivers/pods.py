@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from grus.api import pods
+from grus.api.inputs import pod as pods
 from grus.api.units import parse_bytes
 from grus.comparison.drivers import staging
 from grus.comparison.workload import Workload
@@ -18,7 +18,7 @@ from grus.comparison.workload import Workload
 Object = dict[str, Any]
 
 LABEL = "grus.dev/comparison"
-"""On everything that a driver makes: the comparison's key."""
+"""Label on everything that a driver makes: the comparison's key."""
 IN, PIECES, WORK = "/grus/in", "/grus/pieces", "/grus/work"
 CARRIER, TASK = "carrier.py", "task.json"
 KEY = "piece"
@@ -27,21 +27,21 @@ GRACE = 20
 HOPELESS = frozenset(
     ("ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError")
 )
-"""Why a container waits that will wait for ever …"""
+"""Reasons for which a container waits indefinitely …"""
 FAILING = frozenset(("ErrImagePull", "ImagePullBackOff", "RunContainerError"))
 """… and why it waits if something outside does not change."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What is known of a pod now."""
+class PodStatus:
+    """The current state of a pod, as far as it is known."""
 
     phase: str
     node: str
     word: str
-    """What it waits for or how it ended, in the cluster's words."""
+    """The reason why it waits or the way it ended, in the cluster's words."""
     stuck: bool = False
-    """Whether its container cannot be started as things are …"""
+    """True if its container cannot be started in the present conditions …"""
     hopeless: bool = False
     """… and never will."""
     image_id: str = ""
@@ -108,7 +108,10 @@ def never_pulled(made: Object) -> bool:
 
 
 def ended(found: Object) -> bool:
-    """Whether nothing of it runs, nor will: a container that is being made may run the next moment."""
+    """Return whether nothing of it runs or will run.
+
+    A container that is being created may run the next moment.
+    """
     if not (found.get("spec") or {}).get("nodeName"):
         return True
     containers = (found.get("status") or {}).get("containerStatuses") or ()
@@ -124,11 +127,11 @@ def _waits_for(state: Object) -> str:
     return str((state.get("waiting") or {}).get("reason", ""))
 
 
-def standing(found: Object) -> Standing:
+def standing(found: Object) -> PodStatus:
     status, spec = found.get("status") or {}, found.get("spec") or {}
     containers = status.get("containerStatuses") or [{}]
     state = containers[0].get("state") or {}
-    return Standing(
+    return PodStatus(
         phase=status.get("phase", "Pending"),
         node=spec.get("nodeName") or "",
         word=_word(status, state),
@@ -159,7 +162,7 @@ def _metadata(name: str, key: str, run: str) -> Object:
 
 
 def _resources(workload: Workload, resource: str) -> Object:
-    """Cores are asked for and not limited, memory both, as for Grus's own workers."""
+    """Cores are requested and not limited, memory both, as for Grus's own workers."""
     limits: dict[str, str] = {}
     requests: dict[str, str] = {}
     shares, asked = max(1, workload.gpus), workload.job.resources

@@ -16,16 +16,16 @@ from grus.api.units import parse_bytes
 from grus.comparison import preflight, records
 from grus.comparison.drivers import slurm_commands as slurm
 from grus.comparison.drivers import staging
-from grus.comparison.drivers.slurm_commands import Job
-from grus.comparison.drivers.staging import Stage
-from grus.comparison.drivers.watching import Watch
+from grus.comparison.drivers.run_wait import PollSchedule
+from grus.comparison.drivers.slurm_commands import SlurmJob
+from grus.comparison.drivers.staging import StagingFolder
 from grus.comparison.environments import (
     SAMPLER,
     Check,
-    Collected,
+    CollectedFiles,
     DriverFailed,
-    End,
     Ending,
+    EndingKind,
     Environment,
     ManualStep,
     Order,
@@ -46,7 +46,7 @@ PROBE = "probe"
 PROBE_PATIENCE = 900.0
 """Seconds that the probe may wait in the queue."""
 SLACK_MINUTES = 5
-"""Of the time limit beyond the workload's own: for the setup, and so that the sampler ends it, not Slurm."""
+"""Time limit beyond the workload's own: for the setup, and so that the sampler ends it, not Slurm."""
 LOOK = 0.5
 """Seconds between two looks at a job."""
 GONE_PATIENCE = 60.0
@@ -60,17 +60,17 @@ class Slurm:
         environment: Environment,
         *,
         base: Path | None = None,
-        watch: Watch = Watch(clock=time.time, pause=time.sleep, every=LOOK),  # noqa: B008 - a value
+        watch: PollSchedule = PollSchedule(clock=time.time, pause=time.sleep, every=LOOK),  # noqa: B008 - a value
     ) -> None:
         self._environment = environment
         self._base = base
         self._watch = watch
         self._key = ""
-        self._stage: Stage | None = None
+        self._stage: StagingFolder | None = None
         self._workload: Workload | None = None
         self._one_clock = True
         self._asked: dict[str, str] = {}
-        """For each run, the words with which it was handed in: they explain what it got."""
+        """The words of each run's submission: they explain what it got."""
 
     @property
     def environment(self) -> Environment:
@@ -79,7 +79,7 @@ class Slurm:
     def prepare(self, workload: Workload, bundle: Path) -> tuple[ManualStep, ...]:
         self._key = staging.key(self._environment, bundle)
         self._workload = workload
-        self._stage = Stage((self._base or staging.usual_base()) / self._key)
+        self._stage = StagingFolder((self._base or staging.usual_base()) / self._key)
         if not slurm.missing():
             self._take_back(self._left())
         self._stage.set_up(bundle)
@@ -121,7 +121,7 @@ class Slurm:
         run = self._here.run(started.order.name)
         if job is not None and not job.over:
             self._take_back([started.handle])
-            return Ending(end=End.TIMED_OUT, why=f"it was {job.state} ({job.reason})", node=job.node)
+            return Ending(end=EndingKind.TIMED_OUT, why=f"it was {job.state} ({job.reason})", node=job.node)
         record = self.collect(started).record
         had = _moment(run / "began")
         end, why = _end(job, record, began=had is not None, printed=_last(run / PRINTED))
@@ -134,7 +134,7 @@ class Slurm:
             node=job.node if job else "",
         )
 
-    def collect(self, started: Started) -> Collected:
+    def collect(self, started: Started) -> CollectedFiles:
         found = self._here.collected(started.order)
         files = (("batch.sh", SCRIPT), ("sbatch.txt", self._asked.get(started.order.name, "")))
         return replace(found, files=files)
@@ -149,7 +149,7 @@ class Slurm:
     # ----------------------------------------------------------------------------------------------- inside
 
     @property
-    def _here(self) -> Stage:
+    def _here(self) -> StagingFolder:
         if self._stage is None:
             raise DriverFailed(f"{self._environment}: prepare it first")
         return self._stage
@@ -172,7 +172,7 @@ class Slurm:
         return slurm.submit(options, self._here.folder / "batch.sh", [str(run), *words])
 
     def _left(self) -> list[str]:
-        """What of this comparison is in the queue or runs, whoever started it."""
+        """Return this comparison's jobs that are queued or running, from any process that started them."""
         return [job for job, name in slurm.mine().items() if name.startswith(self._prefix)]
 
     def _resources(self) -> list[str]:
@@ -215,11 +215,11 @@ class Slurm:
         self._one_clock = preflight.clocks_agree(checks)
         return (*checks, *preflight.without_image(workload.image))
 
-    def _until_over(self, handle: str, until: float, tell: Tell) -> tuple[Job | None, float | None]:
-        """What became of it (None: forgotten), and when it was first seen running; also when time is up."""
+    def _until_over(self, handle: str, until: float, tell: Tell) -> tuple[SlurmJob | None, float | None]:
+        """Wait until it has ended or time is up; return its state (None: forgotten) and when it first ran."""
         seen: list[float] = []
 
-        def look() -> Job | None:
+        def look() -> SlurmJob | None:
             job = slurm.look(handle)
             if job is not None and job.state == "RUNNING" and not seen:
                 seen.append(self._watch.clock())
@@ -235,7 +235,7 @@ class Slurm:
         return job, seen[0] if seen else None
 
     def _take_back(self, jobs: Sequence[str]) -> None:
-        """Cancelled, and gone: what still runs would be measured with the next run."""
+        """Canceled, and gone: what still runs would be measured with the next run."""
         slurm.cancel(jobs)
         until = self._watch.clock() + GONE_PATIENCE
         for handle in jobs:
@@ -244,15 +244,15 @@ class Slurm:
                 raise DriverFailed(f"Slurm still runs {handle} ({job.state}): scancel {handle}")
 
 
-def _end(job: Job | None, record: str, *, began: bool, printed: str) -> tuple[End, str]:
-    """Which end it was, by what Slurm says and what is there."""
+def _end(job: SlurmJob | None, record: str, *, began: bool, printed: str) -> tuple[EndingKind, str]:
+    """Return the kind of end, from Slurm's report and the files that exist."""
     state = job.state if job else "forgotten by Slurm"
     reason = f"{state} ({job.reason})" if job and job.reason else state
     if not record:
-        return End.NEVER_STARTED, f"{reason}: {printed}" if began and printed else reason
+        return EndingKind.NEVER_STARTED, f"{reason}: {printed}" if began and printed else reason
     if staging.ended(record) and state not in slurm.KILLED:
-        return End.ENDED, ""
-    return End.KILLED, reason
+        return EndingKind.ENDED, ""
+    return EndingKind.KILLED, reason
 
 
 def _moment(file: Path) -> float | None:

@@ -24,8 +24,8 @@ _UNKNOWN = "Invalid job id"
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """What Slurm says of a job now."""
+class SlurmJob:
+    """Slurm's current report of a job."""
 
     state: str
     reason: str = ""
@@ -52,7 +52,7 @@ def submit(options: Sequence[str], script: Path, arguments: Sequence[str]) -> st
     return number
 
 
-def look(job: str) -> Job | None:
+def look(job: str) -> SlurmJob | None:
     """None where Slurm does not know it any more: it forgets ended jobs after some minutes."""
     done = _run("scontrol", "show", "job", "-o", job)
     if done.returncode:
@@ -60,7 +60,7 @@ def look(job: str) -> Job | None:
             return None
         raise DriverFailed(f"Slurm does not answer: {_said(done)}")
     text = done.stdout
-    return Job(
+    return SlurmJob(
         _field(text, "JobState"), _field(text, "Reason"), _field(text, "NodeList"), _field(text, "ExitCode")
     )
 

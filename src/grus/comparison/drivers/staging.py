@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grus.comparison.environments import OUTPUT, RECORD, Collected, DriverFailed, Environment, Order
+from grus.comparison.environments import OUTPUT, RECORD, CollectedFiles, DriverFailed, Environment, Order
 
 MOST_OUTPUT = 64 << 10
 """Bytes of what the workload printed that are brought home: the last ones."""
@@ -31,13 +31,15 @@ def key(environment: Environment, bundle: Path) -> str:
 
 
 def usual_base() -> Path:
-    """In the home folder, which the nodes of a cluster share as a rule; GRUS_SHARED names another."""
+    """Return the default base: in the home folder, which the nodes of a cluster share as a rule; GRUS_SHARED
+    names another.
+    """
     given = os.environ.get("GRUS_SHARED")
     return Path(given) if given else Path.home() / USUAL
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StagingFolder:
     """The folder of one comparison in one environment."""
 
     folder: Path
@@ -51,7 +53,7 @@ class Stage:
         self.remove()
         try:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
-            # New and for nobody else: a run does what is in it, and orders hold the job's variables.
+            # New and private: a run executes its content, and orders hold the job's variables.
             self.folder.mkdir(mode=0o700)
             for part in ("orders", "runs"):
                 (self.folder / part).mkdir()
@@ -74,9 +76,9 @@ class Stage:
     def run(self, name: str) -> Path:
         return self.folder / "runs" / checked(name)
 
-    def collected(self, order: Order) -> Collected:
+    def collected(self, order: Order) -> CollectedFiles:
         place = self.run(order.name)
-        return Collected(record=_text(place / RECORD), output=_tail(place / OUTPUT, MOST_OUTPUT))
+        return CollectedFiles(record=_text(place / RECORD), output=_tail(place / OUTPUT, MOST_OUTPUT))
 
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -98,7 +100,7 @@ def short(name: str) -> str:
 
 
 def ended(record: str) -> bool:
-    """Whether the sampler saw the workload's end."""
+    """Return whether the sampler recorded the workload's end."""
     lines = record.rstrip("\n").rsplit("\n", 1)
     try:
         found = json.loads(lines[-1])

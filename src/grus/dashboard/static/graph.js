@@ -5,7 +5,7 @@ import { act, all, announce, confirmed, find, given, live, set } from "./grus.js
 
 /** @typedef {{id: string, state: string, status: string, words: string, why: string, earlier: boolean}} Standing */
 
-const SIGNS = { running: "▶", waiting: "◔", paused: "❚❚", failed: "✕", succeeded: "✓", stopped: "■" };
+const SIGNS = { running: "▶", pending: "◔", paused: "❚❚", failed: "✕", succeeded: "✓", stopped: "■" };
 const RETRIED = new Set(["failed", "stopped"]);
 /** @type {Map<string, string>} */
 const states = new Map();

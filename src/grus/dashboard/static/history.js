@@ -45,6 +45,7 @@ async function show(/** @type {any} */ found) {
   find("#jobs").replaceChildren(...rowsOr(found.jobs.map(job), 10, "No jobs yet. Submit one, and come back when it has run."));
   find("#notes").replaceChildren(...found.notes.map((/** @type {string} */ note) => el("p", {}, note)));
   set(find("#cost"), found.cost);
+  set(find("#completion"), found.completion);
   set(find("#more"), found.more ? `and ${found.more} more; grus report -o json lists them` : "");
   announce("The figures are there.");
   await drawn.draw(found.charts);

@@ -2,7 +2,7 @@
 // The page of one job: what the server tells is put where it belongs, and what people ask for is sent.
 
 import { act, all, announce, confirmed, el, find, given, live, local, number, onKey, set, span, times, toast } from "./grus.js";
-import { charts } from "./charts.js";
+import { lineCharts } from "./lines.js";
 import { draw, ran } from "./job_strip.js";
 import { logs } from "./job_log.js";
 
@@ -17,7 +17,7 @@ const told = {};
 const events = new Map();
 let drawn = 0; // when the strip was last drawn
 let ahead = 0; // seconds by which the server's clock is ahead of this one
-const board = charts();
+const board = lineCharts();
 const log = logs(job);
 
 const now = () => Date.now() / 1000 + ahead;
@@ -30,6 +30,7 @@ const show = {
     for (const row of all("[data-row]")) row.hidden = !texts[row.dataset.row ?? ""];
     const badge = find("#badge");
     badge.className = `badge badge-${texts.badge}`;
+    if (texts.badge === "failed") failureFirst();
     set(find("#tile-use"), texts.use || "–");
     const part = texts.done ? Number(texts.done) : null;
     const meter = /** @type {HTMLProgressElement} */ (find("#meter-done"));
@@ -187,6 +188,13 @@ function happened(/** @type {any[]} */ rows) {
   );
 }
 
+/** The reason and the log of a failed job come before everything else. */
+function failureFirst() {
+  const place = find("#failure");
+  if (place.contains(find("#log-card"))) return;
+  place.append(find(".why"), find("#log-card"));
+}
+
 // ----------------------------------------------------------------------------------------------- charts
 
 let back = "";
@@ -204,7 +212,7 @@ async function refresh() {
         find(`#note-${name}`).hidden = !figure.note;
         set(find(`#note-${name}`), figure.note ?? "");
       }
-      await board.draw(figures);
+      board.draw(figures);
     }
   }
   if (told.texts?.ended !== "yes") timer = setTimeout(() => void refresh(), CHARTS_EVERY);
@@ -238,7 +246,7 @@ const actions = {
     const dialog = /** @type {HTMLDialogElement} */ (find("#scale"));
     const [least, most] = ["#scale-low", "#scale-high"].map((one) => /** @type {HTMLInputElement} */ (find(one)));
     const sizes = allowed.length < high - low + 1 ? ` Sizes that it can use: ${allowed.join(", ")}.` : "";
-    set(find("#scale-range"), `It was submitted for ${low} to ${high} workers and has ${told.scale.now} now.${sizes}`);
+    set(find("#scale-range"), `It was submitted for ${low} to ${high} ${high === 1 ? "worker" : "workers"} and has ${told.scale.now} now.${sizes}`);
     const [from, to] = (pinned || `${low}..${high}`).split("..");
     for (const field of [least, most]) Object.assign(field, { min: low, max: high });
     least.value = from;

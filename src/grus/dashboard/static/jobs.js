@@ -103,6 +103,7 @@ function put(/** @type {HTMLElement} */ cell, /** @type {string} */ name, /** @t
     if (cell.title !== text) cell.title = text;
   } else {
     set(cell, row[/** @type {keyof Row} */ (name)]);
+    if (name === "user" || name === "queue") cell.title = row[name];
     if (name === "status") cell.className = `badge badge-${row.state}`;
     if (name === "gpus") cell.classList.toggle("muted", !row.holds);
   }
@@ -140,7 +141,7 @@ function figures(/** @type {any} */ told) {
   const more = find("#more");
   more.hidden = total <= rows;
   set(more, rows < most ? "More …" : `The first ${most} are shown; a filter finds the others.`);
-  if (!spoken) announce(`${total} jobs match`);
+  if (!spoken) announce(total === 1 ? "1 job matches" : `${total} jobs match`);
   spoken = true;
 }
 

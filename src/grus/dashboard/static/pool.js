@@ -9,7 +9,7 @@ const OUTLOOK_EVERY = 300000; // milliseconds: forecasts hold for five minutes
 /** @typedef {{css: string, href: string, name: string, by: string, part: string, state: string}} Slice */
 /** @typedef {{place: number, css: string, kind: string, trouble: string, sign: string, slices: Slice[]}} Tile */
 /** @typedef {[number, number, string, string, string]} Use place, percent, busy, memory, instances */
-/** @typedef {{place: number, held: string, cordoned: boolean}} Node */
+/** @typedef {{place: number, held: string, closed: string, closed_title: string}} Node */
 
 const pool = document.getElementById("pool");
 const tiny = pool?.dataset.density === "tiny";
@@ -115,7 +115,10 @@ function takeNode(/** @type {Node} */ told) {
   const node = document.getElementById(`n${told.place}`);
   if (!node) return;
   set(node.querySelector(".held"), told.held);
-  /** @type {HTMLElement} */ (part(node, "closed")).hidden = !told.cordoned;
+  const closed = /** @type {HTMLElement} */ (part(node, "closed"));
+  set(closed, told.closed);
+  closed.title = told.closed_title;
+  closed.hidden = !told.closed;
 }
 
 const sums = all("[data-sum]");

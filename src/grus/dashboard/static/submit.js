@@ -89,7 +89,7 @@ function showPlans(/** @type {any[]} */ jobs) {
 
 function planned(/** @type {any} */ job) {
   const { plan } = job;
-  const state = !plan.fits ? "failed" : plan.starts === "now" ? "running" : "waiting";
+  const state = !plan.fits ? "failed" : plan.starts === "now" ? "running" : "pending";
   const word = !plan.fits ? "does not fit" : plan.starts === "now" ? "starts now" : "starts later";
   const eta = plan.eta ?? {};
   const facts = [

@@ -1,1 +1,1 @@
-"""What pages show, as plain values worked out of the model's: no clock, no I/O, nothing of the web."""
+"""Content of pages as plain values, computed from the model's: no clock, no I/O, nothing of the web."""

@@ -7,28 +7,30 @@ seconds, which the browser shows in its reader's time zone.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from grus.api.job_out import request_text, run_text, status_word
+from grus.api.formatting import number, progress, size, span
 from grus.api.units import gpu_number
-from grus.api.words import number, progress, size, span
-from grus.controlplane import access, wishes
-from grus.controlplane.forecasting import Expectation
-from grus.controlplane.launching import members
-from grus.controlplane.lifecycle import Change
-from grus.dashboard.views.search import params_words
-from grus.dashboard.views.strip import Attempt, Strip
+from grus.api.wire_types.job import request_text, run_text, status_word
+from grus.controlplane.eta.forecast_service import Expectation
+from grus.controlplane.jobs import user_actions
+from grus.controlplane.jobs.lifecycle import JobChange
+from grus.controlplane.security import authorization
+from grus.controlplane.workers.worker_spec import members
+from grus.dashboard.views.job_timeline import Attempt, Strip
+from grus.dashboard.views.sweep_search import params_words
 from grus.model.errors import GrusError
-from grus.model.expecting import Expected
 from grus.model.identifiers import UserName, WorkerId
 from grus.model.jobs import HOLDING, Desired, Job, JobType, Phase, resizes_live
+from grus.model.plural_words import counted
 from grus.model.ports import Event, User, WorkerStatus
 from grus.model.resources import Range, replica_words
+from grus.model.run_estimate import Expected
 from grus.model.tags import Tag
 from grus.scheduling.explain import Explanation
 from grus.telemetry.samples import Measure, Sample
 
 Part = Mapping[str, object]
 BADGES = {
-    Phase.PENDING: "waiting",
+    Phase.PENDING: "pending",
     Phase.STARTING: "running",
     Phase.RUNNING: "running",
     Phase.PAUSING: "paused",
@@ -37,15 +39,13 @@ BADGES = {
     Phase.FAILED: "failed",
     Phase.STOPPED: "stopped",
 }
-WORDS = {"pending": "waiting"}
-"""Phases that people call otherwise."""
-WISHES: Mapping[str, Callable[[Job, UserName, float], Change | None]] = {
-    "pause": wishes.pause,
-    "resume": wishes.resume,
-    "stop": wishes.stop,
+WISHES: Mapping[str, Callable[[Job, UserName, float], JobChange | None]] = {
+    "pause": user_actions.pause,
+    "resume": user_actions.resume,
+    "stop": user_actions.stop,
 }
 LAB = ("grus.interactive.session", "lab")
-"""How the command of a session with a notebook ends."""
+"""End of the command of a session with a notebook."""
 ALREADY = {
     "pause": "it is paused already",
     "resume": "it is not paused",
@@ -54,7 +54,7 @@ ALREADY = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class JobPageData:
     """All that a page of a job is made of."""
 
     job: Job
@@ -70,12 +70,12 @@ class Seen:
     use: Mapping[WorkerId, Sample] | None = None
     """The newest figures of its workers; None where nothing is measured."""
     names: Mapping[str, str] | None = None
-    """Of the jobs that hold what it waits for, by id."""
+    """Names of the jobs that hold the GPUs that it waits for, by id."""
     logs: int = 0
     """Workers whose logs can be read."""
 
 
-def parts(seen: Seen) -> dict[str, Part]:
+def parts(seen: JobPageData) -> dict[str, Part]:
     """Everything that may change while somebody looks, by part."""
     return {
         "texts": texts(seen),
@@ -93,7 +93,7 @@ def parts(seen: Seen) -> dict[str, Part]:
 
 
 def fixed(job: Job) -> dict[str, object]:
-    """What never changes in its life."""
+    """Return the facts that never change in its life."""
     spec = job.spec
     return {
         "id": job.id,
@@ -118,12 +118,12 @@ def fixed(job: Job) -> dict[str, object]:
     }
 
 
-def texts(seen: Seen) -> dict[str, object]:
+def texts(seen: JobPageData) -> dict[str, object]:
     """Words that stand somewhere on the page; an empty one hides its row."""
     job = seen.job
     status = status_word(job)
     return {
-        "status": WORDS.get(status, status),
+        "status": status,
         "badge": BADGES[job.phase],
         "gpus": number(gpu_number(job.held)),
         "asked": _asked(job),
@@ -145,14 +145,14 @@ def texts(seen: Seen) -> dict[str, object]:
         "summary": summary(seen.life, seen.attempts),
         "ended": "yes" if job.terminal else "",
         "paused": "yes" if job.desired is Desired.PAUSE else "",
-        "loses": wishes.loss_words(job),
+        "loses": user_actions.loss_words(job),
         "number": str(job.attempt),
         "session": "yes" if _opens(job, seen.user) else "",
     }
 
 
 def _opens(job: Job, user: User) -> bool:
-    """Whether it is a notebook that this user may open in a browser; a shell is for a terminal."""
+    """Return whether it is a notebook that this user may open in a browser; a shell is for a terminal."""
     return job.spec.run[-2:] == LAB and job.user == user.name and job.phase is Phase.RUNNING
 
 
@@ -166,7 +166,7 @@ def _size(job: Job, size: Range) -> str:
 
 
 def _gets(job: Job) -> str:
-    """What it gets when it runs, and by whose choice."""
+    """Describe its size when it runs, and who chooses it."""
     if job.sizing is not None and job.sizing.why:
         return job.sizing.why
     role = job.spec.request.elastic
@@ -175,7 +175,7 @@ def _gets(job: Job) -> str:
     how = "without a restart" if resizes_live(job) else "by saving and starting again"
     if job.spec.type is JobType.SERVE:
         return f"{replica_words(job.size or role.replicas)}, changed {how}"
-    return f"{_asked(job)} GPUs: as many as are free, changed {how}"
+    return f"{counted(_asked(job), 'GPU')}: as many as are free, changed {how}"
 
 
 def _pauses(job: Job) -> str:
@@ -201,7 +201,7 @@ def _team(job: Job) -> str:
     return words + (f", {coming} on the way" if coming else "")
 
 
-def _mean_use(seen: Seen) -> float | None:
+def _mean_use(seen: JobPageData) -> float | None:
     found = [
         sample.values[Measure.UTILISATION]
         for sample in (seen.use or {}).values()
@@ -210,7 +210,7 @@ def _mean_use(seen: Seen) -> float | None:
     return sum(found) / len(found) if found and seen.job.phase in HOLDING else None
 
 
-def _memory(seen: Seen) -> str:
+def _memory(seen: JobPageData) -> str:
     found = [
         sample.values[Measure.MEMORY]
         for sample in (seen.use or {}).values()
@@ -227,7 +227,7 @@ def _kind(tag: Tag | None) -> str:
 
 
 def _brief(job: Job) -> str:
-    """How far it is and its loss: what of its report has room in a tile."""
+    """Describe its progress and loss: the part of its report that fits a tile."""
     words = progress(dict(job.progress))
     return ", ".join([*words[:1], *(word for word in words[1:] if word.startswith("loss"))])
 
@@ -248,7 +248,7 @@ def _exit(job: Job) -> str:
 
 
 def expected_words(told: Expected | None) -> str:
-    """What its like did before; empty if nothing like it ran."""
+    """Describe earlier runs of similar jobs; empty if there were none."""
     if told is None:
         return ""
     words = []
@@ -281,7 +281,7 @@ def _percent(part: float | None) -> str:
 # ------------------------------------------------------------------------------------- moments and buttons
 
 
-def moments(seen: Seen) -> dict[str, float | None]:
+def moments(seen: JobPageData) -> dict[str, float | None]:
     job, foreseen = seen.job, seen.foreseen
     found = {
         "submitted": job.submitted_at,
@@ -301,36 +301,36 @@ def moments(seen: Seen) -> dict[str, float | None]:
 
 
 def buttons(job: Job, user: User, now: float) -> dict[str, str]:
-    """Why each of them cannot be pressed; empty if it can. The very rules that the services go by."""
+    """Return why each button cannot be pressed; empty if it can. The same rules as those of the services."""
     found = {name: _refusal(job, user, name, wish, now) for name, wish in WISHES.items()}
     may = _refusal(job, user, "change", _nothing, now)
     return {**found, "scale": _refusal(job, user, "scale", _other_size, now), "any": may}
 
 
 def _nothing(job: Job, who: UserName, now: float) -> None:
-    """Only whether this user may do anything to it is asked."""
+    """Change nothing: the check is only whether this user may do anything to it."""
 
 
 def _refusal(
-    job: Job, user: User, name: str, wish: Callable[[Job, UserName, float], Change | None], now: float
+    job: Job, user: User, name: str, wish: Callable[[Job, UserName, float], JobChange | None], now: float
 ) -> str:
     try:
-        access.require_own(user, job, name)
+        authorization.require_own(user, job, name)
         change = wish(job, user.name, now)
     except GrusError as refused:
         return str(refused)
     return "" if change is not None else ALREADY.get(name, "")
 
 
-def _other_size(job: Job, who: UserName, now: float) -> Change | None:
-    """Whether any size can be asked for."""
+def _other_size(job: Job, who: UserName, now: float) -> JobChange | None:
+    """Return the change by which a size can be requested; None if none can."""
     role = job.spec.request.elastic
     low = None if role is None else Range(role.replicas.low, role.replicas.low)
-    return wishes.scale(job, low, who, now)
+    return user_actions.scale(job, low, who, now)
 
 
 def scale(job: Job) -> dict[str, object]:
-    """What the dialog for its size offers; nothing for a job of a fixed size."""
+    """Return the choices of the dialog for its size; empty for a job of a fixed size."""
     role = job.spec.request.elastic
     if role is None:
         return {}
@@ -347,9 +347,9 @@ def scale(job: Job) -> dict[str, object]:
 # ------------------------------------------------------------------------------------------ lists of things
 
 
-def why(seen: Seen) -> dict[str, object]:
+def why(seen: JobPageData) -> dict[str, object]:
     found, names = seen.why, seen.names or {}
-    status = WORDS.get(status_word(seen.job), status_word(seen.job))
+    status = status_word(seen.job)
     return {
         "sentence": sentence(found.sentence or seen.job.reason or f"it is {status}"),
         "change": found.change,
@@ -366,7 +366,9 @@ def sentence(text: str) -> str:
 
 
 def strip(life: Strip) -> dict[str, object]:
-    """Stretches with times counted from the strip's beginning; the last one goes on while `end` is None."""
+    """Return stretches with times counted from the strip's beginning; `end` is None while the last one
+    lasts.
+    """
     begin = life.begin
     return {
         "begin": begin,
@@ -402,8 +404,8 @@ def attempt_row(one: Attempt) -> dict[str, object]:
     }
 
 
-def worker_rows(seen: Seen) -> list[dict[str, object]]:
-    """Its present workers in the order of their numbers; those that hold no seat any more come last."""
+def worker_rows(seen: JobPageData) -> list[dict[str, object]]:
+    """Return its present workers in the order of their numbers; those without a placement come last."""
     states = {status.id: status for status in seen.workers}
     rows = []
     for place, member in enumerate(members(seen.job)):

@@ -1,6 +1,6 @@
-"""The charts of one job as Plotly's plain values: use, memory, power, loss and throughput. Pure.
+"""The charts of one job as plain values for `lines.js`: use, memory, power, loss and throughput. Pure.
 
-Times are Unix seconds; the page shows them in the reader's own time zone. Colours are names of the style
+Times are Unix seconds; the page shows them in the reader's own time zone. Colors are names of the style
 sheet's custom properties, so that one figure serves light and dark. A chart that has nothing to show is
 `{"missing": sentence}`: what is not there, and what would bring it.
 """
@@ -8,11 +8,10 @@ sheet's custom properties, so that one figure serves light and dark. A chart tha
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import pairwise
 
-from grus.api.words import span
-from grus.dashboard.views.strip import Strip
+from grus.api.formatting import span
+from grus.dashboard.views.job_timeline import Strip
 from grus.model.curves import BATCH, STEP, THROUGHPUT, Curve, Curves, Point
 from grus.model.tags import Tag
 from grus.patterns.forecast import Forecast, Nothing
@@ -36,7 +35,7 @@ FEW = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     """A measure over time, with what it is called."""
 
     name: str
@@ -52,7 +51,7 @@ def missing(sentence: str) -> Figure:
 
 
 def use(series: Series | None, tag: Tag | None, ahead: Forecast | Nothing | None) -> Figure:
-    """Utilisation, the recognised period as lines and one bracket, and the band of the forecast."""
+    """Draw the utilization, the recognized period as lines and one bracket, and the band of the forecast."""
     if series is None or not known(series):
         return missing("Nothing was measured of its GPUs yet; it is, once a second, while it runs.")
     times = _times(series)
@@ -80,7 +79,7 @@ def use(series: Series | None, tag: Tag | None, ahead: Forecast | Nothing | None
 
 
 def forecast_words(ahead: Forecast | Nothing | None) -> str:
-    """What the band rests on, or what is missing for one."""
+    """Explain the basis of the forecast, or why there is none."""
     if ahead is None:
         return ""
     if isinstance(ahead, Nothing):
@@ -88,7 +87,7 @@ def forecast_words(ahead: Forecast | Nothing | None) -> str:
     return f"Forecast of the next hour: {ahead.sentence}."
 
 
-def memory(lines: Iterable[Line], limit: float | None) -> Figure:
+def memory(lines: Iterable[ChartLine], limit: float | None) -> Figure:
     """Bytes as GB; `limit` is all that its GPUs have for it."""
     shown = [one for one in lines if known(one.series)]
     if not shown:
@@ -98,9 +97,10 @@ def memory(lines: Iterable[Line], limit: float | None) -> Figure:
     traces = [
         {
             **_line(one.name, _times(one.series), _values(one.series, 1 / unit), one.colour),
+            "line": {"color": one.colour, "width": 1.75, "dash": "dash" if number else "solid"},
             "hovertemplate": f"%{{y:.4~g}} {name} {one.name}<extra></extra>",
-        }
-        for one in shown
+        }  # dashes let an equal line below be seen
+        for number, one in enumerate(shown)
     ]
     layout = _layout()
     layout["yaxis"] = {"ticksuffix": f" {name}", "rangemode": "tozero", "fixedrange": True}
@@ -169,7 +169,7 @@ def _rhythm(tag: Tag | None, begin: float, end: float) -> tuple[list[object], li
         "yref": "paper",
         "yanchor": "bottom",
         "showarrow": False,
-        "text": f"every {escape(period_words(tag.period))}",
+        "text": f"every {period_words(tag.period)}",
     }
     return shapes, [label]
 
@@ -214,14 +214,16 @@ def loss(found: Curves) -> Figure:
 
 
 def others(found: Curves) -> Figure:
-    """What else it reports, such as an accuracy."""
+    """Draw its other reported metrics, such as an accuracy."""
     known = [curve for curve in found.curves if curve.name not in BOOKKEEPING | {THROUGHPUT}]
     shown = [curve for curve in known if "loss" not in curve.name.lower() and curve.points]
     return _reported(shown[:MOST_OTHERS], "It reports nothing else.")
 
 
 def throughput(found: Curves, life: Strip) -> Figure:
-    """How fast it goes, with its number of GPUs behind it: whether more of them help is seen at once."""
+    """Draw its speed, with its number of GPUs behind it, so that the benefit of more GPUs is visible at
+    once.
+    """
     points = found.of(THROUGHPUT)
     if not points:
         return missing("Its speed is worked out of the steps that it reports: grus.report(step=…) does.")
@@ -278,8 +280,8 @@ def _reported(curves: Sequence[Curve], empty: str) -> Figure:
     traces = []
     for number, curve in enumerate(shown):
         x = [point.step if by_step else point.at for point in curve.points]
-        trace = _line(escape(curve.name), *_parted(x, curve.points), f"--chart-{number % 6 + 1}")
-        traces.append({**trace, "hovertemplate": f"%{{y:.4~g}} {escape(curve.name)}<extra></extra>"})
+        trace = _line(curve.name, *_parted(x, curve.points), f"--chart-{number % 6 + 1}")
+        traces.append({**trace, "hovertemplate": f"%{{y:.4~g}} {curve.name}<extra></extra>"})
     layout = _layout()
     if by_step:
         layout["xaxis"] = {"title": {"text": "step"}, "rangemode": "tozero"}
@@ -291,7 +293,7 @@ def _reported(curves: Sequence[Curve], empty: str) -> Figure:
 def _parted(
     x: Sequence[float | None], points: Sequence[Point]
 ) -> tuple[list[float | None], list[float | None]]:
-    """With a gap where a new attempt begins: it may go back to its last checkpoint."""
+    """Leave a gap where a new attempt begins: it may go back to its last checkpoint."""
     xs: list[float | None] = list(x[:1])
     ys: list[float | None] = [point.value for point in points[:1]]
     for place, (before, point) in zip(x[1:], pairwise(points), strict=True):

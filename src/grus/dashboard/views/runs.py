@@ -1,16 +1,16 @@
-"""What pages show of runs that are kept: a line each, one with all that is known, two side by side. Pure."""
+"""Stored runs on pages: a line each, one with all its facts, two side by side. Pure."""
 
 from collections.abc import Sequence
 
+from grus.api.formatting import number, size, span
 from grus.api.units import gpu_number
-from grus.api.words import number, size, span
 from grus.dashboard.views.job import BADGES
-from grus.dashboard.views.search import value_words
 from grus.dashboard.views.sweep import HOUR, amount
-from grus.model.artefacts import Artefact
+from grus.dashboard.views.sweep_search import value_words
+from grus.model.artefacts import Artifact
 from grus.model.curves import BATCH, STEP
-from grus.model.differences import Difference, Part, differences
 from grus.model.results import Result, words_of
+from grus.model.run_comparison import Difference, DifferenceKind, differences
 from grus.model.sweeps import Value
 
 MOST_FIGURES = 4
@@ -18,7 +18,7 @@ MOST_FIGURES = 4
 COUNTS = frozenset({STEP, BATCH, "total", "epoch", "epochs"})
 """Figures that say how far a run came, not how well it did."""
 MEMORIES = frozenset({"peak memory", "host memory"})
-"""What is compared and counted in bytes."""
+"""Metrics that are compared and counted in bytes."""
 DIGEST = 12
 """Letters of a digest that tell things apart for people."""
 
@@ -44,7 +44,7 @@ def line(run: Result) -> dict[str, object]:
 
 
 def facts(run: Result) -> list[tuple[str, str]]:
-    """What is known of it, in the order in which it is read; what is not is left out."""
+    """Return its known facts, in reading order; unknown ones are left out."""
     found = [
         ("user", run.user),
         ("queue", run.queue),
@@ -72,7 +72,7 @@ def metric_rows(run: Result) -> list[list[str]]:
     ]
 
 
-def artefact_rows(artefacts: Sequence[Artefact]) -> list[list[str]]:
+def artefact_rows(artefacts: Sequence[Artifact]) -> list[list[str]]:
     return [[one.name, one.digest, size(one.size)] for one in artefacts]
 
 
@@ -80,9 +80,9 @@ def artefact_rows(artefacts: Sequence[Artefact]) -> list[list[str]]:
 
 
 def beside(one: Result, other: Result) -> list[dict[str, object]]:
-    """Two runs, in parts; in each a line a thing: both values, and whether they are the same."""
+    """Compare two runs in parts, a line per item: both values, and whether they are the same."""
     found = differences(one, other)
-    parts = {part: [_row(line) for line in found if line.part is part] for part in Part}
+    parts = {part: [_row(line) for line in found if line.part is part] for part in DifferenceKind}
     return [{"title": part.value.capitalize(), "rows": rows} for part, rows in parts.items() if rows]
 
 
@@ -96,7 +96,7 @@ def _row(line: Difference) -> dict[str, object]:
 
 
 def _cell(name: str, value: Value | None) -> str:
-    """With its unit, where it has one."""
+    """Format a value with its unit, if it has one."""
     if isinstance(value, str | bool) or value is None:
         return value_words(value)
     if name == "seconds":

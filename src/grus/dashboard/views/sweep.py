@@ -1,15 +1,15 @@
-"""What the page of a sweep shows: how far it is, what is best so far, and a line a trial. Pure."""
+"""Content of the page of a sweep: its progress, the best so far, and a line per trial. Pure."""
 
 from dataclasses import dataclass
 
-from grus.api.job_out import status_word
-from grus.api.words import number, span
-from grus.controlplane import wishes
+from grus.api.formatting import number, span
+from grus.api.wire_types.job import status_word
+from grus.controlplane.jobs import user_actions
 from grus.dashboard.views import sweep_charts
-from grus.dashboard.views.job import BADGES, WORDS, buttons, sentence
+from grus.dashboard.views.job import BADGES, buttons, sentence
 from grus.dashboard.views.job_charts import Figure
-from grus.dashboard.views.parallel import parallel
-from grus.dashboard.views.search import Search, Tried, params_words, value_words
+from grus.dashboard.views.parallel_coordinates import parallel
+from grus.dashboard.views.sweep_search import SweepSnapshot, TrialRow, params_words, value_words
 from grus.model.jobs import TERMINAL, Desired, Job, Phase
 from grus.model.ports import User
 from grus.model.sweeps import Axis, Goal, Rule, Value
@@ -27,16 +27,16 @@ RULES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepSeen:
+class SweepPageData:
     """All that the page of a sweep is made of."""
 
     job: Job
     user: User
     now: float
-    search: Search
+    search: SweepSnapshot
 
 
-def charts(search: Search) -> dict[str, Figure]:
+def charts(search: SweepSnapshot) -> dict[str, Figure]:
     """All of them by name."""
     return {
         "history": sweep_charts.history(search),
@@ -46,13 +46,13 @@ def charts(search: Search) -> dict[str, Figure]:
     }
 
 
-def columns(search: Search) -> list[str]:
+def columns(search: SweepSnapshot) -> list[str]:
     """The parameters that have a column each."""
     return [axis.name for axis in search.sweep.axes]
 
 
-def parts(seen: SweepSeen) -> dict[str, dict[str, object]]:
-    """What may change while somebody looks, but the trials."""
+def parts(seen: SweepPageData) -> dict[str, dict[str, object]]:
+    """Return the parts that may change while somebody looks, except the trials."""
     return {
         "texts": texts(seen),
         "buttons": dict(buttons(seen.job, seen.user, seen.now)),
@@ -60,19 +60,19 @@ def parts(seen: SweepSeen) -> dict[str, dict[str, object]]:
     }
 
 
-def texts(seen: SweepSeen) -> dict[str, object]:
+def texts(seen: SweepPageData) -> dict[str, object]:
     job, search = seen.job, seen.search
     status = status_word(job)
     spent = sum(one.gpu_seconds for one in search.trials)
     budget = search.sweep.budget
     lasted = (job.ended_at or seen.now) - (job.first_started_at or job.submitted_at)
     return {
-        "status": WORDS.get(status, status),
+        "status": status,
         "badge": BADGES[job.phase],
         "why": sentence(job.reason or f"it is {status}"),
         "ended": "yes" if job.terminal else "",
         "paused": "yes" if job.desired is Desired.PAUSE else "",
-        "loses": wishes.loss_words(job),
+        "loses": user_actions.loss_words(job),
         "trials": str(len(search.trials)),
         "trials_of": _of(budget.trials, "in all"),
         "states": _states(search),
@@ -97,13 +97,13 @@ def _of(most: int | str | None, words: str) -> str:
     return words if most is None else f"of {most} {words}"
 
 
-def _states(search: Search) -> str:
-    """How many are where."""
+def _states(search: SweepSnapshot) -> str:
+    """Count the trials in each state."""
     counts = {
         "running": sum(
             one.phase in (Phase.STARTING, Phase.RUNNING) and not one.held_back for one in search.trials
         ),
-        "waiting": sum(one.phase is Phase.PENDING for one in search.trials),
+        "pending": sum(one.phase is Phase.PENDING for one in search.trials),
         "held back": sum(one.held_back for one in search.trials),
         "paused": sum(
             one.phase in (Phase.PAUSING, Phase.PAUSED) and not one.held_back for one in search.trials
@@ -113,7 +113,7 @@ def _states(search: Search) -> str:
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "none yet"
 
 
-def best(search: Search) -> dict[str, object]:
+def best(search: SweepSnapshot) -> dict[str, object]:
     """The winner so far, in words; empty fields before there is one."""
     found, target = search.winner, search.sweep.budget.target
     goal = "lowest" if search.sweep.goal is Goal.MINIMIZE else "highest"
@@ -129,14 +129,14 @@ def best(search: Search) -> dict[str, object]:
     }
 
 
-def row(trial: Tried, search: Search) -> dict[str, object]:
+def row(trial: TrialRow, search: SweepSnapshot) -> dict[str, object]:
     """A line of the table; figures stand beside their words, to sort by."""
     status = "held back" if trial.held_back else trial.phase.value
     return {
         "number": trial.number,
         "job": trial.job,
         "state": BADGES[trial.phase],
-        "status": WORDS.get(status, status),
+        "status": status,
         "best": trial.number == search.best,
         "value": trial.value,
         "value_words": value_words(trial.value),
@@ -152,14 +152,14 @@ def row(trial: Tried, search: Search) -> dict[str, object]:
 
 
 def _cell(axis: Axis, value: Value | None) -> list[object]:
-    """What a parameter is sorted by, and its words. Choices are in the order of the job file."""
+    """Return a parameter's sort key, and its words. Choices are in the order of the job file."""
     if axis.choices and value in axis.choices:
         return [axis.choices.index(value), value_words(value)]
     return [value, value_words(value)]
 
 
-def about(job: Job, search: Search) -> dict[str, str]:
-    """What never changes."""
+def about(job: Job, search: SweepSnapshot) -> dict[str, str]:
+    """Return the facts that never change."""
     sweep, stopping = search.sweep, search.sweep.stopping
     return {
         "id": job.id,

@@ -1,7 +1,7 @@
 """The charts of a sweep as Plotly's plain values. Pure; the rules are those of `job_charts`.
 
 Trials are drawn together, a trace a kind, so that thousands of them stay quick. Parallel coordinates are in
-`parallel`.
+`parallel_coordinates`.
 """
 
 import math
@@ -9,7 +9,14 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from grus.dashboard.views.job_charts import Figure, missing
-from grus.dashboard.views.search import Search, Tried, better, judged, params_words, value_words
+from grus.dashboard.views.sweep_search import (
+    SweepSnapshot,
+    TrialRow,
+    better,
+    judged,
+    params_words,
+    value_words,
+)
 from grus.model.jobs import Phase
 from grus.model.sweeps import Goal, Rule
 from grus.tuning.rungs import rungs as rungs_of
@@ -25,11 +32,11 @@ KINDS: tuple[tuple[str, str, str], ...] = (
     ("under way", "--chart-3", "diamond"),
     ("failed", "--chart-2", "x"),
 )
-"""What became of trials: name, colour, mark."""
+"""Outcomes of trials: name, color, mark."""
 NONE_YET = "No trial has reported {metric} yet: grus.report({metric}=…) does."
 
 
-def kind(trial: Tried) -> str:
+def kind(trial: TrialRow) -> str:
     if trial.phase is Phase.SUCCEEDED:
         return "ended"
     if trial.phase is Phase.STOPPED:
@@ -40,8 +47,10 @@ def kind(trial: Tried) -> str:
 # ------------------------------------------------------------------------------------------------- history
 
 
-def history(search: Search) -> Figure:
-    """What each trial reached, in the order in which they began, and the best so far as a line."""
+def history(search: SweepSnapshot) -> Figure:
+    """Draw the value that each trial reached, in the order in which they began, and the best so far as a
+    line.
+    """
     shown = judged(search.trials)
     if not shown:
         return missing(NONE_YET.format(metric=search.sweep.metric))
@@ -53,7 +62,7 @@ def history(search: Search) -> Figure:
     traces.append(_best_line(search, shown))
     layout = layout_of_all()
     values = [one.value for one in shown if one.value is not None]
-    layout["xaxis"] = {"title": {"text": "trial"}, "rangemode": "tozero", "tickformat": "d"}
+    layout["xaxis"] = _trial_axis([one.number for one in shown])
     layout["yaxis"] = _metric_axis(search, values)
     layout["showlegend"] = True
     target = search.sweep.budget.target
@@ -63,7 +72,31 @@ def history(search: Search) -> Figure:
     return {"data": traces, "layout": layout}
 
 
-def _dots(name: str, colour: str, mark: str, trials: Sequence[Tried]) -> dict[str, object]:
+def _trial_axis(numbers: Sequence[int]) -> dict[str, object]:
+    """Whole numbers, at most about ten of them, with half a trial of room at both ends."""
+    step = _round_step((max(numbers) - min(numbers)) / 10)
+    first = min(numbers) - min(numbers) % step
+    return {
+        "title": {"text": "trial"},
+        "range": [min(numbers) - 0.5, max(numbers) + 0.5],
+        "tickmode": "linear",
+        "tick0": first,
+        "dtick": step,
+        "tickformat": "d",
+    }
+
+
+def _round_step(rough: float) -> int:
+    """The smallest of 1, 2, 5, 10, 20, 50, … that is not below."""
+    size = 1
+    while True:
+        for digit in (1, 2, 5):
+            if digit * size >= rough:
+                return digit * size
+        size *= 10
+
+
+def _dots(name: str, colour: str, mark: str, trials: Sequence[TrialRow]) -> dict[str, object]:
     return {
         "type": "scatter",
         "mode": "markers",
@@ -76,8 +109,8 @@ def _dots(name: str, colour: str, mark: str, trials: Sequence[Tried]) -> dict[st
     }
 
 
-def told(trial: Tried) -> str:
-    """In the box over a chart."""
+def told(trial: TrialRow) -> str:
+    """Return the text in the box over a chart."""
     head = f"trial {trial.number}: {value_words(trial.value)}"
     return "<br>".join(escape(line) for line in (head, *_lines(params_words(trial.params))))
 
@@ -92,7 +125,7 @@ def _lines(words: str, width: int = 60) -> list[str]:
     return [line for line in found if line]
 
 
-def _best_line(search: Search, shown: Sequence[Tried]) -> dict[str, object]:
+def _best_line(search: SweepSnapshot, shown: Sequence[TrialRow]) -> dict[str, object]:
     best: list[float] = []
     for one in shown:
         value = one.value
@@ -109,8 +142,8 @@ def _best_line(search: Search, shown: Sequence[Tried]) -> dict[str, object]:
     }
 
 
-def importance(search: Search) -> Figure:
-    """How much of the difference between trials each parameter explains."""
+def importance(search: SweepSnapshot) -> Figure:
+    """Draw the part of the difference between trials that each parameter explains."""
     found = sorted(search.importance, key=lambda pair: pair[1])
     if not found:
         return missing("Which parameters matter is worked out when enough trials have reported.")
@@ -132,7 +165,7 @@ def importance(search: Search) -> Figure:
     return {"data": [trace], "layout": layout}
 
 
-def curves(search: Search) -> Figure:
+def curves(search: SweepSnapshot) -> Figure:
     """The metric of each trial as it went on; dotted lines are where trials are compared."""
     known = [one for one in search.trials if any(math.isfinite(value) for _, value in one.curve)]
     if not known:
@@ -155,7 +188,7 @@ def curves(search: Search) -> Figure:
     return {"data": traces, "layout": layout}
 
 
-def _curve_trace(name: str, colour: str, width: float, trials: Iterable[Tried]) -> dict[str, object]:
+def _curve_trace(name: str, colour: str, width: float, trials: Iterable[TrialRow]) -> dict[str, object]:
     x: list[float | None] = []
     y: list[float | None] = []
     texts: list[str] = []
@@ -180,8 +213,8 @@ def _curve_trace(name: str, colour: str, width: float, trials: Iterable[Tried]) 
     }
 
 
-def rungs(search: Search, far: float) -> list[float]:
-    """Where trials are compared, as far as any has come."""
+def rungs(search: SweepSnapshot, far: float) -> list[float]:
+    """Return the rungs at which trials are compared, as far as any trial has come."""
     stopping = search.sweep.stopping
     if stopping.rule is Rule.MEDIAN:
         return []
@@ -192,7 +225,7 @@ def rungs(search: Search, far: float) -> list[float]:
 
 
 def layout_of_all() -> dict[str, object]:
-    """What the layouts of a sweep's charts have in common."""
+    """Return the common layout of a sweep's charts."""
     legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
     return {
         "height": HEIGHT,
@@ -205,7 +238,7 @@ def layout_of_all() -> dict[str, object]:
     }
 
 
-def _metric_axis(search: Search, values: Sequence[float]) -> dict[str, object]:
+def _metric_axis(search: SweepSnapshot, values: Sequence[float]) -> dict[str, object]:
     least = "lower is better" if search.sweep.goal is Goal.MINIMIZE else "higher is better"
     axis: dict[str, object] = {
         "title": {"text": f"{escape(search.sweep.metric)} ({least})"},
@@ -216,7 +249,7 @@ def _metric_axis(search: Search, values: Sequence[float]) -> dict[str, object]:
 
 
 def wide(values: Sequence[float]) -> bool:
-    """Whether an axis of them should be logarithmic."""
+    """Return whether an axis of them should be logarithmic."""
     finite = [value for value in values if math.isfinite(value)]
     return bool(finite) and min(finite) > 0 and max(finite) > WIDE * min(finite)
 

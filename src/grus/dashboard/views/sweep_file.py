@@ -5,16 +5,16 @@ The charts are those of its page. Plotly's script is passed in by the caller; no
 
 import math
 
-from grus.api.sweep_wire import AxisOut, SweepOut, TrialOut
-from grus.dashboard.views.search import Search, Tried, params_words, ranked, value_words
+from grus.api.wire_types.sweep import AxisOut, SweepOut, TrialOut
 from grus.dashboard.views.sweep import HOUR, amount, charts
+from grus.dashboard.views.sweep_search import SweepSnapshot, TrialRow, params_words, ranked, value_words
 from grus.model.identifiers import JobId
 from grus.model.jobs import Phase
 from grus.model.sweeps import Axis, Goal, Rule, Stopping, Sweep
-from grus.simulation import sheet
+from grus.simulation.html_pages import page_skeleton
 
 COLOURS = {
-    **{f"--chart-{number + 1}": sheet.COLOURS[number] for number in range(6)},
+    **{f"--chart-{number + 1}": page_skeleton.COLOURS[number] for number in range(6)},
     "--chart-4": "#b04fc4",
     "--chart-mark": "#8a8f98",
     "--chart-rank-1": "#b04fc4",
@@ -25,7 +25,7 @@ COLOURS = {
     "--muted": "#8a8f98",
     "--surface": "rgba(0,0,0,0)",
 }
-"""In both lights: a file has no style sheet that knows which one is on."""
+"""Colors for both themes: a file has no style sheet that knows the present one."""
 HEADINGS = (
     ("parallel", "Parameters", "A line a trial, the better the stronger; the last axis is the metric."),
     ("history", "Trials", "What each reached; the line is the best so far."),
@@ -34,30 +34,30 @@ HEADINGS = (
 )
 
 
-def page(name: str, search: Search, script: str) -> str:
+def page(name: str, search: SweepSnapshot, script: str) -> str:
     """The whole file. `script` is Plotly's."""
-    parts = [sheet.answer(sentence(search))]
+    parts = [page_skeleton.answer(sentence(search))]
     drawn = charts(search)
     for key, heading, note in HEADINGS:
         figure = drawn[key]
-        parts += [sheet.heading(heading)]
+        parts += [page_skeleton.heading(heading)]
         if "missing" in figure:
-            parts.append(sheet.note(str(figure["missing"])))
+            parts.append(page_skeleton.note(str(figure["missing"])))
         else:
-            parts += [sheet.note(note), sheet.plot(key, _coloured(figure))]
-    parts += [sheet.heading("All trials"), sheet.table(*_table(search))]
-    return sheet.sheet(f"Sweep {name}", parts, script)
+            parts += [page_skeleton.note(note), page_skeleton.plot(key, _coloured(figure))]
+    parts += [page_skeleton.heading("All trials"), page_skeleton.table(*_table(search))]
+    return page_skeleton.sheet(f"Sweep {name}", parts, script)
 
 
-def search_of(told: SweepOut) -> Search:
-    """A sweep as the server tells it. What it does not tell, such as its budget, is not drawn."""
-    return Search(
+def search_of(told: SweepOut) -> SweepSnapshot:
+    """Build a sweep from the server's answer. Facts missing from it, such as its budget, are not drawn."""
+    return SweepSnapshot(
         sweep=Sweep(
             axes=tuple(_axis_of(axis) for axis in told.space),
             metric=told.metric,
             goal=Goal(told.goal),
             sampler=told.sampler,
-            stopping=Stopping(rule=Rule.NONE, by=told.by),  # where trials are compared is not told
+            stopping=Stopping(rule=Rule.NONE, by=told.by),  # the answer does not contain the rungs
         ),
         trials=tuple(_trial_of(trial) for trial in told.trials),
         best=told.best,
@@ -77,8 +77,8 @@ def _axis_of(told: AxisOut) -> Axis:
     )
 
 
-def _trial_of(told: TrialOut) -> Tried:
-    return Tried(
+def _trial_of(told: TrialOut) -> TrialRow:
+    return TrialRow(
         number=told.number,
         job=JobId(told.job),
         params=tuple(told.params.items()),
@@ -92,8 +92,8 @@ def _trial_of(told: TrialOut) -> Tried:
     )
 
 
-def sentence(search: Search) -> str:
-    """What it comes to."""
+def sentence(search: SweepSnapshot) -> str:
+    """Summarize the sweep in a sentence."""
     hours = amount(sum(one.gpu_seconds for one in search.trials) / HOUR)
     tried = f"{len(search.trials)} trial{'s' * (len(search.trials) != 1)} took {hours} GPU-hours"
     best = search.winner
@@ -104,7 +104,7 @@ def sentence(search: Search) -> str:
     return f"{tried}; the {goal} is {reached} of trial {best.number}: {params_words(best.params)}."
 
 
-def _table(search: Search) -> tuple[list[str], list[list[str]]]:
+def _table(search: SweepSnapshot) -> tuple[list[str], list[list[str]]]:
     """The best first; those that cannot be compared last."""
     order = ranked(search)
     rest = [one for one in search.trials if one not in order]

@@ -1,1 +1,1 @@
-"""Other frameworks' ways of writing elastic training, on top of this runtime."""
+"""Adapters: other frameworks' APIs for elastic training, on top of this runtime."""

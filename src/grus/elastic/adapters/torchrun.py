@@ -1,11 +1,11 @@
 """torchrun inside a Grus job: `python -m grus.elastic.adapters.torchrun [torchrun's options] train.py …`.
 
-As the `run:` of a job with `launch: per-node` or `per-gpu`. Each worker of the job becomes one of torchrun's
-nodes; how many there are, which one this is, how many processes it starts and where they meet is read from
-the job's environment. Options of one's own come after ours, so they win.
+Use it as the `run:` of a job with `launch: per-node` or `per-gpu`. Each worker of the job becomes one of
+torchrun's nodes. The number of nodes, this node's rank, its number of processes and the rendezvous address
+are read from the job's environment. The user's own options come after these, so they take precedence.
 
-Resizing is by restart: everybody is asked to end by SIGTERM, which torchrun hands on, and is started again
-with the new number of workers. The script saves when it gets SIGTERM and loads when GRUS_RESUME is 1.
+A resize is a restart: every worker gets SIGTERM, which torchrun forwards, and is started again with the new
+number of workers. The script saves when it gets SIGTERM and loads when GRUS_RESUME is 1.
 """
 
 import os
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 PATIENCE = 3600
-"""Seconds that torchrun waits for scripts that save: the job's grace ends before."""
+"""Seconds that torchrun waits for scripts that save: the job's grace period ends before."""
 
 
 def options(environ: Mapping[str, str]) -> list[str]:
@@ -25,7 +25,7 @@ def options(environ: Mapping[str, str]) -> list[str]:
         f"--nnodes={environ.get('WORLD_SIZE', '1')}",
         f"--node-rank={environ.get('RANK', '0')}",
         f"--nproc-per-node={_processes(environ)}",
-        # Fixed for this attempt: who starts it, and with how many, is Grus's business, retries too.
+        # Fixed for this attempt: Grus decides who starts it, with how many workers, and about retries.
         "--rdzv-backend=static",
         f"--rdzv-id={environ['GRUS_JOB']}.{environ.get('GRUS_ATTEMPT', '1')}",
         f"--rdzv-endpoint={address}:{port}",
@@ -35,10 +35,10 @@ def options(environ: Mapping[str, str]) -> list[str]:
 
 
 def devices(environ: Mapping[str, str]) -> str:
-    """CUDA_VISIBLE_DEVICES for torchrun's processes.
+    """Return CUDA_VISIBLE_DEVICES for torchrun's processes.
 
-    A worker with one GPU sees those of its peers on the machine too, and takes the one of its LOCAL_RANK.
-    Under torchrun it is a node of its own, whose first process takes the first GPU that it sees.
+    A worker with one GPU sees those of its peers on the machine too, and uses the one of its LOCAL_RANK.
+    Under torchrun it is a node of its own, whose first process uses the first GPU that it sees.
     """
     seen = _visible(environ)
     own = int(environ.get("LOCAL_RANK", "0"))
@@ -50,7 +50,7 @@ def _processes(environ: Mapping[str, str]) -> int:
 
 
 def _one_each(environ: Mapping[str, str]) -> bool:
-    """Whether every worker of the job has one GPU (or less)."""
+    """Return whether every worker of the job has one GPU (or less)."""
     return float(environ.get("GRUS_GPUS", "1")) <= int(environ.get("WORLD_SIZE", "1"))
 
 
@@ -59,7 +59,7 @@ def _visible(environ: Mapping[str, str]) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Be torchrun until it ends; its exit code, or 128 + signal after it was told to end."""
+    """Run torchrun until it ends; return its exit code, or 128 + signal after a termination signal."""
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.run import main as torchrun
 

@@ -18,6 +18,7 @@ import grus
 from grus.elastic.named.models import model
 from grus.elastic.named.records import dataset
 from grus.model.errors import BadInput, Mistake
+from grus.model.plural_words import counted
 
 T = TypeVar("T")
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -29,7 +30,7 @@ OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], float]] = {
     "rmsprop": (torch.optim.RMSprop, 1e-3),
     "sgd": (torch.optim.SGD, 1e-2),
 }
-"""With their usual learning rates."""
+"""Optimizers with their usual learning rates."""
 
 
 def squared(output: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -82,13 +83,17 @@ def _train(chosen: argparse.Namespace) -> None:
         mean = run.step(loss(run.model(given), wanted))
         if mean is not None and run.rank == 0:
             sys.stdout.write(
-                f"step {run.steps}, epoch {run.epoch}, {run.world} workers: {chosen.loss} {mean:.4f}\n"
+                f"step {run.steps}, epoch {run.epoch}, {counted(run.world, 'worker')}: "
+                f"{chosen.loss} {mean:.4f}\n"
             )
             sys.stdout.flush()
 
 
 def _checkpoint() -> Path | None:
-    """The job's own, or the usual one; in an image whose folder nobody may write to, a temporary one."""
+    """Return a temporary folder in an image whose current folder is not writable; None otherwise.
+
+    None means the job's own folder or the usual one.
+    """
     if os.environ.get("GRUS_CHECKPOINT") or os.access(".", os.W_OK):
         return None
     return Path(gettempdir(), "grus-checkpoints")

@@ -19,7 +19,7 @@ BLOCKS = {
     "resnet152": (3, 8, 36, 3),
 }
 DEEP = frozenset({"resnet50", "resnet101", "resnet152"})
-"""Those whose blocks are bottlenecks."""
+"""Models whose blocks are bottlenecks."""
 WIDENING = 4
 """A bottleneck's output over its inner width."""
 
@@ -41,7 +41,7 @@ def model(name: str, *, channels: int, classes: int) -> nn.Module:
 
 
 class Block(nn.Module):
-    """Convolutions beside a way past them."""
+    """Residual block: convolutions beside a shortcut."""
 
     def __init__(self, inputs: int, width: int, *, deep: bool, stride: int) -> None:
         super().__init__()

@@ -83,7 +83,7 @@ def _picture(features: Features) -> torch.Tensor:
 
 
 def _shape(features: Features, length: int) -> tuple[int, int, int]:
-    """As the record says, else square, of three colours or one."""
+    """Return the shape that the record names, else a square one, of three colors or one."""
     said = [_whole(features, (name, f"image/{name}"), 0) for name in SIZES]
     if all(said[:2]):
         height, width, depth = said[0], said[1], said[2] or length // (said[0] * said[1])
@@ -132,7 +132,7 @@ def _feature(content: bytes) -> Feature:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Number and content of each field; a number that stands alone comes as its bytes."""
+    """Yield number and content of each field; a number of its own is yielded as its bytes."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)

@@ -11,7 +11,7 @@ import torch
 
 from grus.elastic import audit
 from grus.elastic.selftest.conductor import Conductor, Failed
-from grus.elastic.selftest.events import Check, Story, judged, undisturbed
+from grus.elastic.selftest.events import Check, SelftestRun, judged, undisturbed
 from grus.elastic.selftest.program import EPOCHS, SAMPLES
 
 
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _play(folder: Path, backend: str, count: int, *, gpus: bool) -> list[Check]:
-    """Event by event; after one that failed the rest would say nothing new."""
+    """Run event by event; stop after a failure, since the rest would show nothing new."""
     checks: list[Check] = []
     reference: dict[int, float] = {}
 
@@ -45,7 +45,7 @@ def _play(folder: Path, backend: str, count: int, *, gpus: bool) -> list[Check]:
         return f"{len(reference)} steps undisturbed: what the rest is held against"
 
     with Conductor(folder / "story", backend, gpus=gpus) as run:
-        story = Story(run, list(range(count)), reference)
+        story = SelftestRun(run, list(range(count)), reference)
         for name, event in [("alone", alone), *story.tell(), ("data", lambda: _exact(run.folder / "audit"))]:
             check = judged(story, name, event)
             checks.append(check)

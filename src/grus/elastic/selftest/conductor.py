@@ -21,7 +21,7 @@ PATIENCE = 120.0
 
 
 class Failed(Exception):
-    """Something that must come true did not; the text says what."""
+    """An expected condition did not come true; the text names it."""
 
 
 @dataclass(slots=True)
@@ -113,7 +113,9 @@ class Conductor:
             self.until(partial(_is_ready, worker), f"{worker.name} is ready", worker)
 
     def form(self, members: Sequence[Worker], *, lost: bool = False) -> None:
-        """A new team of these; those who were in the last one and live are told to leave."""
+        """Form a new group of these workers; order the living
+        members of the last one that are not in it to leave.
+        """
         leaving = [one for one in self.team if one not in members and one.alive]
         self._number += 1
         if lost:
@@ -129,7 +131,7 @@ class Conductor:
             self._order(worker, me=rank, pause=True)
 
     def allow(self, steps: int) -> None:
-        """Let the workers go on until so many steps are done."""
+        """Let the workers continue until that many steps are done."""
         self.limit = steps
         draft = self.folder / "limit.draft"
         draft.write_text(str(steps))
@@ -142,7 +144,7 @@ class Conductor:
     # --------------------------------------------------------------------------------- what is awaited
 
     def trained(self, more: int) -> int:
-        """Wait until the team has formed and done that many steps together; the steps done then."""
+        """Wait until the group has formed and done that many steps together; return the steps done then."""
         count = f"all {len(self.team)} workers"
         self.until(self._formed, f"team {self._number} of {count} is formed", *self.team)
         steps = self.limit + more
@@ -161,12 +163,12 @@ class Conductor:
         return False
 
     def _nudge(self) -> None:
-        """An order is heard some milliseconds later: who stands at the limit till then gets one more step."""
+        """Give workers at the step limit one more step: an order arrives some milliseconds later."""
         if any(self.limit in self.losses(one) for one in self.team):
             self.allow(self.limit + 1)
 
     def paused(self) -> None:
-        """Wait until the team has heard of the pause, and ended."""
+        """Wait until the group has received the pause, and ended."""
 
         def gone() -> bool:
             self._nudge()
@@ -197,7 +199,7 @@ class Conductor:
     # --------------------------------------------------------------------------------- what was written
 
     def losses(self, worker: Worker) -> dict[int, float]:
-        """By step, as that worker saw them."""
+        """Return the losses that the worker recorded, by step."""
         try:
             lines = (self.folder / f"losses-{worker.name}").read_text().split("\n")[:-1]
         except OSError:
@@ -205,7 +207,7 @@ class Conductor:
         return {int(step): float(loss) for step, loss in (line.split() for line in lines)}
 
     def results(self) -> list[dict[str, Any]]:
-        """Of the workers that came to the end of the run."""
+        """Return the results of the workers that reached the end of the run."""
         return [json.loads(path.read_text()) for path in sorted(self.folder.glob("ended-*"))]
 
     def _last_words(self, worker: Worker) -> str:
@@ -246,5 +248,8 @@ def _is_gone(worker: Worker) -> bool:
 
 
 def _between(control: Path, report: Path) -> dict[str, str]:
-    """The environment of a worker that gets orders. Nobody hears the bell: reports are read all the time."""
+    """Return the environment of a worker that gets orders.
+
+    No process listens to the bell file: reports are read all the time.
+    """
     return {"GRUS_CONTROL": str(control), "GRUS_REPORT": str(report), "GRUS_BELL": str(control) + ".bell"}

@@ -1,4 +1,4 @@
-"""What is done to a run, and what must be true afterwards. Each event gives one `Check`."""
+"""Disturbances of a run, and the conditions that must hold afterwards. Each event gives one `Check`."""
 
 import signal
 import time
@@ -23,11 +23,11 @@ class Check:
     name: str
     ok: bool
     seconds: float
-    """From the order until the team has done its next steps (of several orders the longest time)."""
+    """Seconds from the order until the group has done its next steps (the longest of several orders)."""
     detail: str
 
 
-class Story:
+class SelftestRun:
     """One run, event after event; `reference` are the losses of a run that nothing happened to."""
 
     def __init__(self, run: Conductor, devices: list[int], reference: Mapping[int, float]) -> None:
@@ -36,7 +36,7 @@ class Story:
         self._reference = reference
         self._spare: list[Worker] = []
         self.seconds = 0.0
-        """Of the present event."""
+        """Seconds of the present event."""
 
     def tell(self) -> list[tuple[str, Callable[[], str]]]:
         """The events in their order."""
@@ -99,7 +99,7 @@ class Story:
         return "a stopped rank was complained about, cut off, and replaced"
 
     def _without(self, victim: Worker) -> None:
-        """Survivors go on at once; then a replacement joins."""
+        """Let the survivors continue at once, then let a replacement join."""
         run = self._run
         self._change([one for one in run.team if one is not victim], lost=True)
         spare = run.start([victim.device])
@@ -127,7 +127,7 @@ class Story:
         return f"{STEPS} steps, the same parameters on all {len(workers)} workers"
 
     def _change(self, members: Sequence[Worker], *, lost: bool = False) -> None:
-        """Order a new team, let it do its next steps, and hold its losses against the reference."""
+        """Order a new worker group, let it do its next steps, and compare its losses with the reference."""
         begin = time.monotonic()
         self._run.form(members, lost=lost)
         self._run.allow(self._run.limit + 1)
@@ -146,7 +146,7 @@ class Story:
 
 
 def undisturbed(folder: Path, backend: str, *, gpus: bool) -> dict[int, float]:
-    """The losses of a run of one worker that nobody gives orders."""
+    """Return the losses of a run of one worker that gets no orders."""
     with Conductor(folder, backend, gpus=gpus) as run:
         run.allow(STEPS)
         workers = run.start([0], alone=True)
@@ -154,7 +154,7 @@ def undisturbed(folder: Path, backend: str, *, gpus: bool) -> dict[int, float]:
         return run.losses(workers[0])
 
 
-def judged(story: Story, name: str, event: Callable[[], str]) -> Check:
+def judged(story: SelftestRun, name: str, event: Callable[[], str]) -> Check:
     story.seconds = 0.0
     try:
         detail, ok = event(), True

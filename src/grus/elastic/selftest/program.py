@@ -1,7 +1,7 @@
-"""What each worker of the self-test trains: a small network, step by step, as far as it is allowed.
+"""Training program of each self-test worker: a small network, step by step, up to the allowed step.
 
-It waits before every step until the conductor lets it go on, so that events happen at known steps however
-fast the machine is. The losses and a hash of the final parameters go to files, for the conductor to compare.
+It waits before every step until the conductor allows it, so that events happen at known steps on a machine of
+any speed. The losses and a hash of the final parameters are written to files, for the conductor to compare.
 """
 
 import argparse
@@ -71,7 +71,10 @@ def _data() -> TensorDataset:
 
 
 def _hash(model: nn.Module) -> str:
-    """Of the parameters, the same bits on all workers; running statistics are each one's own."""
+    """Return the hash of the parameters, which have the same bits on all workers.
+
+    Running statistics are left out: they differ between workers.
+    """
     content = b"".join(one.detach().cpu().numpy().tobytes() for one in model.parameters())
     return hashlib.sha256(content).hexdigest()
 

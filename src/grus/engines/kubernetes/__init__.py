@@ -1,7 +1,7 @@
-"""The engine of a Kubernetes cluster: workers are pods; Grus says on which node each of them runs.
+"""Engine for a Kubernetes cluster: workers are pods, and Grus chooses the node of each pod.
 
-`pods`, `states`, `nodes` and `reservations` are pure: what objects look like and mean. `engine` acts, by way
-of `hands` (what is done to the cluster) and `watcher` (what becomes of the workers). The others: `lanes`
-(calls in order, many at once), `records` (what is known of a worker), `fence` (who may act), `logs`, `pool`,
-`usage`.
+`pods`, `pod_status`, `nodes` and `reservations` are pure: the form and meaning of objects. `engine` acts, by
+way of `pod_actions` (changes to the cluster) and `watcher` (state of the workers). The others:
+`keyed_executor` (calls in order, many at once), `worker_records` (data about a worker), `fencing` (permission
+to act), `logs`, `pool`, `usage`.
 """

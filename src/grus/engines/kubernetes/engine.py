@@ -12,25 +12,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grus.engines.kubernetes import records
-from grus.engines.kubernetes.agents import Agents
-from grus.engines.kubernetes.fence import Fence
-from grus.engines.kubernetes.hands import Allows, Hands
-from grus.engines.kubernetes.lanes import Lanes
+from grus.engines.kubernetes import worker_records
+from grus.engines.kubernetes.fencing import Fence
+from grus.engines.kubernetes.keyed_executor import Lanes
 from grus.engines.kubernetes.logs import Logs
+from grus.engines.kubernetes.node_agents import Agents
 from grus.engines.kubernetes.nodes import Rules
+from grus.engines.kubernetes.pod_actions import PodExecutor, PodRules
 from grus.engines.kubernetes.pods import Recipe
-from grus.engines.kubernetes.pool import Pool
+from grus.engines.kubernetes.pool import KubernetesPool
 from grus.engines.kubernetes.watcher import Watcher
 from grus.engines.listeners import Listeners
-from grus.engines.local.logfiles import read
-from grus.kubernetes.api import Api
-from grus.kubernetes.homes import Home
-from grus.kubernetes.kinds import NODES, PODS, Object
-from grus.kubernetes.leadership import Leadership
+from grus.engines.local.log_files import read
+from grus.kubernetes.api_objects.job_home import Home
+from grus.kubernetes.client.api import Api
+from grus.kubernetes.client.leader_election import Leadership
+from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.resource_kinds import NODES, PODS, Object
 from grus.kubernetes.names import SAID, TAG
-from grus.kubernetes.reflector import Reflector
-from grus.kubernetes.tagging import read as read_tag
+from grus.kubernetes.node.tag_annotations import read as read_tag
 from grus.model.cluster import Node
 from grus.model.errors import Conflict, Unreachable
 from grus.model.identifiers import JobId, WorkerId
@@ -48,27 +48,28 @@ CALLS = 8
 FIRST_LIST = 60.0
 """Seconds for the first look at the cluster."""
 ANSWERS = 2.0
-"""Seconds that node agents have to tell what was said while nobody listened."""
+"""Seconds that node agents have to deliver the reports made while no engine was running."""
 LAST_COPY = 10.0
 """Seconds that a reader waits for the log of a worker that is just being forgotten."""
 
 
 @dataclass(slots=True)
 class _Open:
-    """What there is between `open` and `close`."""
+    """State that exists between `open` and `close`."""
 
     fence: Fence
     watcher: Watcher
     lanes: Lanes
-    hands: Hands
+    hands: PodExecutor
     reflectors: tuple[Reflector, ...]
 
 
 class KubernetesEngine:
-    """`where` says where a job's object is; `logs` is a folder of the engine's own.
+    """Engine of a Kubernetes cluster.
 
-    `template` is laid over every pod; `within` restricts the engine to the workers of one namespace; `agents`
-    is the namespace of the node agents, if it is not `system`.
+    `where` returns the place of a job's object; `logs` is a folder of the engine's own. `template` is merged
+    into every pod; `within` restricts the engine to the workers of one namespace; `agents` is the namespace
+    of the node agents, if it is not `system`.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class KubernetesEngine:
         forbids_root: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._api = api
-        self._allows = Allows(pod_fields, forbids_root)
+        self._allows = PodRules(pod_fields, forbids_root)
         self._where = where
         self._image = image
         self._logs = Logs(api, logs)
@@ -101,7 +102,7 @@ class KubernetesEngine:
         self._system = system
         self._within = within
         self._calls = calls
-        self._pool = Pool(self._rules, lost_after, time.monotonic, self._complain)
+        self._pool = KubernetesPool(self._rules, lost_after, time.monotonic, self._complain)
         self._agents = Agents(agents or system)
         self._listeners = Listeners()
         self._opened: _Open | None = None
@@ -117,7 +118,7 @@ class KubernetesEngine:
         )
         lanes = Lanes(self._calls)
         recipe = Recipe(self._image, epoch, self._rules, self._template)
-        hands = Hands(
+        hands = PodExecutor(
             self._api,
             lanes,
             fence,
@@ -135,7 +136,7 @@ class KubernetesEngine:
             self._agents.pod_changed(what, pod)
             watcher.pod_changed(what, pod)
 
-        # Nodes first: a pod on a node that nobody knows counts as lost.
+        # Nodes first: a pod on an unknown node counts as lost.
         nodes = Reflector(self._api, NODES, on_change=watcher.node_changed)
         reflectors = [nodes]
         try:
@@ -165,8 +166,10 @@ class KubernetesEngine:
         if not reflector.wait_synced(FIRST_LIST):
             raise Unreachable(f"the cluster could not be listed within {FIRST_LIST:.0f} s")
 
-    def _ask_agents(self, watcher: Watcher, hands: Hands, epoch: int) -> None:
-        """Have told what workers have said while nobody listened, before anybody looks at them."""
+    def _ask_agents(self, watcher: Watcher, hands: PodExecutor, epoch: int) -> None:
+        """Have the reports that workers made while no engine
+        was running delivered, before any caller reads them.
+        """
         with watcher.lock:
             nodes = {
                 record.node
@@ -186,7 +189,7 @@ class KubernetesEngine:
         return self._opened
 
     def _acting(self) -> _Open:
-        """For everything with an effect: raises Fenced if a newer engine has taken over."""
+        """Return the open state for an engine call; raises Fenced if a newer engine has taken over."""
         now = self._now()
         now.fence.check()
         return now
@@ -215,7 +218,7 @@ class KubernetesEngine:
         with now.watcher.lock:
             if worker.id in now.watcher.records or worker.id in now.watcher.forgotten:
                 return
-            record = records.started(worker)
+            record = worker_records.started(worker)
             now.watcher.add(record)
         now.hands.start(record)
 
@@ -272,7 +275,9 @@ class KubernetesEngine:
         return self._agents.usage(running)
 
     def tags(self, now: float) -> Mapping[JobId, Tag]:
-        """What the nodes' profilers have recognised of running jobs, and still vouch for."""
+        """Return the tags that the nodes' profilers have
+        recognized in running jobs, if they are still valid.
+        """
         watcher = self._now().watcher
         found: dict[JobId, list[Tag]] = {}
         with watcher.lock:
@@ -294,7 +299,7 @@ class KubernetesEngine:
         now = self._now()
         with now.watcher.lock:
             record = now.watcher.records.get(worker)
-            source = records.source(record) if record is not None else None
+            source = worker_records.source(record) if record is not None else None
         if record is not None:
             return self._logs.read(worker, record.status.job, source, offset, limit)
         if now.lanes.busy(worker):

@@ -1,9 +1,9 @@
-"""What workers printed: copied from their nodes into the engine's own folder, where it outlives the pods.
+"""Worker logs: copied from the nodes into the engine's own folder, where they outlive the pods.
 
-A kubelet gives a container's output from its beginning only, of rotated output only the newest part, and of a
-pod that was deleted nothing once it has ended. So what was read once is kept here (as the local engine keeps
-logs), a worker that is read again and again or asked to stop is followed by a thread, and the rest is fetched
-when the worker is forgotten.
+A kubelet gives a container's output from its beginning only, the newest part only of rotated output, and
+nothing of a deleted pod once it has ended. So output that was read once is kept here (as the local engine
+keeps logs). A thread follows a worker that is read repeatedly or asked to stop. The rest is fetched when the
+worker is forgotten.
 """
 
 import logging
@@ -17,19 +17,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grus.engines.gpu_memory import TAIL
-from grus.engines.local.layout import safe_name
-from grus.engines.local.logfiles import LogWriter, names, read
-from grus.kubernetes.api import Api, Log
-from grus.kubernetes.refusals import Refused, Unreachable
+from grus.engines.local.log_files import LogWriter, names, read
+from grus.engines.local.state_files import safe_name
+from grus.kubernetes.client.api import Api, LogStream
+from grus.kubernetes.client.errors import Refused, Unreachable
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, WorkerId
 
 logger = logging.getLogger(__name__)
 
 AGAIN = 10.0
-"""Seconds: who reads a living worker's log twice within these follows it."""
+"""Seconds: two reads of a living worker's log within these start a follower."""
 IDLE = 30.0
-"""Seconds after which a worker that nobody reads is not followed any more."""
+"""Seconds after which a worker without readers is not followed any more."""
 MOST_FOLLOWED = 256
 OPENING = 2.0
 """Seconds that a stop waits for its worker to be followed."""
@@ -45,18 +45,18 @@ _EXCUSE = re.compile(
     rb'|(failed to get container status "[^"\n]*": )?rpc error: code = NotFound desc = an error occurred '
     rb'when try to find container "[0-9a-f]+": not found)$'
 )
-"""What a kubelet gives, as if it were output, of a container that it has removed: at once, or at the end."""
+"""Kubelet messages, mixed into the output, about a container that it has removed: at once, or at the end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """The container whose output it is."""
+class LogSource:
+    """Container whose output is read."""
 
     namespace: str
     pod: str
     container: str
     over: bool
-    """Whether it will print no more."""
+    """True if the container will print no more."""
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class Copy:
     lost: int = 0
     """Bytes that we have and the kubelet has no more."""
     whole: bool = False
-    """Whether there will be no more."""
+    """True if there will be no more output."""
     read_at: float = -1e9
     follower: "Follower | None" = None
 
@@ -84,9 +84,9 @@ class Logs:
         self._copies: dict[WorkerId, Copy] = {}
 
     def read(
-        self, worker: WorkerId, job: JobId, source: Source | None, offset: int, limit: int
+        self, worker: WorkerId, job: JobId, source: LogSource | None, offset: int, limit: int
     ) -> tuple[bytes, int]:
-        """As `Engine.log`; without a source, what we have."""
+        """Read like `Engine.log`; without a source, from the stored copy."""
         copy = self._copy(worker, job)
         if source is not None and not copy.whole:
             self._bring_up_to_date(copy, source)
@@ -102,10 +102,10 @@ class Logs:
         raise NotFound(f"there is no log of a worker {worker}")
 
     def workers(self, job: JobId) -> tuple[WorkerId, ...]:
-        """Workers of this job whose logs were copied."""
+        """Return the workers of this job whose logs were copied."""
         return tuple(map(WorkerId, names(str(self._folder / job)))) if safe_name(job) else ()
 
-    def keep(self, worker: WorkerId, job: JobId, source: Source) -> None:
+    def keep(self, worker: WorkerId, job: JobId, source: LogSource) -> None:
         """Fetch what is missing, for the pod is going. Raises Unreachable if its node does not answer."""
         copy = self._copy(worker, job)
         with copy.lock:
@@ -114,14 +114,14 @@ class Logs:
         self.drop(worker)
 
     def drop(self, worker: WorkerId) -> None:
-        """There is nothing more to fetch; what we have stays."""
+        """Stop copying: there is nothing more to fetch; the stored part stays."""
         with self._guard:
             copy = self._copies.pop(worker, None)
         if copy is not None and copy.follower is not None:
             copy.follower.close()
 
-    def follow(self, worker: WorkerId, job: JobId, source: Source) -> None:
-        """Copy what it prints from now on: its pod is about to go, and with it what it says last."""
+    def follow(self, worker: WorkerId, job: JobId, source: LogSource) -> None:
+        """Copy its output from now on: its pod is about to be deleted, and its last output with it."""
         copy = self._copy(worker, job)
         with copy.lock:
             if copy.whole or (copy.follower is not None and copy.follower.alive):
@@ -131,7 +131,7 @@ class Logs:
                 copy.follower = Follower(self._api, copy, source, idle=False)
                 copy.follower.begun.wait(OPENING)
 
-    def tail(self, source: Source) -> bytes:
+    def tail(self, source: LogSource) -> bytes:
         """The end of the log; empty if it cannot be had."""
         try:
             with self._api.log(
@@ -147,7 +147,7 @@ class Logs:
             shutil.rmtree(self._folder / job, ignore_errors=True)
 
     def tend(self) -> None:
-        """Stop following those that nobody reads."""
+        """Stop followers that have no reader."""
         now = time.monotonic()
         with self._guard:
             followers = [(copy.follower, copy.read_at) for copy in self._copies.values()]
@@ -170,13 +170,13 @@ class Logs:
                 self._copies[worker] = Copy(self._folder / job / worker)
             return self._copies[worker]
 
-    def _bring_up_to_date(self, copy: Copy, source: Source) -> None:
+    def _bring_up_to_date(self, copy: Copy, source: LogSource) -> None:
         with copy.lock:
             now = time.monotonic()
             again, copy.read_at = now - copy.read_at < AGAIN, now
             if copy.follower is not None and copy.follower.alive and not source.over:
                 return
-            with suppress(Unreachable):  # what we have is better than nothing
+            with suppress(Unreachable):  # the stored part is better than nothing
                 self._fetch(copy, source)
             if again and not source.over and self._followed() < MOST_FOLLOWED:
                 copy.follower = Follower(self._api, copy, source, idle=True)
@@ -185,8 +185,8 @@ class Logs:
         with self._guard:
             return sum(one.follower is not None and one.follower.alive for one in self._copies.values())
 
-    def _fetch(self, copy: Copy, source: Source) -> None:
-        """Under the copy's lock: nobody else writes."""
+    def _fetch(self, copy: Copy, source: LogSource) -> None:
+        """Fetch the output under the copy's lock, so that there is no other writer."""
         follower, copy.follower = copy.follower, None
         if follower is not None:
             if source.over:
@@ -195,25 +195,25 @@ class Logs:
         try:
             if follower is None or not follower.complete:
                 take(copy, self._api, source)
-        except Refused as why:  # it has not begun to print, or is gone
+        except Refused as why:  # it has not started to print, or is gone
             logger.debug("no more of the log of pod %s: %s", source.pod, why)
         copy.whole = source.over
 
 
 class Follower:
-    """A thread that copies what a container prints while it prints it. While it lives nobody else writes.
+    """A thread that copies a container's output while it is printed; while it lives there is no other writer.
 
-    One that follows a reader (`idle`) ends when that has gone.
+    A thread that follows for a reader (`idle`) ends when the reader is gone.
     """
 
-    def __init__(self, api: Api, copy: Copy, source: Source, *, idle: bool) -> None:
+    def __init__(self, api: Api, copy: Copy, source: LogSource, *, idle: bool) -> None:
         self._api, self._copy, self._source = api, copy, source
         self.idle = idle
         self.begun = threading.Event()
         self.complete = False
-        """Whether it has seen the end."""
+        """True if it has reached the end."""
         self._closed = False
-        self._stream: Log | None = None
+        self._stream: LogStream | None = None
         self._thread = threading.Thread(target=self._run, name=f"grus-log-{source.pod}", daemon=True)
         self._thread.start()
 
@@ -230,7 +230,7 @@ class Follower:
             self._stream.close()
         self._thread.join()
 
-    def _opened(self, stream: Log) -> None:
+    def _opened(self, stream: LogStream) -> None:
         self._stream = stream
         self.begun.set()
         if self._closed:
@@ -242,7 +242,7 @@ class Follower:
             self.complete = not self._closed
         except (Refused, Unreachable) as why:
             logger.debug("pod %s is not followed any more: %s", self._source.pod, why)
-        except Exception:  # the edge of a thread; the next reader fetches by itself
+        except Exception:  # thread boundary; the next reader fetches by itself
             logger.exception("following pod %s failed", self._source.pod)
         finally:
             self.begun.set()
@@ -253,7 +253,7 @@ class Rotated(Exception):
 
 
 def printed(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The pieces without what a kubelet says instead of, or after, what a container printed."""
+    """Yield the pieces without kubelet messages in place of, or after, a container's output."""
     for piece in pieces:
         excuse = _EXCUSE.search(piece, max(0, len(piece) - _LONGEST_EXCUSE))
         if excuse is None:
@@ -262,8 +262,11 @@ def printed(pieces: Iterator[bytes]) -> Iterator[bytes]:
             yield piece[: excuse.start()]
 
 
-def take(copy: Copy, api: Api, source: Source, follow: Callable[[Log], None] | None = None) -> None:
-    """Append what the kubelet has and we have not; with `follow`, which is told the stream, to its end."""
+def take(copy: Copy, api: Api, source: LogSource, follow: Callable[[LogStream], None] | None = None) -> None:
+    """Append the output that the kubelet has and the copy lacks; with `follow`, to its end.
+
+    `follow` receives the stream.
+    """
     if copy.writer is None:
         copy.writer = LogWriter(str(copy.folder), resume=True)
     while True:
@@ -300,8 +303,8 @@ def after(pieces: Iterator[bytes], skip: int, mark: bytes) -> Iterator[bytes]:
         raise Rotated
 
 
-def _rejoin(copy: Copy, writer: LogWriter, api: Api, source: Source) -> None:
-    """Go on with what the kubelet still has, after the place where it is the same as ours."""
+def _rejoin(copy: Copy, writer: LogWriter, api: Api, source: LogSource) -> None:
+    """Continue with the output that the kubelet still has, after the place where both copies agree."""
     with api.log(source.pod, source.namespace, source.container) as log:
         found = b"".join(printed(log))
     writer.write(found[known(found, writer.tail(_MARK)) :])
@@ -309,7 +312,7 @@ def _rejoin(copy: Copy, writer: LogWriter, api: Api, source: Source) -> None:
 
 
 def known(found: bytes, mark: bytes) -> int:
-    """How many bytes of what was found we have, if the last that we have is `mark`."""
+    """Return the number of bytes of `found` that the copy has, if its last bytes are `mark`."""
     at = found.rfind(mark)
     if at >= 0:
         return at + len(mark)

@@ -1,8 +1,8 @@
-"""A Node object and the pods that are on it, as a node of the pool. Pure.
+"""Node conversion: a Node object and its pods as a node of the pool. Pure.
 
-The kubelet decides which physical GPU a pod gets: Grus counts. Its devices are places, "<node>/<number>", as
-many as the node says it has; a worker's pod names its places (DEVICES), pods of other schedulers take those
-that are left, from the last one down.
+The kubelet decides which physical GPU a pod gets: Grus counts. Its devices are numbered, "<node>/<number>",
+as many as the node reports; a worker's pod names its devices (DEVICES), and pods of other schedulers count as
+using those that are left, from the last one down.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,20 +12,21 @@ from typing import Any
 
 from grus.engines.kubernetes import topology
 from grus.engines.kubernetes.quantities import amount, asked
-from grus.kubernetes.kinds import Object
+from grus.kubernetes.client.resource_kinds import Object
 from grus.kubernetes.names import DEVICES, RESERVATION
 from grus.model.cluster import Device, Health, Node
 from grus.model.identifiers import DeviceId, NodeId
+from grus.model.plural_words import counted
 
 SCHEDULER = "grus"
 _THOUSANDTHS = 1000
 _EFFECTS = ("NoSchedule", "NoExecute")
 _OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/uninitialized")
-"""Kubernetes' own ways to say that a node is not ready or cordoned, which are seen elsewhere."""
+"""Kubernetes' own taints of a node that is not ready or cordoned, which is handled elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedNode:
     """A node of the pool, and what is wrong with it."""
 
     node: Node
@@ -33,13 +34,13 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
-    """What pods take of a node."""
+class _PodUsage:
+    """Resources of a node that pods use."""
 
     held: frozenset[int]
     """Numbers of the places that Grus's own pods hold."""
     outside: tuple[str, ...]
-    """Who uses a GPU outside Grus, once for each GPU."""
+    """Pods that use a GPU outside Grus, once for each GPU."""
     cpu: int
     memory: int
     pods: int
@@ -47,7 +48,7 @@ class _Taken:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What is a GPU here, and which taints are no obstacle."""
+    """Rules for nodes: the GPU resource's name, and the taints that are tolerated."""
 
     resource: str = "nvidia.com/gpu"
     tolerations: Sequence[Mapping[str, Any]] = field(default=())
@@ -57,7 +58,7 @@ class Rules:
         return [{"key": self.resource, "operator": "Exists"}, *self.tolerations]
 
 
-def seen(node: Object, pods: Iterable[Object], rules: Rules) -> Seen | None:
+def seen(node: Object, pods: Iterable[Object], rules: Rules) -> ObservedNode | None:
     """None for a node without GPUs: it is no part of the pool."""
     name = node["metadata"]["name"]
     status = node.get("status") or {}
@@ -80,7 +81,7 @@ def seen(node: Object, pods: Iterable[Object], rules: Rules) -> Seen | None:
         or _full(allocatable, taken)
         or bool((node.get("spec") or {}).get("unschedulable")),
     )
-    return Seen(found, _complaints(name, surplus, built_in, there, taken))
+    return ObservedNode(found, _complaints(name, surplus, built_in, there, taken))
 
 
 def ready(node: Object) -> bool:
@@ -89,7 +90,7 @@ def ready(node: Object) -> bool:
 
 
 def terminal(pod: Mapping[str, Any]) -> bool:
-    """Whether nothing of it runs any more, nor ever will, by the kubelet's word: its GPUs are free."""
+    """Return whether the kubelet confirms that nothing of the pod runs, or ever will: its GPUs are free."""
     status, metadata = pod.get("status") or {}, pod["metadata"]
     if status.get("phase") in ("Succeeded", "Failed"):
         return True
@@ -98,7 +99,7 @@ def terminal(pod: Mapping[str, Any]) -> bool:
     states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
     if states and all("terminated" in state for state in states):
         return True  # a kubelet starts nothing in a pod that was deleted
-    if metadata.get("deletionGracePeriodSeconds") == 0:  # the kubelet's last act, or somebody forced it
+    if metadata.get("deletionGracePeriodSeconds") == 0:  # the kubelet's last step, or a forced deletion
         return not any("running" in state for state in states)
     return not (pod.get("spec") or {}).get("nodeName")
 
@@ -111,7 +112,7 @@ def places(pod: Mapping[str, Any], node: str) -> list[int]:
 
 
 def own(pod: Mapping[str, Any]) -> bool:
-    """Whether Grus put it where it is."""
+    """Return whether Grus placed the pod."""
     metadata, spec = pod["metadata"], pod.get("spec") or {}
     marked = DEVICES in (metadata.get("annotations") or {}) or RESERVATION in (metadata.get("labels") or {})
     return marked and spec.get("schedulerName") == SCHEDULER
@@ -132,7 +133,7 @@ def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     )
 
 
-def _taken(node: str, pods: Iterable[Object], resource: str) -> _Taken:
+def _taken(node: str, pods: Iterable[Object], resource: str) -> _PodUsage:
     held: set[int] = set()
     outside: list[str] = []
     cpu = memory = count = 0
@@ -147,11 +148,11 @@ def _taken(node: str, pods: Iterable[Object], resource: str) -> _Taken:
         outside += [f"pod {metadata['namespace']}/{metadata['name']}"] * asked(pod, resource)
         cpu += asked(pod, "cpu", _THOUSANDTHS)
         memory += asked(pod, "memory")
-    return _Taken(frozenset(held), tuple(sorted(outside)), cpu, memory, count)
+    return _PodUsage(frozenset(held), tuple(sorted(outside)), cpu, memory, count)
 
 
 def _unfit(node: Object, rules: Rules) -> str:
-    """Why no new work may go there; "" if it may. (That somebody cordoned it is no fault of the node.)"""
+    """Return why no new work may go there; "" if it may. (A cordon is no fault of the node.)"""
     if not ready(node):
         return "the node is not ready"
     for taint in _taints(node):
@@ -172,13 +173,14 @@ def _devices(
     labels: Mapping[str, str],
     built_in: int,
     there: int,
-    taken: _Taken,
+    taken: _PodUsage,
     unfit: str,
     resource: str,
 ) -> tuple[tuple[Device, ...], int]:
-    """The places, and how many GPUs more than there are places are in use.
+    """Return the devices, and the number of GPUs in use beyond them.
 
-    What Grus's own pods hold counts as healthy, whatever the node says: silence is no proof against a worker.
+    GPUs that Grus's own pods hold count as healthy, regardless of the node's report: a missing report is no
+    evidence against a worker.
     """
     kind, memory = topology.gpu_type(labels, resource), topology.gpu_memory(labels)
     island = topology.joined(labels, kind)
@@ -203,27 +205,29 @@ def _devices(
 
 
 def _rest(allocatable: Mapping[str, Any], resource: str, taken: int, scale: int = 1) -> int | None:
-    """What is left for Grus's workers; None where the node does not say."""
+    """Return the amount left for Grus's workers; None where the node does not report it."""
     return max(0, amount(allocatable[resource], scale) - taken) if resource in allocatable else None
 
 
-def _full(allocatable: Mapping[str, Any], taken: _Taken) -> bool:
-    """Whether the kubelet takes no more pods."""
+def _full(allocatable: Mapping[str, Any], taken: _PodUsage) -> bool:
+    """Return whether the kubelet accepts no more pods."""
     return "pods" in allocatable and taken.pods >= amount(allocatable["pods"])
 
 
-def _complaints(name: str, surplus: int, built_in: int, there: int, taken: _Taken) -> tuple[str, ...]:
+def _complaints(name: str, surplus: int, built_in: int, there: int, taken: _PodUsage) -> tuple[str, ...]:
     found = []
     if surplus > 0:
         who = ", ".join(sorted({*taken.outside})) or "its workers"
-        found.append(f"{name} has {built_in} GPUs, and {surplus} more than that are in use ({who})")
+        found.append(
+            f"{name} has {counted(built_in, 'GPU')}, and {surplus} more than that are in use ({who})"
+        )
     if there < built_in:
         found.append(f"{name} says that {built_in - there} of its {built_in} GPUs are out of order")
     return tuple(found)
 
 
 def complaint(node: str, text: str, when: datetime) -> Object:
-    """An event that says it, for `kubectl describe node`."""
+    """Return an event about a problem of a node, for `kubectl describe node`."""
     at = when.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "metadata": {"generateName": "grus.", "namespace": "default"},  # where the events of nodes are

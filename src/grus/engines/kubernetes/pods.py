@@ -1,7 +1,7 @@
-"""The pod of a worker, out of what the control plane asks for. Pure: the same worker gives the same pod.
+"""Pod of a worker, made from the control plane's specification. Pure: the same worker gets the same pod.
 
-Laid over each other, the later ones above: what Grus suggests, the cluster's template, what the job says of
-its pods, and what only Grus may say (where and what it runs, how it is found, how many GPUs it gets).
+Layers, the later ones on top: Grus's defaults, the cluster's template, the job's pod overrides, and the
+fields that only Grus may set (where and what it runs, how it is found, how many GPUs it gets).
 """
 
 import hashlib
@@ -11,13 +11,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from grus.api import pod_rules
-from grus.api.pods import merged, of_text
-from grus.api.rules import field_name
+from grus.api.inputs import pod_allow_list
+from grus.api.inputs.pod import merged, of_text
+from grus.api.parsing.rules import field_name
 from grus.engines.kubernetes.nodes import SCHEDULER, Rules
-from grus.kubernetes.bundles import volume as bundle_volume
-from grus.kubernetes.homes import Home
-from grus.kubernetes.kinds import GPU_JOBS, Object
+from grus.kubernetes.api_objects.job_home import Home
+from grus.kubernetes.api_objects.secret_names import secret_ref
+from grus.kubernetes.bundle.code_bundles import volume as bundle_volume
+from grus.kubernetes.bundle.unpacking import PREFIX as BUNDLE
+from grus.kubernetes.bundle.unpacking import InvalidArchive
+from grus.kubernetes.client.resource_kinds import GPU_JOBS, Object
 from grus.kubernetes.names import (
     ATTEMPT,
     BELL_FILE,
@@ -37,9 +40,6 @@ from grus.kubernetes.names import (
     VOLUME,
     WORKER,
 )
-from grus.kubernetes.secret_names import secret_ref
-from grus.kubernetes.unpacking import PREFIX as BUNDLE
-from grus.kubernetes.unpacking import Broken
 from grus.model.identifiers import WorkerId
 from grus.model.ports import WorkerSpec
 from grus.model.resources import GPU
@@ -48,19 +48,22 @@ MAIN = "main"
 PREPARE = "prepare"
 ROLE = "grus.dev/role"
 LONGEST_NAME = 63
-"""Of a label in a domain name: a pod's name is its host name too."""
+"""Length limit of a label in a domain name: a pod's name is its host name too."""
 SHARED_MEMORY = "grus-shm"
 NO_GPU = "void"
-"""What keeps NVIDIA's runtime from showing all GPUs to a container that was given none."""
+"""Value that keeps NVIDIA's runtime from showing all GPUs to a container that was given none."""
 _TAIL = 5
 NON_ROOT, NOBODY = "non-root", "nobody"
 """Users of a worker where root is forbidden: the cluster's choice, or one that no file belongs to."""
 _ANY_USER = 65532
-"""Whom a worker runs as where root is forbidden and the image says nobody."""
+"""User id of a worker where root is forbidden and the image names no user."""
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _HARDENED: Object = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 _OVERRULED = ("nodeSelector", "affinity", "topologySpreadConstraints")
-"""Where it runs is decided: a kubelet would turn a pod away that asks for another place."""
+"""Fields that are dropped because the node is decided already.
+
+A kubelet would reject a pod that asks for another node.
+"""
 
 
 class CannotStart(Exception):
@@ -69,7 +72,7 @@ class CannotStart(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What all pods of this engine have in common."""
+    """Settings that all pods of this engine share."""
 
     image: str
     """Grus's own: for the container that prepares a worker, and for jobs that name none."""
@@ -98,7 +101,7 @@ def pod(
     control: str | None = None,
     user: str = "",
 ) -> Object:
-    """As it is created. Raises CannotStart. `user` is NON_ROOT or NOBODY where root is forbidden."""
+    """Return the pod to create. Raises CannotStart. `user` is NON_ROOT or NOBODY where root is forbidden."""
     if not worker.argv or not worker.argv[0]:
         raise CannotStart("there is no command to run")
     suggested = _suggested(worker, recipe, user)
@@ -120,9 +123,9 @@ def pod(
 
 
 def pod_name(home: Home, worker: WorkerId) -> str:
-    """Out of the job's name and the worker's id: the same worker has the same name for ever.
+    """Return a name made of the job's name and the worker's id; a worker's name never changes.
 
-    The end of the job's id is in it, for a job of the same name may have been there before.
+    It contains the end of the job's id, because an earlier job may have had the same name.
     """
     job, _, rest = worker.partition(".")
     tail = f"-{job[-_TAIL:]}-{rest.replace('.', '-')}" if rest else f"-{job}"
@@ -139,7 +142,9 @@ def service_name(worker: WorkerSpec) -> str:
 
 
 def service(worker: WorkerSpec, home: Home) -> Object:
-    """By which the workers of a job find each other by name, whether they are ready or not."""
+    """Return the service by which the workers of a job
+    find each other by name, whether they are ready or not.
+    """
     return {
         "metadata": {
             "name": service_name(worker),
@@ -156,7 +161,7 @@ def service(worker: WorkerSpec, home: Home) -> Object:
 
 
 def wants_service(worker: WorkerSpec) -> bool:
-    """Whether it has peers."""
+    """Return whether the worker has peers."""
     return worker.first is not None and dict(worker.env).get("WORLD_SIZE", "1") != "1"
 
 
@@ -199,7 +204,7 @@ def _metadata(
 
 
 def owner(home: Home) -> Object:
-    """For what goes when the job goes."""
+    """Return the owner reference of objects that are deleted with the job."""
     return {
         "apiVersion": GPU_JOBS.api_version,
         "kind": GPU_JOBS.name,
@@ -214,12 +219,12 @@ def _owners(home: Home) -> list[Object]:
 
 def require_allowed(worker: WorkerSpec, allowed: Collection[str]) -> None:
     """The last barrier: a record may be older than the allow-list. Raises CannotStart."""
-    if broken := pod_rules.refused(of_text(worker.pod), allowed):
+    if broken := pod_allow_list.refused(of_text(worker.pod), allowed):
         raise CannotStart("; ".join(f"{field_name(('pod', *one.at))} {one.rule}" for one in broken))
 
 
 def _suggested(worker: WorkerSpec, recipe: Recipe, user: str) -> Object:
-    """What a job and a cluster may change."""
+    """Return the part of the pod that a job and a cluster may change."""
     ids: Object = {"runAsNonRoot": True} if user else {}
     if user == NOBODY:
         ids["runAsUser"] = _ANY_USER
@@ -269,7 +274,7 @@ def _code(worker: WorkerSpec) -> tuple[list[Object], list[Object], list[Object],
         return [], [], [], []
     try:
         pieces = bundle_volume(worker.workdir)
-    except Broken as why:
+    except InvalidArchive as why:
         raise CannotStart(f"{worker.workdir}: {why}") from why
     code = {"name": CODE_VOLUME, "mountPath": CODE_FOLDER}
     return (
@@ -281,7 +286,7 @@ def _code(worker: WorkerSpec) -> tuple[list[Object], list[Object], list[Object],
 
 
 def _main(worker: WorkerSpec, home: Home, recipe: Recipe, slice_: Slice | None) -> Object:
-    """What only Grus may say of the worker's container."""
+    """Return the fields of the worker's container that only Grus may set."""
     folder = CODE_FOLDER if worker.workdir.startswith(BUNDLE) else worker.workdir
     return {
         "command": [_literal(word) for word in worker.argv],
@@ -311,7 +316,9 @@ def _variables(worker: WorkerSpec, home: Home, slice_: Slice | None) -> list[Obj
 
 
 def _secrets(worker: WorkerSpec) -> list[Object]:
-    """Variables whose values the kubelet takes from Secrets of Grus's own name in the job's namespace."""
+    """Return variables whose values the kubelet reads from
+    Secrets of Grus's own name in the job's namespace.
+    """
     return [{"name": variable, "valueFrom": secret_ref(secret)} for variable, secret in worker.secrets]
 
 
@@ -349,7 +356,10 @@ def _resources(worker: WorkerSpec, resource: str) -> Object:
 
 
 def _without_gpus(container: Mapping[str, Any], resource: str) -> Object:
-    """Nobody helps himself to GPUs: by asking the kubelet, or by asking NVIDIA's runtime."""
+    """Return the container without its own GPU requests, to the kubelet or to NVIDIA's runtime.
+
+    A job must not take GPUs that it was not allocated.
+    """
     resources = {
         part: {name: value for name, value in amounts.items() if name != resource}
         for part, amounts in (container.get("resources") or {}).items()
@@ -359,11 +369,11 @@ def _without_gpus(container: Mapping[str, Any], resource: str) -> Object:
 
 
 def _blind(container: Mapping[str, Any], resource: str) -> Object:
-    """A container that sees no GPU: images for CUDA ask NVIDIA's runtime for all of them."""
+    """Return a container that sees no GPU: images for CUDA request all of them from NVIDIA's runtime."""
     found = _without_gpus(container, resource)
     return {**found, "env": [*found["env"], {"name": "NVIDIA_VISIBLE_DEVICES", "value": NO_GPU}]}
 
 
 def _literal(text: str) -> str:
-    """So that the kubelet does not take `$(…)` or `$$` for something of its own."""
+    """Escape the text, so that the kubelet does not expand `$(…)` or `$$`."""
     return text.replace("$", "$$")

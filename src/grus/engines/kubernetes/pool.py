@@ -1,24 +1,24 @@
-"""The cluster's nodes as the pool that Grus schedules on, kept up to date change by change.
+"""Node pool: the cluster's nodes as the pool that Grus schedules on, kept up to date change by change.
 
-Fed by the threads that watch nodes and pods; asked by anybody. Only nodes whose pods or labels changed are
-looked at again: a pool of a thousand nodes costs nothing while nothing happens.
+The threads that watch nodes and pods update it; any thread may read it. Only nodes whose pods or labels
+changed are computed again: a pool of a thousand nodes costs nothing while nothing changes.
 """
 
 import logging
 import threading
 from collections.abc import Callable
 
-from grus.engines.kubernetes.nodes import Rules, Seen, ready, seen, terminal
-from grus.kubernetes.kinds import Object
+from grus.engines.kubernetes.nodes import ObservedNode, Rules, ready, seen, terminal
+from grus.kubernetes.client.resource_kinds import Object
 from grus.model.cluster import Node
 
 logger = logging.getLogger(__name__)
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-"""The taint by which people say that a node will not come back as it was."""
+"""Taint with which people declare that a node will not return as it was."""
 
 
-class Pool:
+class KubernetesPool:
     """Any thread."""
 
     def __init__(
@@ -28,7 +28,9 @@ class Pool:
         clock: Callable[[], float],
         complain: Callable[[str, str], None] = lambda node, text: None,  # noqa: ARG005 - to nobody
     ) -> None:
-        """`complain` is told node and sentence, once, when something is wrong with a node."""
+        """Create the pool view; `complain` receives node and
+        sentence, once, when something is wrong with a node.
+        """
         self._rules = rules
         self._lost_after = lost_after
         self._clock = clock
@@ -38,7 +40,7 @@ class Pool:
         self._pods: dict[str, dict[tuple[str, str], Object]] = {}
         self._silent: dict[str, float] = {}
         """Since when nodes have not been ready, as far as we saw."""
-        self._seen: dict[str, Seen | None] = {}
+        self._seen: dict[str, ObservedNode | None] = {}
         self._changed: set[str] = set()
         self._nodes: tuple[Node, ...] = ()
 
@@ -86,7 +88,7 @@ class Pool:
         return next((node for node in self.nodes() if node.id == name), None)
 
     def gone(self, node: str) -> str:
-        """Why a node will never come back as it was, in words; "" if it may."""
+        """Return the reason why a node will never return as it was, in words; "" if it may."""
         with self._lock:
             known = self._objects.get(node)
             if known is None:

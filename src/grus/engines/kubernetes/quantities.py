@@ -1,4 +1,4 @@
-"""Amounts as Kubernetes writes them ("500m", "16Gi", "1e3"), and what a pod asks for in all. Pure."""
+"""Kubernetes quantities ("500m", "16Gi", "1e3"), and the total requests of a pod. Pure."""
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
@@ -24,7 +24,7 @@ _FACTORS = {
 
 
 def amount(value: object, scale: int = 1) -> int:
-    """In units of 1/`scale`, rounded up as Kubernetes does; 0 for what cannot be read."""
+    """Return the amount in units of 1/`scale`, rounded up as Kubernetes does; 0 for an unreadable one."""
     text = str(value)
     unit = text[-2:] if text[-2:] in _FACTORS else text[-1:] if text[-1:] in _FACTORS else ""
     try:
@@ -35,7 +35,9 @@ def amount(value: object, scale: int = 1) -> int:
 
 
 def asked(pod: Mapping[str, Any], resource: str, scale: int = 1) -> int:
-    """What the pod asks for of a resource: its containers together, or the greediest of the first ones."""
+    """Return the pod's request of a resource: its containers'
+    sum, or its largest init container if greater.
+    """
     spec = pod.get("spec") or {}
     together = sum(_each(spec.get("containers") or (), resource, scale))
     first = max(_each(spec.get("initContainers") or (), resource, scale), default=0)

@@ -1,7 +1,8 @@
-"""Pods that hold one whole GPU for slices: against other schedulers, and to learn which GPU it is.
+"""Reservation pods: each holds one whole GPU for slices.
 
-The kubelet chooses the GPU and the node agent writes its UUID on the pod. Slices of that place get the UUID
-and ask the kubelet for nothing. A reservation lives as long as a slice of its place does. Pure.
+It keeps the GPU from other schedulers, and shows which GPU it is. The kubelet chooses the GPU and the node
+agent writes its UUID on the pod. Slices of that device get the UUID and request nothing from the kubelet. A
+reservation lives as long as a slice of its device does. Pure.
 """
 
 import hashlib
@@ -9,10 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from grus.api.pods import merged
+from grus.api.inputs.pod import merged
 from grus.engines.kubernetes.nodes import SCHEDULER
 from grus.engines.kubernetes.pods import LONGEST_NAME, MAIN, Recipe
-from grus.kubernetes.kinds import Object
+from grus.kubernetes.client.resource_kinds import Object
 from grus.kubernetes.names import DEVICES, EPOCH, RESERVATION, UUIDS
 from grus.model.identifiers import DeviceId
 
@@ -36,7 +37,7 @@ def reservation(device: DeviceId, namespace: str, recipe: Recipe) -> Object:
             "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
             "tolerations": [
                 *recipe.rules.all_tolerations(),
-                {"operator": "Exists", "effect": "NoExecute"},  # it goes when its slices have gone
+                {"operator": "Exists", "effect": "NoExecute"},  # it is removed with its last slice
             ],
             "containers": [
                 {
@@ -78,7 +79,7 @@ def device_of(pod: Mapping[str, Any]) -> DeviceId:
 
 
 def uuid_of(pod: Mapping[str, Any]) -> str:
-    """The GPU that it holds; "" before the node agent has said it."""
+    """Return the GPU that it holds; "" before the node agent has reported it."""
     if pod["metadata"].get("deletionTimestamp"):
         return ""
     return str((pod["metadata"].get("annotations") or {}).get(UUIDS, "")).partition(",")[0]

@@ -1,4 +1,4 @@
-"""What a node's labels say of its GPUs and of where it stands, in the words that the scheduler reads. Pure.
+"""Node topology: GPU types, memory and location from a node's labels, in the scheduler's terms. Pure.
 
 | what | labels, the first that is there | written by |
 | --- | --- | --- |
@@ -37,19 +37,19 @@ _TYPES = (
     "k8s.amazonaws.com/accelerator",
 )
 _JOINED = re.compile(r"SXM|NVL|HGX|DGX|GB[23]00|H[12]00-\d+GB-HBM|MI[23]\d\d", re.IGNORECASE)
-"""Types whose GPUs all reach each other within a node."""
+"""GPU types that all reach each other within a node."""
 _FULL_SPEED = 80e9
 """Bytes of a GPU with speed 1, where nothing better is known than its memory."""
 
 
 def gpu_type(labels: Mapping[str, str], resource: str) -> str:
     found = next((labels[name] for name in _TYPES if labels.get(name)), "")
-    # GPUs that a device plugin shares out in time are the same type all the same.
+    # GPUs that a device plugin time-slices are of the same type all the same.
     return found.removesuffix("-SHARED") or resource.partition("/")[0].partition(".")[0] or "gpu"
 
 
 def gpu_memory(labels: Mapping[str, str]) -> int:
-    """Bytes of one GPU; 0 where nobody says."""
+    """Return the bytes of one GPU; 0 if no label gives them."""
     if "grus.dev/gpu-memory" in labels:
         return amount(labels["grus.dev/gpu-memory"].removesuffix("B").removesuffix("b"))
     if "nvidia.com/gpu.memory" in labels:
@@ -63,7 +63,7 @@ def speed(memory: int) -> float:
 
 
 def joined(labels: Mapping[str, str], kind: str) -> bool:
-    """Whether all GPUs of the node reach each other by NVLink (or its like)."""
+    """Return whether all GPUs of the node reach each other by NVLink (or an equivalent)."""
     said = labels.get(NVLINK)
     return said == "true" if said else bool(_JOINED.search(kind))
 

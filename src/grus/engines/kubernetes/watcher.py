@@ -1,8 +1,7 @@
-"""Follows the pods of the workers and says what becomes of them.
+"""Watcher of the workers' pods: reports every change of a worker's state.
 
-Records change under `lock` only, and listeners hear of changes from one thread, in order. What time alone
-changes (a node's silence, a last word that does not come) is looked at by the same thread, a few times a
-second.
+Records change under `lock` only, and one thread notifies the listeners of changes, in order. The same thread
+checks, a few times a second, the conditions that depend on time alone (a silent node, a missing last report).
 """
 
 import logging
@@ -13,13 +12,13 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-from grus.engines.kubernetes import records, states
+from grus.engines.kubernetes import pod_status, worker_records
 from grus.engines.kubernetes.nodes import terminal
-from grus.engines.kubernetes.pool import Pool
-from grus.engines.kubernetes.records import Record
+from grus.engines.kubernetes.pool import KubernetesPool
 from grus.engines.kubernetes.reservations import device_of
-from grus.kubernetes.homes import Home
-from grus.kubernetes.kinds import Object
+from grus.engines.kubernetes.worker_records import PodRecord
+from grus.kubernetes.api_objects.job_home import Home
+from grus.kubernetes.client.resource_kinds import Object
 from grus.kubernetes.names import JOB, RESERVATION, WAS
 from grus.model.errors import NotFound
 from grus.model.identifiers import DeviceId, JobId, WorkerId
@@ -37,7 +36,7 @@ class Watcher:
 
     def __init__(
         self,
-        pool: Pool,
+        pool: KubernetesPool,
         resource: str,
         within: str,
         system: str,
@@ -45,16 +44,16 @@ class Watcher:
         where: Callable[[JobId], Home],
     ) -> None:
         self.lock = threading.RLock()
-        self.records: dict[WorkerId, Record] = {}
+        self.records: dict[WorkerId, PodRecord] = {}
         self.forgotten: dict[WorkerId, str] = {}
         """Uid of the pod of each worker that is forgotten while its pod is still there."""
         self.reservations: dict[DeviceId, Object] = {}
         self.leaving: dict[DeviceId, bool] = {}
-        """Places whose reservation is being removed, and whether by force."""
+        """Devices whose reservation is being removed, and whether by force."""
         self._slices: dict[DeviceId, set[WorkerId]] = {}
-        """Who lives (or is about to) on a part of each place."""
-        self.on_doom: Callable[[Record, Exit], None] = _nobody
-        self.on_end: Callable[[Record, WorkerStatus], None] = _nobody
+        """Workers that run (or are about to) on a part of each device."""
+        self.on_doom: Callable[[PodRecord, Exit], None] = _nobody
+        self.on_end: Callable[[PodRecord, WorkerStatus], None] = _nobody
         self.on_unused: Callable[[DeviceId, bool], None] = _nobody
         self.on_turn: Callable[[], None] = _nobody
         self._pool = pool
@@ -69,7 +68,7 @@ class Watcher:
         self._thread = threading.Thread(target=self._run, name="grus-engine", daemon=True)
 
     def start(self) -> None:
-        """From here on changes are told; who reads the workers now sees what was there."""
+        """Start to report changes; a caller that reads the workers now sees the state at this point."""
         with self.lock:
             self._news.clear()
         self._thread.start()
@@ -86,7 +85,7 @@ class Watcher:
         self._pool.pod_changed(what, pod)
         if RESERVATION in (pod["metadata"].get("labels") or {}):
             self._reservation_changed(what, pod)
-        worker = states.worker_of(pod)
+        worker = pod_status.worker_of(pod)
         was = (pod["metadata"].get("annotations") or {}).get(WAS)
         if not self._lives_here(pod, worker or was or ""):
             return
@@ -106,10 +105,10 @@ class Watcher:
                     self._removed(record, pod)
                 return
             if record is None:
-                record = records.found(pod, self._resource)
+                record = worker_records.found(pod, self._resource)
                 self.add(record)
             elif record.pod is not None and not _same(record.pod, pod):
-                return  # another one of the same name: not ours
+                return  # another pod has the same name: not ours
             self.look(record, pod)
 
     def _lives_here(self, pod: Object, worker: str) -> bool:
@@ -126,20 +125,20 @@ class Watcher:
         if what == "DELETED":
             self._look_at_nodes([node["metadata"]["name"]])
 
-    def add(self, record: Record) -> None:
+    def add(self, record: PodRecord) -> None:
         """A worker that was not known. Under `lock`."""
         self.records[record.status.id] = record
         if record.sliced:
             for device in record.devices:
                 self._slices.setdefault(device, set()).add(record.status.id)
 
-    def look(self, record: Record, pod: Object | None = None) -> None:
-        """Take in what is known of a worker, a new state of its pod or none. Under `lock`."""
+    def look(self, record: PodRecord, pod: Object | None = None) -> None:
+        """Update the record with the worker's pod: a new state of it or none. Under `lock`."""
         if pod is not None and (record.pod is None or _newer(pod, record.pod)):
-            records.take(record, pod)
+            worker_records.take(record, pod)
         if record.ended or record.pod is None or record.ending is not None:
             return
-        view = states.view(record.pod, record.moments, time.time(), self._pool.gone(record.node))
+        view = pod_status.view(record.pod, record.moments, time.time(), self._pool.gone(record.node))
         record.moments, record.again = view.moments, view.again
         if view.doomed is not None and not record.doomed:
             record.doomed = True
@@ -152,8 +151,8 @@ class Watcher:
             record.status = view.status
             self._report(view.status)
 
-    def end(self, record: Record, status: WorkerStatus) -> None:
-        """The end of a worker, as known from anywhere; only the first word counts."""
+    def end(self, record: PodRecord, status: WorkerStatus) -> None:
+        """Record the end of a worker, from any source; only the first one counts."""
         with self.lock:
             if record.ended or record.ending is not None:
                 return
@@ -164,8 +163,8 @@ class Watcher:
             if not self._holds_reservation(record):
                 self._finish(record)
 
-    def end_as(self, record: Record, exit_: Exit) -> None:
-        """The same where there is no pod (any more) that says it."""
+    def end_as(self, record: PodRecord, exit_: Exit) -> None:
+        """Record the end where there is no pod (any more) that shows it."""
         said = replace(record.status, state=WorkerState.ENDED, exit=exit_, ended_at=time.time())
         self.end(record, said)
 
@@ -189,8 +188,8 @@ class Watcher:
             if record.ending is not None and not self._holds_reservation(record):
                 self._finish(record)
 
-    def _holds_reservation(self, record: Record) -> bool:
-        """Whether a GPU is still reserved for slices of which this was the last. Under `lock`."""
+    def _holds_reservation(self, record: PodRecord) -> bool:
+        """Return whether a GPU is still reserved for slices of which this was the last. Under `lock`."""
         return record.sliced and any(
             device in self.reservations
             and not terminal(self.reservations[device])
@@ -212,7 +211,9 @@ class Watcher:
             self.on_unused(device, by_force)
 
     def _release_unused(self) -> None:
-        """Somebody died between the end of a slice and that of its reservation, or a node did."""
+        """Release leftover reservations: an engine died
+        between a slice's end and the release, or a node did.
+        """
         with self.lock:
             for device in list(self.reservations):
                 self._release(device)
@@ -230,7 +231,7 @@ class Watcher:
                 self.on_turn()
                 while self._news:
                     self._tell(self._news.popleft())
-            except Exception:  # the edge of a thread without which the engine would be blind
+            except Exception:  # thread boundary: without this thread the engine would see no changes
                 logger.exception("the engine's watcher failed; it goes on")
 
     def _look_at_due(self) -> None:
@@ -251,15 +252,17 @@ class Watcher:
                 if record.node in names:
                     self.look(record)
 
-    def _removed(self, record: Record, pod: Object) -> None:
+    def _removed(self, record: PodRecord, pod: Object) -> None:
         if record.ended or record.judged:
             return
         record.judged = True
-        records.take(record, pod)
-        self.end_as(record, states.removed(pod))
+        worker_records.take(record, pod)
+        self.end_as(record, pod_status.removed(pod))
 
-    def _finish(self, record: Record) -> None:
-        """Tell the end; that it ran comes first, for it may have ended faster than anybody looked."""
+    def _finish(self, record: PodRecord) -> None:
+        """Report the end; a missed start is reported first,
+        because a worker may end before any check saw it run.
+        """
         status, record.ending = record.ending, None
         assert status is not None
         if record.status.state is WorkerState.STARTING and status.started_at is not None:
@@ -281,4 +284,4 @@ def _newer(one: Object, other: Object) -> bool:
 
 
 def _nobody(*_: object) -> None:
-    """Nobody has asked to be told."""
+    """Ignore the change: the default when no listener is registered."""

@@ -1,10 +1,10 @@
-"""The engine of this machine: workers are processes, each under a supervisor of its own (see
-`docs/engine.md`).
+"""Local engine: workers are processes of this machine, each under a supervisor of its own.
 
-One object per server process. It holds copies of what the workers' folders say; closing or killing it changes
-nothing for the workers. Nothing here waits for a worker: the watcher's thread learns what becomes of them.
+See `docs/engine.md`. There is one object per server process. It holds copies of the workers' folders; closing
+or killing it changes nothing for the workers. No call waits for a worker: the watcher's thread tracks them.
 """
 
+import hashlib
 import json
 import logging
 import os
@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grus.engines.listeners import Listeners
-from grus.engines.local import epochs, layout, logfiles, lost, measuring, records, reports
-from grus.engines.local.binding import Binding, CannotStart, bind, find_mps
-from grus.engines.local.boxes import Boxes, Inside
-from grus.engines.local.records import Record
+from grus.engines.local import cpu_limits, fencing, log_files, orphans, reports, state_files, worker_records
+from grus.engines.local import usage as measuring
+from grus.engines.local.cpu_limits import CpuGroups
+from grus.engines.local.gpu_binding import Binding, CannotStart, bind, find_mps
+from grus.engines.local.sandbox import SandboxSettings, SandboxSpec
 from grus.engines.local.watcher import Watcher
+from grus.engines.local.worker_records import WorkerRecord
 from grus.model.cluster import Device, Node
 from grus.model.errors import Conflict, NotFound
 from grus.model.identifiers import DeviceId, JobId, UserName, WorkerId
@@ -33,14 +35,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
-    """How much of a worker's log is kept: the newest `segments` files of `segment` bytes."""
+    """Limits of a worker's stored log: the newest `segments` files of `segment` bytes."""
 
-    segment: int = logfiles.SEGMENT
-    segments: int = logfiles.KEEP
+    segment: int = log_files.SEGMENT
+    segments: int = log_files.KEEP
 
 
 SecretValues = Callable[[UserName, Sequence[tuple[str, str]]], dict[str, str]]
 """Values by variable, of a user's secrets by variable and name. Raises NotFound."""
+
+NO_CPU_LIMITS = CpuGroups(0, why="cpu_limits is off in config.toml")
 
 
 class LocalEngine:
@@ -53,18 +57,24 @@ class LocalEngine:
         *,
         clock: Callable[[], float] = time.time,
         logs: LogLimits | None = None,
-        boxes: Boxes | None = None,
+        boxes: SandboxSettings | None = None,
         secrets: SecretValues | None = None,
+        cpu: CpuGroups = NO_CPU_LIMITS,
     ) -> None:
-        """With `boxes` each worker runs in one; `secrets` gives the values of a user's secrets."""
+        """Set up the engine.
+
+        With `boxes` each worker runs in a sandbox; `secrets` returns the values of a user's secrets; `cpu`
+        limits CPU.
+        """
         self._secrets = secrets
+        self._cpu = cpu
         self._state = state.absolute()
         self._boxes = boxes
         self._pool = pool
         self._clock = clock
         self._logs = logs or LogLimits()
         self._listeners = Listeners()
-        self._meter = measuring.Meter()
+        self._meter = measuring.ProcessTreeMeter()
         self._stage: Path | None = None
         self._running: Watcher | None = None
         self._indexed: tuple[tuple[Node, ...], dict[DeviceId, Device]] = ((), {})
@@ -75,10 +85,11 @@ class LocalEngine:
     def open(self, epoch: int) -> None:
         self.close()
         self._make_folders()
-        self._stage = epochs.take_over(self._state, epoch)
-        for folder in (layout.TRASH, layout.NOTIFY):
+        self._cpu = cpu_limits.prepare(self._cpu)
+        self._stage = fencing.take_over(self._state, epoch)
+        for folder in (state_files.TRASH, state_files.NOTIFY):
             for entry in (self._state / folder).iterdir():
-                epochs.discard(self._state, entry)
+                fencing.discard(self._state, entry)
         self._running = Watcher(self._state, self._stage, self._clock, self._tell)
         self._running.start()
         self._pool.open(self._owned)
@@ -89,17 +100,18 @@ class LocalEngine:
             return
         self._pool.close()
         watcher.close()
+        cpu_limits.release(self._cpu)
         if self._stage is not None:
-            epochs.discard(self._state, self._stage)
+            fencing.discard(self._state, self._stage)
 
     def _make_folders(self) -> None:
-        for folder in (self._state, *(self._state / name for name in layout.FOLDERS)):
+        for folder in (self._state, *(self._state / name for name in state_files.FOLDERS)):
             # A job of another user must be able to reach its control file, and nothing else.
-            passage = folder in (self._state, self._state / layout.WORKERS)
+            passage = folder in (self._state, self._state / state_files.WORKERS)
             folder.mkdir(parents=True, exist_ok=True)
-            folder.chmod(0o711 if passage else 0o700)  # whatever the umask is
+            folder.chmod(0o711 if passage else 0o700)  # for any umask
         for folder in (self._state, self._state.parent):
-            layout.sync_folder(str(folder))  # a start that lasts must not hang on a name that does not
+            state_files.sync_folder(str(folder))  # a start that lasts must not hang on a name that does not
 
     def _watcher(self) -> Watcher:
         if self._running is None:
@@ -107,10 +119,10 @@ class LocalEngine:
         return self._running
 
     def _acting(self) -> Watcher:
-        """For everything with an effect: raises Fenced if a newer engine has taken over."""
+        """Return the watcher for an engine call; raises Fenced if a newer engine has taken over."""
         watcher = self._watcher()
         assert self._stage is not None
-        epochs.check(self._stage)
+        fencing.check(self._stage)
         return watcher
 
     # ------------------------------------------------------------------------------------- the pool
@@ -135,7 +147,7 @@ class LocalEngine:
             "stopping": "a sub-reaper above each worker kills all of its descendants",
             "slices": slices,
             "memory": "watched on the processes' proportional set size",
-            "cpu": "not enforced",
+            "cpu": self._cpu.words(),
             **self._pool.mechanisms(),
         }
 
@@ -146,11 +158,11 @@ class LocalEngine:
         with watcher.lock:
             if worker.id in watcher.records:
                 return
-            record = watcher.records[worker.id] = Record(
+            record = watcher.records[worker.id] = WorkerRecord(
                 id=worker.id,
                 job=worker.job,
                 attempt=worker.attempt,
-                folder=str(self._state / layout.WORKERS / worker.id),
+                folder=str(self._state / state_files.WORKERS / worker.id),
                 devices=worker.devices,
                 share=worker.share,
                 token=secrets.token_hex(16),
@@ -182,7 +194,7 @@ class LocalEngine:
                 return
             record.control = control
             if record.placed:
-                records.write_control(record, control)
+                worker_records.write_control(record, control)
 
     def workers(self) -> tuple[WorkerStatus, ...]:
         watcher = self._watcher()
@@ -201,8 +213,8 @@ class LocalEngine:
             if record.state is not WorkerState.ENDED:
                 raise Conflict(f"worker {worker} has not ended; stop it first")
             del watcher.records[worker]
-        if layout.safe_name(worker):
-            epochs.discard(self._state, Path(record.folder))
+        if state_files.safe_name(worker):
+            fencing.discard(self._state, Path(record.folder))
 
     # ------------------------------------------------------------------------------- use, and logs
 
@@ -227,26 +239,28 @@ class LocalEngine:
         return reports.last_line(record.folder) if record is not None else ""
 
     def log(self, worker: WorkerId, offset: int = 0, limit: int = 65536) -> tuple[bytes, int]:
-        return logfiles.read(self._log_folder(worker), offset, limit)
+        return log_files.read(self._log_folder(worker), offset, limit)
 
     def logged(self, job: JobId) -> tuple[WorkerId, ...]:
-        found = logfiles.names(str(self._state / layout.LOGS / job)) if layout.safe_name(job) else []
+        found = (
+            log_files.names(str(self._state / state_files.LOGS / job)) if state_files.safe_name(job) else []
+        )
         return tuple(map(WorkerId, found))
 
     def remove_logs(self, job: JobId) -> None:
         self._acting()
-        if layout.safe_name(job):
-            epochs.discard(self._state, self._state / layout.LOGS / job)
+        if state_files.safe_name(job):
+            fencing.discard(self._state, self._state / state_files.LOGS / job)
 
     def _log_folder(self, worker: WorkerId) -> str:
         watcher = self._watcher()
         with watcher.lock:
             record = watcher.records.get(worker)
         if record is not None:
-            return str(self._state / layout.LOGS / record.job / worker)
-        if layout.safe_name(worker):
-            guess = self._state / layout.LOGS / worker.partition(".")[0] / worker
-            for folder in (guess, *(self._state / layout.LOGS).glob(f"*/{worker}")):
+            return str(self._state / state_files.LOGS / record.job / worker)
+        if state_files.safe_name(worker):
+            guess = self._state / state_files.LOGS / worker.partition(".")[0] / worker
+            for folder in (guess, *(self._state / state_files.LOGS).glob(f"*/{worker}")):
                 if folder.is_dir():
                     return str(folder)
         raise NotFound(f"there is no log of a worker {worker}")
@@ -258,10 +272,10 @@ class LocalEngine:
             self._pool.look_again()
         self._listeners.tell(status)
 
-    def _request(self, worker: WorkerSpec, record: Record) -> bytes:
+    def _request(self, worker: WorkerSpec, record: WorkerRecord) -> bytes:
         """The content of spec.json; raises CannotStart where it is clear already that it cannot run."""
         for name, value in (("worker", worker.id), ("job", worker.job)):
-            if not layout.safe_name(value):
+            if not state_files.safe_name(value):
                 raise CannotStart(
                     f"a {name}'s id has lower-case letters, digits, dots and dashes only: {value!r}"
                 )
@@ -288,6 +302,7 @@ class LocalEngine:
                 "gpu_memory": binding.gpu_memory,
                 "memory_cap": binding.memory_cap,
                 "memory_meaning": binding.memory_meaning,
+                "cpu": self._cpu.plan(hashlib.sha256(record.token.encode()).hexdigest()[:16], worker.cpu),
                 "pretended": binding.pretended,
                 "token": record.token,
                 "log_segment": self._logs.segment,
@@ -312,7 +327,9 @@ class LocalEngine:
             return []
         checkpoint = dict(worker.env).get("GRUS_CHECKPOINT", "")
         devices = self._device_files(worker.visible or worker.devices)
-        inside = Inside(folder, workdir, worker.vault, checkpoint, devices, with_ipc=self._mps is not None)
+        inside = SandboxSpec(
+            folder, workdir, worker.vault, checkpoint, devices, with_ipc=self._mps is not None
+        )
         return self._boxes.around(inside)
 
     def _device_files(self, devices: Sequence[DeviceId]) -> tuple[str, ...]:
@@ -325,24 +342,26 @@ class LocalEngine:
         return tuple(f"/dev/nvidia{minors[device]}" for device in devices)
 
     def _devices(self) -> dict[DeviceId, Device]:
-        """The pool by id; made anew only when the pool has changed."""
+        """Return the pool by id; rebuilt only when the pool has changed."""
         nodes = self.nodes()
         if nodes is not self._indexed[0]:
             self._indexed = (nodes, {device.id: device for node in nodes for device in node.devices})
         return self._indexed[1]
 
-    def _environment(self, worker: WorkerSpec, record: Record, binding: Binding) -> dict[str, str]:
+    def _environment(self, worker: WorkerSpec, record: WorkerRecord, binding: Binding) -> dict[str, str]:
         return {
             **dict(worker.env),
             **binding.env,
-            "GRUS_CONTROL": f"{record.folder}/{layout.CONTROL}",
-            "GRUS_REPORT": f"{record.folder}/{layout.REPORT}",
-            "GRUS_BELL": f"{record.folder}/{layout.BELL}",
-            lost.TOKEN: record.token,
+            "GRUS_CONTROL": f"{record.folder}/{state_files.CONTROL}",
+            "GRUS_REPORT": f"{record.folder}/{state_files.REPORT}",
+            "GRUS_BELL": f"{record.folder}/{state_files.BELL}",
+            orphans.TOKEN: record.token,
         }
 
     def _owned(self, readings: Sequence[Reading]) -> frozenset[int]:
-        """The living workers' processes; on the way, kills who is beyond its slice of a real GPU."""
+        """Return the living workers' processes; on the way,
+        kill workers that exceed their slice of a real GPU.
+        """
         watcher = self._running
         if watcher is None:
             return frozenset()
@@ -356,7 +375,7 @@ class LocalEngine:
         return frozenset(pid for tree in trees.values() for pid in tree.pids)
 
     def _check_slice(
-        self, watcher: Watcher, record: Record, pids: frozenset[int], readings: Sequence[Reading]
+        self, watcher: Watcher, record: WorkerRecord, pids: frozenset[int], readings: Sequence[Reading]
     ) -> None:
         for reading in readings:
             if reading.id not in record.devices:
@@ -380,7 +399,7 @@ def isolation_words(*, boxed: bool) -> str:
 
 
 def _account(unix_user: str) -> pwd.struct_passwd | None:
-    """Whom to become, where the engine may; None for the engine's own user."""
+    """Return the account to switch to, where the engine may switch; None for the engine's own user."""
     if not unix_user or os.geteuid() != 0:
         return None
     try:
@@ -395,7 +414,7 @@ def _identity(account: pwd.struct_passwd) -> dict[str, object]:
 
 
 def _home(account: pwd.struct_passwd | None) -> dict[str, str]:
-    """What a login would tell this user of itself; the job's own variables go before it."""
+    """Return the variables that a login would set for this user; the job's own variables take precedence."""
     if account is None:
         return {}
     return {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name}

@@ -17,7 +17,7 @@ import os
 import signal
 import sys
 
-from grus.engines.local import layout, processes, supervisor
+from grus.engines.local import processes, state_files, supervisor
 
 _SOCKET = 0
 _PR_SET_NAME = 15
@@ -34,7 +34,7 @@ def main(state: str, stage: str) -> None:
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_NAME, b"grus-launcher", 0, 0, 0)
     gc.disable()
-    gc.freeze()  # else the first collection in each child would copy all pages
+    gc.freeze()  # otherwise the first collection in each child would copy all pages
     requests = os.fdopen(_SOCKET, "rb", buffering=1 << 16, closefd=False)
     while header := requests.readline():
         name, *lengths = header.decode().split()
@@ -75,20 +75,20 @@ def _place(state: str, stage: str, name: str, spec: bytes) -> str:
     try:
         os.mkdir(staged, 0o711)
         os.chmod(staged, 0o711)  # noqa: S103 - a job of another user must reach its control file
-        layout.create_file(staged, layout.SPEC, spec)
-        os.rename(staged, os.path.join(state, layout.WORKERS, name))
+        state_files.create_file(staged, state_files.SPEC, spec)
+        os.rename(staged, os.path.join(state, state_files.WORKERS, name))
     except FileNotFoundError:
         return "fenced"
     except OSError:
         _remove(staged)
-        if os.path.exists(os.path.join(state, layout.WORKERS, name)):
+        if os.path.exists(os.path.join(state, state_files.WORKERS, name)):
             return "exists"
         raise
     return ""
 
 
 def _remove(staged: str) -> None:
-    """What could not be put in place."""
+    """Remove a staged folder that could not be put in place."""
     try:
         for name in os.listdir(staged):
             os.unlink(os.path.join(staged, name))

@@ -1,12 +1,12 @@
-"""Is a worker's tree of processes within its memory, and did the kernel kill for memory? Light.
+"""Memory limit of a worker's process tree, and detection of kernel OOM kills. Light.
 
-The sum of resident sizes is cheap but counts shared pages once per process, so it is only the alarm; the
-verdict is the proportional size (Pss), which counts each page once. Otherwise a parent with eight forked
-data loaders would be killed for memory that it does not use.
+The sum of resident sizes is cheap but counts shared pages once per process, so it is only the alarm. The
+verdict is the proportional size (Pss), which counts each page once. Otherwise a parent with eight forked data
+loaders would be killed for memory that it does not use.
 
-Who watches the memory of a virtual GPU also tells the kernel where it ends (RLIMIT_DATA), so that a program
-that asks for too much is told so, as it would be by a GPU, and not killed. How much is left is told again at
-each look, since it is the tree's and the limits are of single processes.
+The watch on a virtual GPU's memory also sets the kernel's limit (RLIMIT_DATA), so that a program that
+requests too much gets an allocation error, as from a GPU, and is not killed. The limit is set again at each
+check, since the memory left is the tree's and the limits are those of single processes.
 """
 
 import os
@@ -14,7 +14,7 @@ import resource
 import time
 from collections.abc import Iterable
 
-from grus.engines.local import killing
+from grus.engines.local import process_kill
 from grus.engines.local.processes import Process
 
 SHORTEST = 0.1
@@ -24,15 +24,16 @@ FILL_RATE = 4 << 30
 MOST_TIME = 0.05
 """Part of a core that the watching may take."""
 OOM_WINDOW = 5.0
-"""Seconds: a SIGKILL from nowhere is taken for the kernel's if it killed somebody this short a time before.
-A big process may take seconds to die, hence one window more is looked back."""
+"""Seconds: an unexplained SIGKILL is attributed to the kernel if it killed a process this short a time
+before. A big process may take seconds to die, so the check covers one more window.
+"""
 
 
 class MemoryWatch:
     """Watches the descendants of this process against one cap; `cap` 0 watches nothing."""
 
     def __init__(self, cap: int, meaning: str, *, ends: bool = False) -> None:
-        """`ends`: whether the kernel is to give no more than the cap."""
+        """Set up the watch; with `ends` the kernel limits memory to the cap."""
         self._cap = cap
         self._meaning = meaning
         self._ends = ends
@@ -45,7 +46,7 @@ class MemoryWatch:
         begun = time.monotonic()
         used = 0
         if self._cap:
-            tree = killing.below_me()
+            tree = process_kill.below_me()
             used = sum(one.resident for one in tree)
             if used > self._cap or (self._ends and len(tree) > 1 and used > self._cap // 2):
                 used = sum(proportional(one) for one in tree)
@@ -63,26 +64,26 @@ class MemoryWatch:
 
     @property
     def words(self) -> str:
-        """What the cap is, with its size."""
+        """Return the meaning of the cap, with its size."""
         return f"{self._meaning} of {_size(self._cap)}"
 
     def killed_by_kernel(self) -> bool:
-        """Whether the kernel has killed any process for memory in the last few seconds."""
+        """Return whether the kernel has killed any process for memory in the last few seconds."""
         return oom_kills() > self._before
 
 
 def leave(tree: Iterable[Process], more: int, most: int) -> None:
-    """Let each of these processes have so many bytes more than it has, but never beyond `most`."""
+    """Allow each of these processes so many bytes more than it has, but never beyond `most`."""
     for one in tree:
         try:
             _, hard = resource.prlimit(one.pid, resource.RLIMIT_DATA)
             resource.prlimit(one.pid, resource.RLIMIT_DATA, (min(most, _data(one) + more), hard))
         except (OSError, ValueError):
-            continue  # it has just ended, or set a limit of its own that is lower
+            continue  # it has just ended, or has set a lower limit of its own
 
 
 def _data(process: Process) -> int:
-    """Bytes that count against RLIMIT_DATA: what it can write and nobody shares."""
+    """Return the bytes that count against RLIMIT_DATA: private writable memory."""
     with open(f"/proc/{process.pid}/status", "rb") as file:
         for line in file:
             if line.startswith(b"VmData:"):
@@ -99,13 +100,13 @@ def proportional(process: Process) -> int:
                     return int(line.split()[1]) << 10
     except FileNotFoundError:
         return 0
-    except OSError:  # not ours to read, or it is just ending
+    except OSError:  # not readable for us, or it is just ending
         return process.resident if os.path.exists(f"/proc/{process.pid}/stat") else 0
     return 0
 
 
 def oom_kills() -> int:
-    """How many processes the kernel has killed for memory since boot; 0 where it does not say."""
+    """Return the number of processes that the kernel has killed for memory since boot; 0 if unknown."""
     try:
         with open("/proc/vmstat", "rb") as file:
             for line in file:

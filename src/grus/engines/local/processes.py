@@ -1,7 +1,7 @@
-"""Processes as /proc shows them: who is whose child, since when, how big; and signals that hit only whom
-they mean.
+"""Processes from /proc: parents, start times, sizes; and signals that reach only the intended process.
 
-A pid alone names nobody, because the kernel uses it again: a process is a pid and its start time. Light.
+A pid alone identifies no process, because the kernel uses it again: a process is a pid and its start time.
+Light.
 """
 
 import os
@@ -61,7 +61,7 @@ def read(pid: int) -> Process | None:
 
 
 def cpu_seconds(process: Process) -> float:
-    """CPU time used by itself: exactly where the kernel tells it, else in ticks, which is when it is gone."""
+    """Return the process's own CPU time: exact if the kernel gives it, else in ticks (once it is gone)."""
     try:
         # The clock of another process's CPU time, as clock_getcpuclockid(3) makes it.
         return time.clock_gettime(~process.pid << 3 | _CPU_CLOCK)
@@ -81,7 +81,7 @@ def descendants(roots: Iterable[int], table: Mapping[int, Process]) -> list[Proc
 
 
 def children(table: Mapping[int, Process]) -> dict[int, list[Process]]:
-    """By their parents' pids; for several calls of `below`."""
+    """Return the processes by their parents' pids; for several calls of `below`."""
     found: dict[int, list[Process]] = {}
     for process in table.values():
         found.setdefault(process.parent, []).append(process)
@@ -92,7 +92,7 @@ def below(roots: Iterable[int], children: Mapping[int, Sequence[Process]]) -> li
     found: dict[int, Process] = {}
     waiting = list(roots)
     while waiting:
-        # What was read one after the other need not be a tree: nobody is looked at twice.
+        # Entries read one after the other need not form a tree: none is visited twice.
         new = [process for process in children.get(waiting.pop(), ()) if process.pid not in found]
         found.update((process.pid, process) for process in new)
         waiting += [process.pid for process in new]
@@ -100,7 +100,7 @@ def below(roots: Iterable[int], children: Mapping[int, Sequence[Process]]) -> li
 
 
 def send(pid: int, start: int, number: int) -> bool:
-    """Signal this very process; False if it is gone, whoever has its pid now."""
+    """Signal this very process; False if it is gone, also if another process has its pid now."""
     handle = open_handle(pid, start)
     if handle is None:
         return False
@@ -120,7 +120,7 @@ def open_handle(pid: int, start: int) -> int | None:
     except (ProcessLookupError, OSError):
         return None
     now = read(pid)
-    # Read after opening: if the start time fits, the handle is of the process that had this pid all along.
+    # Read after opening: if the start time fits, the handle is of the process that always had this pid.
     if now is None or now.start != start:
         os.close(handle)
         return None
@@ -134,7 +134,7 @@ def boot_id() -> str:
 
 
 def carries(pid: int, mark: bytes) -> bool:
-    """Whether `mark` stands in the environment that the process was started with."""
+    """Return whether `mark` is in the environment that the process was started with."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return mark in file.read().split(b"\0")

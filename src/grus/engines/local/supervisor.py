@@ -1,9 +1,10 @@
-"""The process that stands above one worker, from before its start until after its last descendant's death.
+"""Supervisor: the process above one worker, from before its start until after its last descendant's death.
+
 Light.
 
-It outlives the server; what it knows is in its worker's folder. It claims the folder before it starts
-anything, so that an engine which took the worker for lost and this process can never both believe they own
-it. It writes `exit.json` only when the kernel says that no descendant is left.
+It outlives the server; its data is in its worker's folder. It claims the folder before it starts anything, so
+that an engine which considered the worker lost and this process can never both believe that they own it. It
+writes `exit.json` only when the kernel reports that no descendant is left.
 """
 
 import errno
@@ -18,15 +19,16 @@ import traceback
 from contextlib import suppress
 
 from grus.engines import gpu_memory
-from grus.engines.local import killing, layout, processes, reports, spawning
-from grus.engines.local.logfiles import LogWriter
+from grus.engines.local import process_kill, process_start, processes, reports, state_files
+from grus.engines.local.cpu_group import CpuGroup
+from grus.engines.local.log_files import LogWriter
 from grus.engines.local.memory import MemoryWatch
-from grus.engines.local.spawning import Identity
+from grus.engines.local.process_start import Identity
 
 _RETRY = 0.02
 """Seconds between two sweeps of the kill, where no death wakes us earlier."""
 _BELL_PAUSE = 0.02
-"""Seconds for which a bell that rang is not listened to: who rings without end must not keep us busy."""
+"""Seconds for which a bell that rang is ignored: a worker that rings without end must not keep us busy."""
 _ROOM = 1.0
 """Seconds between two tries to write where there was no room."""
 _PIPE_SIZE = 1 << 20
@@ -42,24 +44,27 @@ class Supervisor:
         """Values by variable; forgotten once the worker has them."""
         self._state = state
         self._name = name
-        self._folder = os.path.join(state, layout.WORKERS, name)
-        self._spec = json.loads(layout.read_file(self._folder, layout.SPEC) or b"{}")
+        self._folder = os.path.join(state, state_files.WORKERS, name)
+        self._spec = json.loads(state_files.read_file(self._folder, state_files.SPEC) or b"{}")
         self._argv: list[str] = self._spec["argv"]
         self._workdir: str = self._spec["workdir"]
         self._box: list[str] = self._spec["box"]
-        """In one, the main process is the box's outside: its child is the first process inside, which adopts
-        all orphans there, and the oldest child of that one is the command."""
+        """Words of the sandbox, if any.
+
+        In a sandbox, the main process is the sandbox's outside: its child is the first process inside, which
+        adopts all orphans there, and the oldest child of that one is the command.
+        """
         self._pretended: int = self._spec["memory_cap"] if self._spec["pretended"] else 0
         """Bytes of the virtual GPU's memory, where that is what caps it; else 0."""
         self._main = 0
         self._status: int | None = None
         """Wait status of the main process, once it has ended."""
         self._stopping: float | None = None
-        """When a stop turns into a kill (monotonic)."""
+        """Monotonic time at which a stop turns into a kill."""
         self._asked = False
-        """Whether the main process was to be told to stop while it was alive."""
+        """True if the main process was to be asked to stop while it was alive."""
         self._unheard = False
-        """Whether it could not be told yet: its box is still being made."""
+        """True if it could not be asked yet, because its sandbox is still being made."""
         self._passed_on = False
         self._childless = True
         self._verdict: tuple[str, str] | None = None
@@ -72,12 +77,14 @@ class Supervisor:
         self._poll.register(self._signals, select.POLLIN)
         self._told = -1
         self._started = b""
-        """What is still to be written down of its start."""
+        """Data of its start that is still to be recorded."""
         self._output = -1
         self._open = True
+        self._cpu: CpuGroup | None = None
+        """The control group that limits its CPU, if any."""
         self._bell = -1
         self._bell_due: float | None = None
-        """When the bell is listened to again, if it is not (monotonic)."""
+        """Monotonic time at which the bell is listened to again, if it is not."""
 
     def run(self) -> None:
         if not self._claim():
@@ -89,10 +96,11 @@ class Supervisor:
             self._write_exit()
             return
         self._log = LogWriter(
-            os.path.join(self._state, layout.LOGS, self._spec["job"], self._name),
+            os.path.join(self._state, state_files.LOGS, self._spec["job"], self._name),
             self._spec["log_segment"],
             self._spec["log_segments"],
         )
+        self._limit_cpu()
         self._start()
         cap, meaning = self._spec["memory_cap"], self._spec["memory_meaning"]
         self._memory = MemoryWatch(cap, meaning, ends=bool(self._pretended))
@@ -102,21 +110,23 @@ class Supervisor:
         if self._told != -1:
             self._heard_from_main()
         self._drain()
+        if self._cpu is not None:
+            self._cpu.leave()
         self._write_exit()
 
     # -------------------------------------------------------------------------------------- beginning
 
     def _claim(self) -> bool:
         """Make the start durable, then take the folder; False if an engine has given it up meanwhile."""
-        spec = os.open(os.path.join(self._folder, layout.SPEC), os.O_RDONLY)
+        spec = os.open(os.path.join(self._folder, state_files.SPEC), os.O_RDONLY)
         os.fsync(spec)
         os.close(spec)
         for folder in (self._folder, os.path.dirname(self._folder)):
-            layout.sync_folder(folder)
+            state_files.sync_folder(folder)
         me = processes.read(os.getpid())
         assert me is not None
         claim = {"pid": me.pid, "start": me.start, "boot": processes.boot_id(), "at": time.time()}
-        return layout.create_file(self._folder, layout.CLAIM, json.dumps(claim).encode())
+        return state_files.create_file(self._folder, state_files.CLAIM, json.dumps(claim).encode())
 
     def _take_signals(self) -> None:
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2):
@@ -125,20 +135,29 @@ class Supervisor:
             signal.signal(number, lambda _number, _frame: None)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
+    def _limit_cpu(self) -> None:
+        """Enter the CPU group before the command starts, so that none of its processes is ever outside."""
+        if self._spec.get("cpu") is None:
+            return
+        self._cpu = CpuGroup(**self._spec["cpu"])
+        if why := self._cpu.enter():
+            self._cpu = None
+            self._log.write(f"[grus] its CPU is not limited: {why}\n".encode())
+
     def _start(self) -> None:
         self._output, output = os.pipe()
-        with suppress(OSError):  # over the user's allowance for pipes: a small pipe works too
+        with suppress(OSError):  # over the user's limit for pipes: a small pipe works too
             fcntl.fcntl(output, _F_SETPIPE_SZ, _PIPE_SIZE)
         os.set_blocking(self._output, False)
         identity = Identity(**self._spec["identity"]) if self._spec["identity"] else None
         owner = (identity.uid, identity.gid) if identity is not None else None
-        with suppress(OSError):  # a full disk: the job matters more than what it says of itself
+        with suppress(OSError):  # a full disk: the job matters more than its reports
             reports.create(self._folder, owner)
             self._bell = reports.hang_bell(self._folder, owner)
             self._poll.register(self._bell, select.POLLIN)
         env = {**self._spec["env"], **self._secrets}
         self._secrets = {}
-        self._main, self._told = spawning.spawn(
+        self._main, self._told = process_start.spawn(
             self._argv, env, self._workdir, identity, output, self._pretended, self._box
         )
         self._childless = False
@@ -152,7 +171,7 @@ class Supervisor:
         os.close(self._told)
         self._told = -1
         if message:
-            self._verdict = ("START", spawning.explain(message, self._argv, self._workdir))
+            self._verdict = ("START", process_start.explain(message, self._argv, self._workdir))
             return
         self._started = json.dumps({"pid": self._main, "at": time.time()}).encode()
         self._write_started()
@@ -160,15 +179,15 @@ class Supervisor:
             self._terminate_main()
 
     def _write_started(self) -> None:
-        """On a full disk it is tried again and again: the job runs all the same."""
+        """Record the start; on a full disk this is tried again and again, while the job runs all the same."""
         with suppress(OSError):
-            layout.replace_file(self._folder, layout.STARTED, self._started)
+            state_files.replace_file(self._folder, state_files.STARTED, self._started)
             self._started = b""
             self._notify()
 
     def _notify(self) -> None:
-        """Tell whichever engine listens; that nobody does is fine, for the files hold the truth."""
-        folder = os.path.join(self._state, layout.NOTIFY)
+        """Notify the running engine; without one this has no effect, since the files are authoritative."""
+        folder = os.path.join(self._state, state_files.NOTIFY)
         for name in os.listdir(folder):
             try:
                 fifo = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
@@ -184,7 +203,7 @@ class Supervisor:
     # --------------------------------------------------------------------------------------- watching
 
     def _wait(self) -> None:
-        """Sleep until something happens, then do what it asks for."""
+        """Sleep until an event, then handle it."""
         until = self._memory.due
         for due in (self._stopping, self._bell_due):
             until = until if due is None else min(until, due)
@@ -199,9 +218,9 @@ class Supervisor:
         if self._started:
             self._write_started()
         self._answer_bell(self._bell in ready)
-        self._childless = killing.reap(
+        self._childless = process_kill.reap(
             self._ended
-        )  # before a stop: an end by itself must not look like obedience
+        )  # before a stop: an end by itself must not look like an effect of the stop
         if self._signals in ready and signal.SIGTERM in os.read(self._signals, 1024):
             self._asked_to_stop()
         if self._unheard and self._status is None:
@@ -210,7 +229,7 @@ class Supervisor:
             self._check_memory()
 
     def _answer_bell(self, rings: bool) -> None:
-        """The worker wants its report to be read now: whoever listens is told that it has news."""
+        """Notify the engine that the worker wants its report to be read now."""
         if rings:
             with suppress(BlockingIOError):
                 os.read(self._bell, _CHUNK)
@@ -222,7 +241,7 @@ class Supervisor:
             self._poll.register(self._bell, select.POLLIN)
 
     def _over(self) -> bool:
-        """Whether what is left now must die."""
+        """Return whether the remaining processes must be killed now."""
         if self._childless or self._verdict is not None:
             return True
         if self._stopping is not None and time.monotonic() >= self._stopping:
@@ -230,7 +249,7 @@ class Supervisor:
         if self._status is None:
             return False
         if self._asked and os.WIFSIGNALED(self._status) and os.WTERMSIG(self._status) == signal.SIGTERM:
-            # A shell that stood above the real program died of our SIGTERM without passing it on.
+            # A shell above the real program died of our SIGTERM without passing it on.
             self._pass_on()
             return False
         return True
@@ -240,7 +259,7 @@ class Supervisor:
             self._status = _of_boxed(status) if self._box else status
 
     def _copy_output(self) -> bool:
-        """Move what stands in the pipe to the log; False when there is no more for now."""
+        """Move the content of the pipe to the log; False when there is no more for now."""
         try:
             data = os.read(self._output, _CHUNK)
         except BlockingIOError:
@@ -262,15 +281,15 @@ class Supervisor:
 
     def _asked_to_stop(self) -> None:
         self._read_stop()
-        if self._stopping is None:  # somebody's kill, not the engine's
+        if self._stopping is None:  # a kill from outside, not the engine's
             self._stopping = time.monotonic() + float(self._spec["grace"])
         if self._status is None and not self._asked:
             self._asked = True
-            if self._told == -1:  # before exec it would die of the signal instead of hearing it
+            if self._told == -1:  # before exec it would die of the signal instead of receiving it
                 self._terminate_main()
 
     def _read_stop(self) -> None:
-        content = layout.read_file(self._folder, layout.STOP)
+        content = state_files.read_file(self._folder, state_files.STOP)
         if content is None:
             return
         stop = json.loads(content)
@@ -280,7 +299,9 @@ class Supervisor:
             self._verdict = (stop["cause"], stop["text"])
 
     def _terminate_main(self) -> None:
-        """SIGTERM, and SIGCONT so that a stopped process hears it. Not reaped: the pid is its own."""
+        """Send SIGTERM, and SIGCONT so that a stopped process
+        receives it. It is not reaped: the pid is its own.
+        """
         if not self._box:
             os.kill(self._main, signal.SIGTERM)
             os.kill(self._main, signal.SIGCONT)
@@ -292,25 +313,25 @@ class Supervisor:
             _end(min(inside, key=lambda one: (one.start, one.pid)))
 
     def _pass_on(self) -> None:
-        """To those whom the dead shell left to us; what is below them is theirs to tell."""
+        """Pass SIGTERM on to the processes that the dead shell left to us; they signal their own children."""
         if self._passed_on:
             return
         self._passed_on = True
-        left = killing.below_me()
+        left = process_kill.below_me()
         ours = {one.pid for one in left if one.parent == os.getpid()}
         for one in left:
             if one.parent in ours if self._box else one.pid in ours:
                 _end(one)
 
     def _kill_all(self) -> None:
-        """Return only when the kernel knows of no descendant any more."""
+        """Kill all descendants; return only when the kernel reports none any more."""
         if self._told != -1:
             self._poll.unregister(self._told)
         if self._bell != -1 and self._bell_due is None:
             self._poll.unregister(self._bell)
-        while not killing.reap(self._ended):
-            killing.sweep(killing.below_me)
-            if killing.reap(self._ended):
+        while not process_kill.reap(self._ended):
+            process_kill.sweep(process_kill.below_me)
+            if process_kill.reap(self._ended):
                 return
             self._poll.poll(_RETRY * 1000)
             with suppress(BlockingIOError):
@@ -328,12 +349,12 @@ class Supervisor:
         content = json.dumps({"cause": cause, "code": code, "text": text, "at": time.time()}).encode()
         while True:
             try:
-                layout.replace_file(self._folder, layout.EXIT, content, durable=True)
+                state_files.replace_file(self._folder, state_files.EXIT, content, durable=True)
                 return
             except OSError as error:
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                     raise
-                time.sleep(_ROOM)  # a job that is done must not run again for want of a few bytes
+                time.sleep(_ROOM)  # a job that is done must not run again because the disk is full
 
     def _judge(self) -> tuple[str, int | None, str]:
         """Cause (a name of ExitCause), code and sentence."""
@@ -353,7 +374,9 @@ class Supervisor:
         return self._judge_tail() or ("SIGNAL", number, f"killed by signal {number} ({_signal_name(number)})")
 
     def _judge_stopped(self) -> tuple[str, int, str]:
-        """After a request to stop: the code as a shell would show it, 128 + number for a signal."""
+        """Return the exit after a stop request: the code as
+        a shell would show it, 128 + number for a signal.
+        """
         assert self._status is not None
         if os.WIFEXITED(self._status):
             code = os.WEXITSTATUS(self._status)
@@ -378,7 +401,10 @@ def _end(process: processes.Process) -> None:
 
 
 def _of_boxed(status: int) -> int:
-    """The command's wait status by that of its box, which tells a signal as a shell does: 128 + number."""
+    """Return the command's wait status from that of its sandbox, which gives a signal as 128 + number.
+
+    A shell does the same.
+    """
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0
     return code - 128 if 128 < code <= 128 + signal.NSIG - 1 else status
 

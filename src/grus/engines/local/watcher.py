@@ -1,8 +1,8 @@
-"""The engine's thread: learns from the kernel what becomes of workers and keeps their records true.
+"""Watcher thread of the local engine: learns the state of workers from the kernel and updates their records.
 
-It waits on one pidfd per supervisor, the FIFO on which supervisors tell of starts, and the launcher's
-socket. It polls nothing, but for a slow look at workers that are still starting, in case a line on the FIFO
-was lost. Records change only under `lock`, and listeners hear of changes from this thread alone, in order.
+It waits on one pidfd per supervisor, the FIFO on which supervisors report starts, and the launcher's socket.
+It does not poll, except for a slow check of workers that are still starting, in case a line on the FIFO was
+lost. Records change only under `lock`, and this thread alone notifies listeners of changes, in order.
 """
 
 import logging
@@ -17,9 +17,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from grus.engines.local import layout, lost, processes, records
-from grus.engines.local.launching import Answer, Launcher
-from grus.engines.local.records import Record
+from grus.engines.local import orphans, processes, state_files, worker_records
+from grus.engines.local.fork_client import Launcher, LaunchResult
+from grus.engines.local.worker_records import WorkerRecord
 from grus.model.identifiers import WorkerId
 from grus.model.jobs import Exit, ExitCause
 from grus.model.ports import WorkerState, WorkerStatus
@@ -40,19 +40,19 @@ class Watcher:
         self, state: Path, stage: Path, clock: Callable[[], float], tell: Callable[[WorkerStatus], None]
     ) -> None:
         self.lock = threading.RLock()
-        self.records: dict[WorkerId, Record] = {}
+        self.records: dict[WorkerId, WorkerRecord] = {}
         self._state = state
         self._stage = stage
         self._clock = clock
         self._tell = tell
         self._boot = processes.boot_id()
         self._news: deque[WorkerStatus] = deque()
-        self._watched: dict[int, Record] = {}
+        self._watched: dict[int, WorkerRecord] = {}
         self._closed = threading.Event()
         self._sending = threading.Lock()
         self._epoll = select.epoll()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._fifo_path = state / layout.NOTIFY / secrets.token_hex(8)
+        self._fifo_path = state / state_files.NOTIFY / secrets.token_hex(8)
         os.mkfifo(self._fifo_path, 0o600)
         self._fifo = os.open(self._fifo_path, os.O_RDWR | os.O_NONBLOCK)
         self._fifo_rest = b""
@@ -64,12 +64,12 @@ class Watcher:
     def start(self) -> None:
         """Find the workers that are there, then watch."""
         with self.lock:
-            for folder in sorted((self._state / layout.WORKERS).iterdir()):
-                if layout.safe_name(folder.name):
-                    record = records.load(folder)
+            for folder in sorted((self._state / state_files.WORKERS).iterdir()):
+                if state_files.safe_name(folder.name):
+                    record = worker_records.load(folder)
                     self.records[record.id] = record
                     self._attach(record)
-            self._news.clear()  # who reads `workers` after `open` sees them all
+            self._news.clear()  # a caller that reads `workers` after `open` sees them all
         self._thread.start()
 
     def close(self) -> None:
@@ -90,15 +90,15 @@ class Watcher:
 
     # ------------------------------------------------------------------- what the engine asks of it
 
-    def launch(self, record: Record) -> None:
-        """Hand a new worker to the launcher, once."""
+    def launch(self, record: WorkerRecord) -> None:
+        """Pass a new worker to the launcher, once."""
         with self._sending:
             if record.sent_to is None:
                 record.sent_to = self._launcher
                 self._launcher.send(record.id, record.request, record.secrets)
 
-    def end(self, record: Record, exit: Exit, at: float) -> None:
-        """The end of a worker, as known from anywhere; only the first word counts."""
+    def end(self, record: WorkerRecord, exit: Exit, at: float) -> None:
+        """Record the end of a worker, from any source; only the first one counts."""
         with self.lock:
             if record.state is WorkerState.ENDED:
                 return
@@ -108,15 +108,15 @@ class Watcher:
             record.request = record.secrets = b""
             self._report(record)
 
-    def deliver(self, record: Record, cause: ExitCause | None = None, text: str = "") -> None:
+    def deliver(self, record: WorkerRecord, cause: ExitCause | None = None, text: str = "") -> None:
         """Bring the request to stop to the supervisor; a cause makes it a kill. Under `lock`."""
         if record.handle is None:
             return
-        records.write_stop(record, cause, text)
+        worker_records.write_stop(record, cause, text)
         try:
             signal.pidfd_send_signal(record.handle, signal.SIGTERM)
         except ProcessLookupError:
-            return  # it has just ended, and the watcher will hear of it
+            return  # it has just ended, and the watcher will be notified
 
     # ------------------------------------------------------------------------------------ the thread
 
@@ -124,7 +124,7 @@ class Watcher:
         while not self._closed.is_set():
             try:
                 self._turn()
-            except Exception:  # the edge of a thread without which the engine would be blind
+            except Exception:  # thread boundary: without this thread the engine would see no changes
                 logger.exception("the engine's watcher failed; it goes on")
                 self._closed.wait(_LAUNCHER_PAUSE)
 
@@ -146,7 +146,7 @@ class Watcher:
         while self._news:
             self._tell(self._news.popleft())
 
-    def _report(self, record: Record) -> None:
+    def _report(self, record: WorkerRecord) -> None:
         self._news.append(record.status())
         if threading.current_thread() is not self._thread:
             self._awake()
@@ -180,7 +180,7 @@ class Watcher:
             record = self.records.get(name)
             if record is None or record.state is WorkerState.ENDED:
                 return
-            if records.refresh(record):
+            if worker_records.refresh(record):
                 self._report(record)
 
     # --------------------------------------------------------------------------------- the launcher
@@ -220,7 +220,7 @@ class Watcher:
                 record.sent_to = self._launcher
                 self._launcher.send(record.id, record.request, record.secrets)
 
-    def _take(self, record: Record, answer: Answer) -> None:
+    def _take(self, record: WorkerRecord, answer: LaunchResult) -> None:
         record.request = record.secrets = b""
         if answer.outcome == "fenced":
             del self.records[record.id]
@@ -233,16 +233,16 @@ class Watcher:
 
     # ----------------------------------------------------------------------------------- attaching
 
-    def _attach(self, record: Record) -> None:
-        """Find out who owns a worker's folder, and watch its supervisor if that lives. Under `lock`."""
-        if records.read_exit(record) is not None:
+    def _attach(self, record: WorkerRecord) -> None:
+        """Find the owner of a worker's folder, and watch its supervisor if that lives. Under `lock`."""
+        if worker_records.read_exit(record) is not None:
             self._conclude(record)
             return
-        claim = records.read_claim(record)
-        if claim is None and records.give_up(record):
+        claim = worker_records.read_claim(record)
+        if claim is None and worker_records.give_up(record):
             self._give_up(record, "it was never started: the launcher died first")
             return
-        claim = claim or records.read_claim(record)
+        claim = claim or worker_records.read_claim(record)
         if claim is None or claim.pid == 0:
             self._give_up(record, "it was never started")
         elif claim.boot != self._boot:
@@ -250,7 +250,7 @@ class Watcher:
         else:
             self._watch(record, claim.pid, claim.start)
 
-    def _watch(self, record: Record, pid: int, start: int) -> None:
+    def _watch(self, record: WorkerRecord, pid: int, start: int) -> None:
         record.placed = True
         record.supervisor = pid
         record.handle = processes.open_handle(pid, start)
@@ -260,7 +260,7 @@ class Watcher:
         self._watched[record.handle] = record
         self._epoll.register(record.handle, select.EPOLLIN)
         if record.control is not None:
-            records.write_control(record, record.control)
+            worker_records.write_control(record, record.control)
         if record.deadline is not None:
             self.deliver(record)
 
@@ -274,10 +274,10 @@ class Watcher:
             record.handle = None
             self._conclude(record)
 
-    def _conclude(self, record: Record) -> None:
+    def _conclude(self, record: WorkerRecord) -> None:
         """Its supervisor has ended: take over what it wrote, or clear up after it. Under `lock`."""
-        records.refresh(record)
-        found = records.read_exit(record)
+        worker_records.refresh(record)
+        found = worker_records.read_exit(record)
         if found is not None:
             self.end(record, *found)
             return
@@ -286,18 +286,18 @@ class Watcher:
             target=self._clear, args=(record,), name=f"grus-lost-{record.id}", daemon=True
         ).start()
 
-    def _clear(self, record: Record) -> None:
+    def _clear(self, record: WorkerRecord) -> None:
         try:
-            if lost.clear(record.token, self._closed.wait):
+            if orphans.clear(record.token, self._closed.wait):
                 self._give_up(record, "its supervisor was killed; nobody saw it end")
-        except Exception:  # the edge of a thread; the worker then stays as not proven dead
+        except Exception:  # thread boundary; the worker then stays as not confirmed dead
             logger.exception("could not clear up after worker %s", record.id)
 
-    def _give_up(self, record: Record, text: str) -> None:
-        """Write down and tell that it is lost; everything of it must be dead by now.
+    def _give_up(self, record: WorkerRecord, text: str) -> None:
+        """Record and report that the worker is lost; all its processes must be dead by now.
 
-        On a full disk it is told when there is room again: what is not written down would be forgotten by the
-        next engine.
+        On a full disk it is reported when there is space again, because the next engine would not know of an
+        unrecorded loss.
         """
         try:
             self._write_lost(record, text)
@@ -307,15 +307,15 @@ class Watcher:
                 target=self._give_up_later, args=(record, text), name=f"grus-lost-{record.id}", daemon=True
             ).start()
 
-    def _give_up_later(self, record: Record, text: str) -> None:
+    def _give_up_later(self, record: WorkerRecord, text: str) -> None:
         while not self._closed.wait(_ROOM):
             with suppress(OSError):
                 self._write_lost(record, text)
                 return
 
-    def _write_lost(self, record: Record, text: str) -> None:
+    def _write_lost(self, record: WorkerRecord, text: str) -> None:
         at = self._clock()
         if Path(record.folder).exists():
-            records.give_up(record)
-            records.write_exit(record, ExitCause.LOST, text, at)
+            worker_records.give_up(record)
+            worker_records.write_exit(record, ExitCause.LOST, text, at)
         self.end(record, Exit(ExitCause.LOST, None, text), at)

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from grus.kubernetes.agent.loop import Loop, Places
-from grus.kubernetes.agent.measuring import Gpus, MeasuredGpus, NoGpus, PretendGpus
-from grus.kubernetes.api import Api
-from grus.kubernetes.kinds import PODS
-from grus.kubernetes.reflector import Reflector
-from grus.kubernetes.writing import Address, Notes, Writer
+from grus.kubernetes.agent.loop import Loop, NodePaths
+from grus.kubernetes.agent.usage import Gpus, MeasuredGpus, NoGpus, VirtualGpus
+from grus.kubernetes.client.api import Api
+from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.resource_kinds import PODS
+from grus.kubernetes.node.annotation_writer import Address, Notes, Writer
 from grus.telemetry.nvml import NvmlSource
 
 logger = logging.getLogger("grus.kubernetes.agent")
@@ -44,9 +44,9 @@ def options(words: Sequence[str], environment: Mapping[str, str]) -> argparse.Na
 
 @contextmanager
 def gpus(kind: str) -> Iterator[Gpus]:
-    """How this node's GPUs are measured; `auto` asks the driver if there is one."""
+    """Yield the measurement of this node's GPUs; `auto` asks the driver if there is one."""
     if kind == "pretend":
-        yield PretendGpus()
+        yield VirtualGpus()
     elif kind == "nvml" or (kind == "auto" and _DRIVER.exists()):
         source = NvmlSource()
         source.open(lambda readings: frozenset())  # noqa: ARG005 - whose they are does not matter here
@@ -57,7 +57,10 @@ def gpus(kind: str) -> Iterator[Gpus]:
 
 
 def own_pod(environment: Mapping[str, str], namespace: str) -> Address | None:
-    """The pod that this runs in; if nobody says, a pod's name is its host name. None outside of a cluster."""
+    """Return the pod that this runs in; None outside of a cluster.
+
+    If no variable names the pod, its name is the host name.
+    """
     if "KUBERNETES_SERVICE_HOST" not in environment:
         return None
     name = environment.get("GRUS_POD") or socket.gethostname()
@@ -76,7 +79,9 @@ def main(words: Sequence[str] | None = None) -> int:
 
     writer = Writer(send)
     with gpus(found.gpus) as measured:
-        loop = Loop(Places(found.pods, found.cgroups), writer, measured, own_pod(os.environ, api.namespace))
+        loop = Loop(
+            NodePaths(found.pods, found.cgroups), writer, measured, own_pod(os.environ, api.namespace)
+        )
 
         def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the shape of a handler
             loop.stop()

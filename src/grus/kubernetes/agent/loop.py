@@ -1,7 +1,7 @@
-"""The agent's one thread: everything that touches volumes and processes happens here, in rounds.
+"""Agent loop: one thread handles all volumes and processes of the node, in rounds.
 
-A round begins when a pod changes, a bell rings, or something is due. It looks at every pod of the node, of
-which there are some hundred at most: nothing depends on having been told of each change.
+A round starts when a pod changes, a bell rings, or an action is due. It checks every pod of the node, some
+hundred at most, so a missed notification of a change does no harm.
 """
 
 import logging
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grus.kubernetes.agent.measuring import Gpus, Meter, excess, told
 from grus.kubernetes.agent.pods import wanted
 from grus.kubernetes.agent.processes import Processes
-from grus.kubernetes.agent.tracked import Tracked
+from grus.kubernetes.agent.tracked_pod import Tracked
+from grus.kubernetes.agent.usage import AgentMeter, Gpus, excess, told
 from grus.kubernetes.agent.volume import Volume, place
-from grus.kubernetes.cgroups import Groups
 from grus.kubernetes.names import ANSWERED, ASKED, OVER, READ, SAID, SIGNALLED, USAGE, UUIDS
-from grus.kubernetes.writing import Address, Writer
+from grus.kubernetes.node.annotation_writer import Address, Writer
+from grus.kubernetes.node.cgroups import Groups
 
 logger = logging.getLogger(__name__)
 
@@ -31,16 +31,16 @@ PATIENT = 0.5
 """The same for a pod that has been starting for long: its image is being fetched."""
 LONG = 30.0
 REST = 0.1
-"""Seconds that a bell is not listened to after it has rung: who rings without end is heard this often."""
+"""Seconds that a bell is ignored after it has rung; this limits a worker that rings without end."""
 REPORTS = 5.0
-"""Seconds between two looks at a report whose worker does not ring."""
+"""Seconds between two reads of a report whose worker does not ring."""
 FAILED = 1.0
 """Seconds after a round that failed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Where the node's things are, seen from the agent."""
+class NodePaths:
+    """Paths of the node's folders, as the agent sees them."""
 
     pods: Path = Path("/var/lib/kubelet/pods")
     cgroups: Path = Path("/sys/fs/cgroup")
@@ -50,19 +50,21 @@ class Places:
 class Loop:
     """`change` may be called from any thread, everything else from the one that calls `run`."""
 
-    def __init__(self, places: Places, writer: Writer, gpus: Gpus, me: Address | None) -> None:
+    def __init__(self, places: NodePaths, writer: Writer, gpus: Gpus, me: Address | None) -> None:
         self._places = places
         self._writer = writer
         self._me = me
-        """The agent's own pod, on which it says what the others use; None where it is no pod."""
+        """The agent's own pod, on which it writes the others' usage; None where it is no pod."""
         self._groups = Groups(places.cgroups)
-        self._meter = Meter(self._groups, gpus)
+        self._meter = AgentMeter(self._groups, gpus)
         self._processes = Processes(places.proc)
         self._pods: dict[str, Tracked] = {}
         self._asked = self._answered = ""
-        """What a new controller wants to hear once it can know all that was said, and what it has heard."""
+        """Token of a new controller, to be echoed once all
+        reports are on the pods, and the last one echoed.
+        """
         self._looked = ""
-        """For whose sake all reports were last read."""
+        """Token for which all reports were last read."""
         self._guard = threading.Lock()
         self._news: list[tuple[str, Mapping[str, Any]]] = []
         self._closed = False
@@ -71,24 +73,24 @@ class Loop:
         self._epoll.register(self._wake, select.EPOLLIN)
 
     def change(self, event: str, pod: Mapping[str, Any]) -> None:
-        """ADDED, MODIFIED or DELETED, as a reflector tells it."""
+        """Queue a reflector's event: ADDED, MODIFIED or DELETED."""
         with self._guard:
             self._news.append((event, pod))
         os.eventfd_write(self._wake, 1)
 
     def stop(self) -> None:
-        """From any thread, or a signal handler."""
+        """Stop the loop, from any thread, or from a signal handler."""
         self._closed = True
         os.eventfd_write(self._wake, 1)
 
     def run(self) -> None:
-        """Until stopped."""
+        """Run until stopped."""
         pause = 0.0
         while not self._closed:
             rung = self._epoll.poll(pause)
             try:
                 pause = self.round([handle for handle, _ in rung])
-            except Exception:  # the edge of the program: the other pods need it
+            except Exception:  # program boundary: the other pods need the agent
                 logger.exception("a round failed; the next one comes")
                 pause = FAILED
         for tracked in self._pods.values():
@@ -141,7 +143,7 @@ class Loop:
             self._asked = (metadata.get("annotations") or {}).get(ASKED, "")
 
     def _answer(self, now: float) -> None:
-        """Once everything that workers have said by now is on their pods, whoever asked may know."""
+        """Echo the controller's token once all reports that workers have made by now are on their pods."""
         if self._asked == self._answered or self._me is None:
             return
         if self._looked != self._asked:
@@ -161,7 +163,7 @@ class Loop:
             self._groups.forget(uid)
 
     def _attach(self, tracked: Tracked, now: float) -> None:
-        """Find the files that the init container has made, and let it know."""
+        """Find the files that the init container has made, and signal it."""
         pod = tracked.wanted
         if not pod.worker or tracked.volume is not None or tracked.read:
             return
@@ -171,7 +173,7 @@ class Loop:
         self._epoll.register(tracked.volume.bell, select.EPOLLIN | select.EPOLLONESHOT)
         self._bring_control(tracked)
         tracked.volume.attach()
-        self._tell_report(tracked, now)  # what was said while no agent listened
+        self._tell_report(tracked, now)  # written while no agent was running
 
     def _bring_control(self, tracked: Tracked) -> None:
         control = tracked.wanted.control
@@ -179,7 +181,7 @@ class Loop:
             return
         try:
             tracked.volume.write_control(control)
-        except OSError as error:  # full, or made impossible: its own loss, and the next round tries again
+        except OSError as error:  # full, or made unusable: only its own loss, and the next round tries again
             logger.warning("%s: its control file cannot be written: %s", tracked.address, error)
             return
         tracked.written = control
@@ -235,7 +237,7 @@ class Loop:
             self._processes.kill(lambda: self._groups.processes(pod.uid), pod.uid, shared=pod.shared)
 
     def _conclude(self, tracked: Tracked) -> None:
-        """Its last word, once nobody is left who could say more."""
+        """Write a worker's last report, once none of its processes is left that could add to it."""
         pod = tracked.wanted
         if not pod.worker or not pod.ended or tracked.read:
             return
@@ -285,6 +287,9 @@ class Loop:
 
 
 def _to_be_asked(tracked: Tracked) -> bool:
-    """Whether its end is decided and it does not know yet. Who is deleted hears it from the kubelet."""
+    """Return whether the pod's end is decided and its worker has not been signaled yet.
+
+    A pod that is deleted gets the signal from the kubelet.
+    """
     pod = tracked.wanted
     return pod.kill_at is not None and pod.running and not pod.ended and not tracked.signalled

@@ -1,4 +1,4 @@
-"""What the agent has to know of a pod, read off the object. Pure."""
+"""Pod fields that the agent needs, read from the object. Pure."""
 
 import math
 import re
@@ -24,46 +24,46 @@ _UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class AssignedPod:
     """One pod of this node, as the API server has it."""
 
     uid: str
     name: str
     namespace: str
     worker: bool
-    """Whether it has the volume through which it is spoken to. Reservations and plain pods have not."""
+    """True if it has the volume for communication with the agent; reservations and plain pods have none."""
     control: str | None
     kill_at: float | None
     """Unix seconds."""
     said: str
-    """What was written of its report by now."""
+    """Part of its report that was written so far."""
     uuids: str
     signalled: bool
-    """Whether it was told to end."""
+    """True if it was signaled to end."""
     read: bool
     over: bool
-    """Whether it was told to have used too much."""
+    """True if it was marked as having used too much memory."""
     running: bool
-    """Whether its main container runs."""
+    """True if its main container runs."""
     ended: bool
-    """Whether none of its containers runs, nor ever will, by the word of the kubelet or of who deleted it."""
+    """True if none of its containers runs, or ever will, according to the kubelet or the deletion."""
     shared: bool
-    """Whether its containers share the pod's first process, which belongs to none of them."""
+    """True if its containers share the pod's first process, which belongs to none of them."""
     host_network: bool
-    """Whether it has the machine's network in place of one of its own."""
+    """True if it has the machine's network instead of its own."""
     gpus: bool
-    """Whether the kubelet gives it any."""
+    """True if the kubelet gives it any GPU."""
     gpu_memory: int
     """Bytes that it may use on each of its GPUs; 0 for no cap."""
 
 
-def wanted(pod: Mapping[str, Any]) -> Wanted | None:
-    """None for a pod that is none of Grus's, or whose uid cannot be the name of a folder."""
+def wanted(pod: Mapping[str, Any]) -> AssignedPod | None:
+    """Return the pod; None if it is not Grus's, or if its uid cannot be the name of a folder."""
     metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
     if not (JOB in labels or RESERVATION in labels) or not _UID.fullmatch(metadata["uid"]):
         return None
-    return Wanted(
+    return AssignedPod(
         uid=metadata["uid"],
         name=metadata["name"],
         namespace=metadata["namespace"],
@@ -88,13 +88,13 @@ def ended(metadata: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
     if status.get("phase") in ("Succeeded", "Failed"):
         return True
     if metadata.get("deletionTimestamp") and metadata.get("deletionGracePeriodSeconds") == 0:
-        return True  # the kubelet has let go of it, or somebody has forced it away
+        return True  # the kubelet has released it, or it was deleted by force
     containers = status.get("containerStatuses") or ()
     return bool(containers) and all("terminated" in (one.get("state") or {}) for one in containers)
 
 
 def _number(text: str | None) -> float | None:
-    """None for what is no finite number, which only somebody else can have written."""
+    """Return the number; None for a text that is no finite number, which Grus cannot have written."""
     try:
         found = float(text or "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""A pod's processes: told apart, killed for good, and asked which GPUs they were given."""
+"""Processes of a pod: identify them, kill them reliably, and read which GPUs they were given."""
 
 import os
 import re
@@ -15,16 +15,17 @@ Find = Callable[[], Iterable[int]]
 
 
 class Processes:
-    """By the /proc in which the node's processes are seen."""
+    """Access to the node's processes by the /proc in which they are visible."""
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
 
     def kill(self, find: Find, uid: str, *, shared: bool) -> int:
-        """Freeze all processes that are found until nobody new is, then kill them; how many there were.
+        """Freeze all processes that are found until there is no new one, then kill them; return their number.
 
-        Who is not frozen first may start others faster than they are killed. The first process of a pod whose
-        containers share it (`shared`) is spared: it belongs to the kubelet, and holds the pod together.
+        A process that is not frozen first may start others faster than they are killed. The first process of
+        a pod whose containers share it (`shared`) is spared: it belongs to the kubelet, and holds the pod
+        together.
         """
         frozen: dict[int, int] = {}
         try:
@@ -44,8 +45,11 @@ class Processes:
                     os.close(handle)
 
     def terminate(self, find: Find, uid: str, *, shared: bool) -> int:
-        """SIGTERM to the first process of each container, and SIGCONT so that a stopped one hears it; to how
-        many. The parents of the first are not of the pod; who has lost his has the pod's own process."""
+        """Send SIGTERM to the first process of each container; return how many got it.
+
+        SIGCONT follows so that a stopped process receives it. The parents of the first processes are not in
+        the pod; an orphan's parent is the pod's own process.
+        """
         pids = frozenset(find())
         spared = {pid for pid in pids if shared and self.holds_pod(pid)}
         first = [pid for pid in pids - spared if self._parent(pid) not in pids]
@@ -72,7 +76,9 @@ class Processes:
         return ""
 
     def holds_pod(self, pid: int) -> bool:
-        """Whether it is the first process of a namespace right below the node's: that of the pod itself."""
+        """Return whether it is the first process of a namespace
+        right below the node's: that of the pod itself.
+        """
         for line in self._read(pid, "status").splitlines():
             if line.startswith(b"NSpid:"):
                 numbers = line.split()[1:]
@@ -86,7 +92,9 @@ class Processes:
         return int(words[1]) if len(words) > 1 else 0
 
     def _alive(self, pid: int) -> bool:
-        """Zombies are not: whoever is to collect them is the runtime's business."""
+        """Return whether the process lives; zombies do not:
+        collecting them is the container runtime's task.
+        """
         line = self._read(pid, "stat")
         return bool(line) and line[line.rfind(b")") + 2 :][:1] not in (b"Z", b"X", b"x", b"")
 

@@ -1,8 +1,8 @@
-"""The folder that a worker and the agent share, from the agent's side.
+"""Shared folder of a worker and the agent, from the agent's side.
 
-The agent is root and the folder is the worker's: whatever lies in it may have been put there to be followed,
-waited for or read without end. So a thing is looked at before it is opened (a handle that opens nothing,
-then its type), links are never followed, nothing blocks, and what is read has a bound.
+The agent is root and the folder is the worker's: any entry may have been put there to be followed, waited for
+or read without end. So an entry is checked before it is opened (a handle that opens nothing, then its type),
+links are never followed, nothing blocks, and reads are bounded.
 """
 
 import os
@@ -20,7 +20,7 @@ _DRAIN = 1 << 16
 
 
 def place(pods: Path, uid: str) -> Path:
-    """Where the kubelet keeps the folder of a pod."""
+    """Return the path where the kubelet keeps a pod's folder."""
     return pods / uid / "volumes" / "kubernetes.io~empty-dir" / VOLUME
 
 
@@ -45,7 +45,7 @@ class Volume:
         opened = [top]
         try:
             opened.append(_open(top, REPORT_FILE, os.O_RDONLY, stat.S_ISREG))
-            # Also for writing: it is never at its end then.
+            # Open for writing too: otherwise it would signal end of file.
             opened.append(_open(top, BELL_FILE, os.O_RDWR, stat.S_ISFIFO))
         except OSError:
             for handle in opened:
@@ -70,7 +70,7 @@ class Volume:
             return False
 
     def renew_bell(self) -> bool:
-        """Whether another bell hangs where this one did; it is the one that is heard from now on."""
+        """Return whether another bell has replaced this one; the agent then listens to the new one."""
         found = _replaced(self._folder, BELL_FILE, self._bell, os.O_RDWR, stat.S_ISFIFO)
         if found is None:
             return False
@@ -79,7 +79,7 @@ class Volume:
         return True
 
     def attach(self) -> None:
-        """Let the init container know that the bell is heard."""
+        """Report to the init container that the agent listens to the bell."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with suppress(FileExistsError):
             os.close(os.open(ATTACHED_FILE, flags, 0o444, dir_fd=self._folder))
@@ -116,9 +116,9 @@ class Volume:
 
 
 def _open(folder: int, name: str, flags: int, wanted: Callable[[int], bool]) -> int:
-    """A handle of a thing that is of the wanted kind; raises OSError for anything else.
+    """Return a handle of a file of the expected type; raises OSError for anything else.
 
-    The first handle opens nothing: a device, or a pipe that nobody reads, must not even be touched.
+    The first handle opens nothing: a device, or a pipe without a reader, must not even be touched.
     """
     look = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
@@ -130,11 +130,13 @@ def _open(folder: int, name: str, flags: int, wanted: Callable[[int], bool]) -> 
 
 
 def _replaced(folder: int, name: str, held: int, flags: int, wanted: Callable[[int], bool]) -> int | None:
-    """A handle of what now has this name, if it is another thing of the wanted kind; None if not."""
+    """Return a handle of the file that now has this name,
+    if it is a new one of the expected type, else None.
+    """
     try:
         there, mine = os.stat(name, dir_fd=folder, follow_symlinks=False), os.fstat(held)
         if (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino):
             return None
         return _open(folder, name, flags, wanted)
-    except OSError:  # removed, or made into something that is none of ours
+    except OSError:  # removed, or replaced by another kind of file
         return None

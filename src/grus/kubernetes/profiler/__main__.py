@@ -1,7 +1,7 @@
-"""`python -m grus.kubernetes.profiler`: the program of the DaemonSet.
+"""Program of the profiler's DaemonSet: `python -m grus.kubernetes.profiler`.
 
 It needs the rights to list and watch pods, to read its node, and to write annotations through the status of
-both; of the node it reads /sys/fs/cgroup, and its GPUs where the driver is asked.
+both; of the node it reads /sys/fs/cgroup, and its GPUs if it asks the driver.
 """
 
 import argparse
@@ -13,18 +13,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from grus.kubernetes.api import Api
-from grus.kubernetes.cgroups import Groups
-from grus.kubernetes.kinds import NODES, PODS
-from grus.kubernetes.profiler.hosts import Hosts
+from grus.kubernetes.client.api import Api
+from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.resource_kinds import NODES, PODS
+from grus.kubernetes.node.annotation_writer import Address, Notes, Writer
+from grus.kubernetes.node.cgroups import Groups
+from grus.kubernetes.profiler.host_usage import Hosts
 from grus.kubernetes.profiler.loop import Loop
-from grus.kubernetes.reflector import Reflector
-from grus.kubernetes.writing import Address, Notes, Writer
 from grus.model.identifiers import NodeId
 from grus.telemetry.dcgm import DcgmSource
 from grus.telemetry.nvml_samples import NvmlSamples
 from grus.telemetry.prometheus import PrometheusSource
-from grus.telemetry.samples import Source
+from grus.telemetry.samples import SampleSource
 
 logger = logging.getLogger("grus.kubernetes.profiler")
 
@@ -51,8 +51,8 @@ def options(words: Sequence[str], environment: Mapping[str, str]) -> argparse.Na
     return found
 
 
-def source(found: argparse.Namespace) -> Source | None:
-    """Where samples of GPUs come from; None where there is nothing to ask."""
+def source(found: argparse.Namespace) -> SampleSource | None:
+    """Return the source of GPU samples; None if there is none."""
     node, interval = NodeId(found.node), 1.0 / found.hz
     if found.prometheus:
         return PrometheusSource(found.prometheus, interval=interval, select=found.select)

@@ -1,8 +1,8 @@
-"""Whose a measurement is: what was measured of GPUs, as measurements of the pods that have them. Pure.
+"""Attribution of GPU measurements to the pods that have the GPUs. Pure.
 
-A source may say itself who is on a GPU (`Sample.holder`); its word can be late, so where the node agent has
-named the GPUs of a pod, that counts. What several pods share is nobody's alone: of a shared GPU a pod gets
-its activity, which is the best that is known, but not its memory.
+A source may itself name the pod on a GPU (`Sample.holder`). That can be late, so where the node agent has
+named the GPUs of a pod, the agent's data counts. A measurement of a shared GPU belongs to no pod alone: a pod
+gets the GPU's activity, which is the best available value, but not its memory.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,13 +13,13 @@ from grus.model.identifiers import DeviceId, JobId, NodeId, WorkerId
 from grus.telemetry.samples import Measure, Sample, Subject
 
 SUMS = frozenset({Measure.MEMORY, Measure.POWER})
-"""Measures of several GPUs that add up; of the others the mean is told."""
+"""Measures of several GPUs that are added up; of the others the mean is reported."""
 OWN = frozenset({Measure.MEMORY, Measure.POWER})
-"""Measures that say nothing of one pod where several share the GPU."""
+"""Measures that cannot be attributed to one pod where several share the GPU."""
 
 
 def subject(node: NodeId, pod: GpuPod) -> Subject:
-    """Every pod stands for itself: its uid takes the place of a job's id."""
+    """Return the subject of a pod: its uid takes the place of a job's id."""
     return Subject(node=node, job=JobId(pod.uid), worker=WorkerId(pod.uid))
 
 
@@ -74,7 +74,7 @@ def _together(whose: Subject, samples: Sequence[Sample]) -> Sample:
 
 
 def merged(samples: Iterable[Sample]) -> list[Sample]:
-    """Samples of the same subject as one: what the host and what the GPU says of a pod."""
+    """Return the samples of the same subject merged: the host's and the GPU's measurements of a pod."""
     found: dict[Subject, Sample] = {}
     for sample in samples:
         before = found.get(sample.subject)

@@ -1,8 +1,7 @@
-"""The profiler's one thread: sample, recognise, write what has changed, again and again.
+"""Profiler loop: one thread samples, recognizes, and writes changes, again and again.
 
-What is written follows from what is measured and from what was written before: a word is sent once. A
-profiler that has died is followed by one that reads the annotations there are, and takes away what is no
-longer true.
+The tags written follow from the measurements and from the tags written before: each is sent once. A restarted
+profiler reads the existing annotations, and removes those that are no longer true.
 """
 
 import logging
@@ -11,19 +10,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from grus.api import reports
-from grus.kubernetes import tagging
+from grus.api.worker_reports import report_lines
 from grus.kubernetes.names import TAG
+from grus.kubernetes.node import tag_annotations
+from grus.kubernetes.node.annotation_writer import Address, Notes
 from grus.kubernetes.profiler.attribution import holders, merged, of_pods
-from grus.kubernetes.profiler.hosts import Hosts
-from grus.kubernetes.profiler.numbers import Numbers
+from grus.kubernetes.profiler.gpu_numbers import Numbers
+from grus.kubernetes.profiler.host_usage import Hosts
 from grus.kubernetes.profiler.pods import GpuPod, gpu_pod
-from grus.kubernetes.writing import Address, Notes
 from grus.model.identifiers import JobId, NodeId
 from grus.model.tags import Tag
-from grus.sdk.asked import Asked
-from grus.telemetry.profiler import Known, Profiler
-from grus.telemetry.samples import Batch, Lost, Sample, Source
+from grus.sdk.sigterm import SignalFlag
+from grus.telemetry.profiler import JobFacts, Profiler
+from grus.telemetry.samples import Batch, LostMeasure, Sample, SampleSource
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +36,7 @@ class Loop:
     """`change` and `stop` may be called from any thread, everything else from the one that calls `run`."""
 
     def __init__(
-        self, node: NodeId, source: Source | None, hosts: Hosts, put: Put, notes: Mapping[str, str]
+        self, node: NodeId, source: SampleSource | None, hosts: Hosts, put: Put, notes: Mapping[str, str]
     ) -> None:
         self._node = node
         self._source = source
@@ -45,19 +44,19 @@ class Loop:
         self._put = put
         self._profiler = Profiler()
         self._numbers = Numbers(notes)
-        self._on_node = {name: text for name, text in notes.items() if tagging.ours(name)}
+        self._on_node = {name: text for name, text in notes.items() if tag_annotations.ours(name)}
         """The tags on the node, as far as they were written here or found."""
         self._on_pods: dict[str, dict[str, str]] = {}
         """The same of pods, by uid."""
         self._pods: dict[str, GpuPod] = {}
         self._left: dict[str, GpuPod] = {}
         """Pods that are there no longer, or run no longer, until that was taken in."""
-        self._lost: tuple[Lost, ...] = ()
+        self._lost: tuple[LostMeasure, ...] = ()
         self._guard = threading.Lock()
-        self._stopped = Asked()
+        self._stopped = SignalFlag()
 
     def change(self, event: str, pod: Mapping[str, Any]) -> None:
-        """ADDED, MODIFIED or DELETED, as a reflector tells it."""
+        """Process a reflector's event: ADDED, MODIFIED or DELETED."""
         found = gpu_pod(pod) if event != "DELETED" else None
         uid = pod["metadata"]["uid"]
         with self._guard:
@@ -81,7 +80,7 @@ class Loop:
         self._stopped.set()
 
     def run(self, every: float) -> None:
-        """Until stopped; a round every so many seconds."""
+        """Run until stopped; a round every so many seconds."""
         due = time.monotonic()
         while not self._stopped.wait(max(0.0, due - time.monotonic())):
             due = max(due + every, time.monotonic())
@@ -116,7 +115,7 @@ class Loop:
         )
         return Batch((*devices, *workers), found.lost)
 
-    def _say_lost(self, lost: tuple[Lost, ...]) -> None:
+    def _say_lost(self, lost: tuple[LostMeasure, ...]) -> None:
         before = {one.what for one in self._lost}
         for one in lost:
             if one.what not in before:
@@ -126,8 +125,8 @@ class Loop:
     def _introduce(self, pods: Sequence[GpuPod], samples: Sequence[Sample]) -> None:
         devices = holders(samples, pods)
         for pod in pods:
-            self._profiler.known(JobId(pod.uid), Known(devices=devices.get(pod.uid, frozenset())))
-            said = reports.read(pod.said)
+            self._profiler.known(JobId(pod.uid), JobFacts(devices=devices.get(pod.uid, frozenset())))
+            said = report_lines.read(pod.said)
             if said.at is not None:
                 self._profiler.hear(JobId(pod.uid), dict(said.figures), said.at, saved_at=said.saved_at)
 
@@ -157,7 +156,7 @@ class Loop:
         now: float,
         devices: Mapping[str, str] | None = None,
     ) -> None:
-        notes = tagging.changes(known, wanted, now, devices)
+        notes = tag_annotations.changes(known, wanted, now, devices)
         if not notes:
             return
         self._put(whom, notes)

@@ -1,4 +1,4 @@
-"""What the profiler has to know of a pod, read off the object. Pure."""
+"""Pod fields that the profiler needs, read from the object. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 from grus.kubernetes.agent.pods import asks_for_gpus, ended
 from grus.kubernetes.names import DEVICES, SAID, UUIDS, VOLUME
-from grus.kubernetes.tagging import ours
+from grus.kubernetes.node.tag_annotations import ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +19,13 @@ class GpuPod:
     devices: tuple[str, ...]
     """Its GPUs by the scheduler's names; empty for a pod that Grus has not placed."""
     uuids: tuple[str, ...]
-    """The same by the driver's names, once the node agent has said them."""
+    """The same by the driver's names, once the node agent has reported them."""
     said: str
     """The last line of its report."""
     tags: Mapping[str, str]
     """The annotations on it that are tags."""
     worker: bool
-    """Whether it is a worker of a Grus job, which may report its steps."""
+    """True if it is a worker of a Grus job, which may report its steps."""
 
     @property
     def full_name(self) -> str:

@@ -1,1 +1,1 @@
-"""Jobs of other systems, taken as they are: each becomes a GpuJob, and what becomes of that is told on it."""
+"""Converters: each job of another system becomes a GpuJob, whose state is reported on the original object."""

@@ -1,20 +1,20 @@
-"""`BBJob` (Big Brain) as a GpuJob, and the status of that as the status of the first. Pure.
+"""Converter of `BBJob` (Big Brain) to a GpuJob, and of the GpuJob's status back. Pure.
 
 A BBJob names a model, data, a loss and an optimizer, and leaves everything else to the system: no image, no
-command, no number of GPUs. The original defines the object and acts on none of it. Here the words are
+command, no number of GPUs. The original defines the object and acts on none of it. Here the names are
 arguments of `python3 -m grus.elastic.named`, which trains that model with Grus's elastic runtime on as many
-GPUs as there are, up to a few. Annotations say more: `grus.dev/image` (one with torch and grus, else the
-controller's own), `grus.dev/gpu` (such as `2..8`), `grus.dev/epochs`, `grus.dev/batch`, and
-`grus.dev/claim`, a volume claim that is mounted where the data is.
+GPUs as there are, up to a few. Annotations set more: `grus.dev/image` (one with torch and grus, else the
+controller's own), `grus.dev/gpu` (such as `2..8`), `grus.dev/epochs`, `grus.dev/batch`, and `grus.dev/claim`,
+a volume claim that is mounted where the data is.
 """
 
 import os.path
 import shlex
 from typing import Any
 
-from grus.kubernetes.resources import GROUP
+from grus.kubernetes.install.custom_resources import GROUP
 from grus.model.errors import Mistake
-from grus.operator.converters.made import annotation, gpu_job, mirrored, wrong
+from grus.operator.converters.gpujob import annotation, gpu_job, mirrored, wrong
 
 Object = dict[str, Any]
 
@@ -46,7 +46,7 @@ def convert(source: Object, *, image: str) -> Object:
             "run": f"exec {shlex.join(words)}",
             "image": annotation(source, IMAGE, image),
             "launch": "per-gpu",
-            "env": {"USER": "grus"},  # torch's compiler asks for a name; a random user id has none
+            "env": {"USER": "grus"},  # torch's compiler requires a user name; a random user id has none
             "resources": {"gpu": annotation(source, GPUS, USUAL_GPUS)},
             **_claim(source, str(spec.get("data") or "")),
         },

@@ -12,10 +12,10 @@ original counted the GPUs of its own namespace only, never grew a job again, and
 import shlex
 from typing import Any
 
-from grus.api.pods import text
-from grus.kubernetes.resources import GROUP
+from grus.api.inputs.pod import text
+from grus.kubernetes.install.custom_resources import GROUP
 from grus.model.errors import Mistake
-from grus.operator.converters.made import annotation, gpu_job, mirrored, wrong
+from grus.operator.converters.gpujob import annotation, gpu_job, mirrored, wrong
 
 Object = dict[str, Any]
 
@@ -26,7 +26,7 @@ RUN, FRONT = "run", "front"
 KEYS = "horovod-sshkeys"
 SSH_PORT = 12345
 RETRIES = 1
-"""As often as the original's launcher starts again."""
+"""Retries, as many as the original's launcher has."""
 
 
 def convert(source: Object, *, prepared: bool) -> Object:
@@ -49,7 +49,7 @@ def convert(source: Object, *, prepared: bool) -> Object:
 
 
 def pinned(source: Object) -> Object:
-    """`replicas` where a size is asked for: the only field that is followed while the job runs."""
+    """Return `replicas` if a size is requested: the only field that is followed while the job runs."""
     workers = (source.get("spec") or {}).get("workersSpec") or {}
     target = workers.get("targetReplicas")
     if not target:
@@ -66,7 +66,7 @@ def status(job: Object) -> Object:
 
 
 def _range(workers: Object) -> tuple[int, int]:
-    """At least one worker; without a maximum as many as the minimum, or the target."""
+    """Return the range: at least one worker; without a maximum as many as the minimum, or the target."""
     given = workers.get("minReplicas"), workers.get("maxReplicas"), workers.get("targetReplicas")
     low = max(1, given[0] or 0)
     high = given[1] if given[1] is not None else max(low, given[2] or 0)
@@ -89,7 +89,7 @@ _SHELL = frozenset(";&|()\n")
 
 
 def _with_front(image: str, command: str, low: int, high: int) -> Object:
-    # A plain command takes the shell's place, so that it hears SIGTERM itself.
+    # A plain command replaces the shell, so that it receives SIGTERM itself.
     last = command if _SHELL & set(command) else f"exec {command}"
     lines = (
         "names=$(python3 -m grus.elastic.adapters.horovod_names) || { echo 'This image has no grus-gpu-sdk:"
@@ -101,7 +101,7 @@ def _with_front(image: str, command: str, low: int, high: int) -> Object:
     return {
         "run": "\n".join(lines),
         "image": image,
-        "env": {"USER": "grus"},  # torch's compiler asks for a name; a random user id has none
+        "env": {"USER": "grus"},  # torch's compiler requires a user name; a random user id has none
         "launch": "per-gpu",
         "resources": {"gpu": _count(low, high)},
     }
@@ -145,7 +145,7 @@ def _with_launcher(launcher: str, worker: str, command: str, low: int, high: int
 
 
 def _pod() -> Object:
-    """The keys. An sshd that lets root in has to be root."""
+    """Return the pod overrides for the keys; an sshd that allows root logins has to be root."""
     return {
         "spec": {
             "securityContext": {"runAsUser": 0, "runAsNonRoot": False},

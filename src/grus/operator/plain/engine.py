@@ -7,8 +7,8 @@ from grus.model.cluster import Node
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, WorkerId
 from grus.model.ports import Engine, Usage, WorkerSpec, WorkerStatus
+from grus.operator.plain.pod_as_job import is_plain_id
 from grus.operator.plain.pods import PlainPods, job_of_worker
-from grus.operator.plain.reading import is_plain_id
 
 
 class EngineWithPods:

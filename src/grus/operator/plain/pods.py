@@ -1,7 +1,7 @@
-"""Plain pods, known and bound: the record of their jobs.
+"""Plain pods, watched and bound: the record of their jobs.
 
-What is known comes from a watch; the one thing written is the binding. All other changes of such a job are
-kept in memory only: whoever comes next reads them off the pods again.
+A watch provides the known pods; the only write is the binding. All other changes of such a job are kept in
+memory only: the next leader reads them off the pods again.
 """
 
 import logging
@@ -12,15 +12,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
 from grus.engines.kubernetes.nodes import SCHEDULER
-from grus.kubernetes.api import Api, Conflicts, Missing
-from grus.kubernetes.kinds import PODS, Object
+from grus.kubernetes.client.api import Api, Conflicts, Missing
+from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.resource_kinds import PODS, Object
 from grus.kubernetes.names import DEVICES, EPOCH, JOB, RESERVATION
-from grus.kubernetes.reflector import Reflector
 from grus.model.errors import Fenced, Mistake, NotFound, StaleVersion, StoreFailed
 from grus.model.identifiers import JobId, WorkerId
 from grus.model.jobs import Desired, Exit, ExitCause, Job, Phase
 from grus.model.ports import Event, WorkerStatus
-from grus.operator.plain.reading import is_plain, job_of, plain_id, seats_of, spec_of, status_of
+from grus.operator.plain.pod_as_job import is_plain, job_of, plain_id, seats_of, spec_of, status_of
 from grus.store import rules
 from grus.store.kubernetes.store import Leading
 
@@ -32,7 +32,7 @@ LABELS, FIELDS = f"!{JOB},!{RESERVATION}", f"spec.schedulerName={SCHEDULER}"
 
 Written = list[tuple[Job, Event | None]]
 Judge = Callable[[Object, Job], list[Mistake]]
-"""Why a pod may not be scheduled where it asks to be; empty if it may."""
+"""Errors against scheduling a pod where it requests; empty if it may be."""
 
 
 class PlainPods:
@@ -64,7 +64,7 @@ class PlainPods:
         self._binders = ThreadPoolExecutor(THREADS, thread_name_prefix="bind")
         self.epoch = 0
         self.tell: Callable[[Written], None] = lambda _: None
-        """Set by whoever passes on what changes of jobs."""
+        """Callback for changes of jobs, set by the code that passes them on."""
         self.tell_worker: Callable[[WorkerStatus], None] = lambda _: None
         self._objects: Reflector | None = None
 
@@ -112,7 +112,7 @@ class PlainPods:
     # ------------------------------------------------------------------------------------- writing
 
     def replace(self, job: Job, event: Event | None, epoch: int | None) -> "Future[Job]":
-        """As a store does; the first start of a job is a binding."""
+        """Replace the job, as a store does; the first start of a job is a binding."""
         done: Future[Job] = Future()
         try:
             rules.check_epoch(epoch, self.epoch)
@@ -171,7 +171,7 @@ class PlainPods:
             raise StoreFailed("the leadership could not be renewed; nothing is done until it is")
 
     def _put(self, job: Job, event: Event | None) -> Job:
-        """Take it in as the next version, and tell; under the lock, so that what is told is in order."""
+        """Record the job as the next version, and report it; under the lock, so that reports are in order."""
         stored = replace(job, version=self._jobs[job.id].version + 1 if job.id in self._jobs else 1)
         if stored.terminal:
             self._jobs.pop(job.id, None)

@@ -1,11 +1,13 @@
-"""One store out of two: GpuJobs in their own, plain pods in the pods themselves. Routes by the job's id.
+"""Combined store: GpuJobs in their own store, plain pods in the pods themselves. Routes by the job's id.
 
-Queues are those that were found good, so that one that makes no sense disturbs nobody.
+Queues are those that were accepted, so that an invalid one has no effect on others.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 
+from grus.model.audit import AuditRecord
+from grus.model.cluster import Drain
 from grus.model.curves import Reported
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Job, Phase
@@ -14,8 +16,8 @@ from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
 from grus.model.results import Result
 from grus.model.tags import Tag
+from grus.operator.plain.pod_as_job import is_plain_id
 from grus.operator.plain.pods import PlainPods
-from grus.operator.plain.reading import is_plain_id
 from grus.store.listeners import Listener, Listeners
 
 
@@ -41,10 +43,17 @@ class StoreWithPods:
     def create_all(self, new: Sequence[NewJob], epoch: int | None = None) -> "Future[list[Job]]":
         return self._store.create_all(new, epoch)
 
-    def replace(self, job: Job, event: Event | None, epoch: int | None = None) -> "Future[Job]":
-        if is_plain_id(job.id):
+    def replace(
+        self,
+        job: Job,
+        event: Event | None,
+        epoch: int | None = None,
+        *,
+        record: AuditRecord | None = None,
+    ) -> "Future[Job]":
+        if is_plain_id(job.id):  # changes of pods are in the cluster's own audit log
             return self._pods.replace(job, event, epoch)
-        return self._store.replace(job, event, epoch)
+        return self._store.replace(job, event, epoch, record=record)
 
     def job(self, job: JobId) -> Job:
         return self._pods.job(job) if is_plain_id(job) else self._store.job(job)
@@ -93,35 +102,50 @@ class StoreWithPods:
     def queues(self) -> list[Queue]:
         return self._accepted()
 
-    def put_queue(self, queue: Queue) -> "Future[None]":
-        return self._store.put_queue(queue)
+    def put_queue(self, queue: Queue, *, record: AuditRecord | None = None) -> "Future[None]":
+        return self._store.put_queue(queue, record=record)
 
-    def delete_queue(self, name: QueueName) -> "Future[None]":
-        return self._store.delete_queue(name)
+    def delete_queue(self, name: QueueName, *, record: AuditRecord | None = None) -> "Future[None]":
+        return self._store.delete_queue(name, record=record)
 
     def users(self) -> list[User]:
         return self._store.users()
 
-    def put_user(self, user: User) -> "Future[None]":
-        return self._store.put_user(user)
+    def put_user(self, user: User, *, record: AuditRecord | None = None) -> "Future[None]":
+        return self._store.put_user(user, record=record)
 
-    def delete_user(self, name: UserName) -> "Future[None]":
-        return self._store.delete_user(name)
+    def delete_user(self, name: UserName, *, record: AuditRecord | None = None) -> "Future[None]":
+        return self._store.delete_user(name, record=record)
 
     def tokens(self) -> list[Token]:
         return self._store.tokens()
 
-    def put_token(self, token: Token) -> "Future[None]":
-        return self._store.put_token(token)
+    def put_token(self, token: Token, *, record: AuditRecord | None = None) -> "Future[None]":
+        return self._store.put_token(token, record=record)
 
-    def delete_token(self, digest: str) -> "Future[None]":
-        return self._store.delete_token(digest)
+    def delete_token(self, digest: str, *, record: AuditRecord | None = None) -> "Future[None]":
+        return self._store.delete_token(digest, record=record)
+
+    def audit(
+        self, *, actor: UserName | None = None, target: str = "", before: int | None = None, limit: int = 100
+    ) -> list[AuditRecord]:
+        return self._store.audit(actor=actor, target=target, before=before, limit=limit)
 
     def cordoned(self) -> frozenset[NodeId]:
         return self._store.cordoned()
 
-    def set_cordoned(self, node: NodeId, cordoned: bool) -> "Future[None]":
-        return self._store.set_cordoned(node, cordoned)
+    def drains(self) -> dict[NodeId, Drain]:
+        return self._store.drains()
+
+    def set_cordoned(
+        self,
+        node: NodeId,
+        cordoned: bool,
+        *,
+        drain: Drain | None = None,
+        record: AuditRecord | None = None,
+    ) -> "Future[None]":
+        return self._store.set_cordoned(node, cordoned, drain=drain, record=record)
 
     def put_predictions(self, predictions: Sequence[Prediction]) -> "Future[None]":
         return self._store.put_predictions([one for one in predictions if not is_plain_id(one.job)])

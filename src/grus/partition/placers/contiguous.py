@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grus.partition.graph import OpGraph
+from grus.partition.operators.placement_units import Units
 from grus.partition.placers.outcome import Assignment, NoRoom
 from grus.partition.topology import Topology
-from grus.partition.units import Units
 
 Table = NDArray[np.float64]
 
@@ -35,7 +35,9 @@ class Stretches:
     and about those of the operator that runs."""
 
     def in_flight(self, batches: int, most: int) -> "Stretches":
-        """With memory for so many micro-batches, of which at most so many are between their passes."""
+        """Return the stretches with memory for so many
+        micro-batches, at most `most` of them between their passes.
+        """
         return replace(self, memory=self.once + most * self.kept + batches * self.copies + self.work)
 
 
@@ -78,7 +80,7 @@ class Corners:
         self._changes = np.zeros((count + 2, count + 2))
 
     def add(self, first: int, last: int, end: int, value: float) -> None:
-        """For stretches that begin in first … last and end at `end` or later."""
+        """Add a value for stretches that start in first … last and end at `end` or later."""
         if first <= last:
             self._changes[first, end] += value
             self._changes[last + 1, end] -= value

@@ -1,6 +1,6 @@
-"""m-ETF: again and again the operator that can start first, on the device where it can.
+"""m-ETF placer: repeatedly place the operator that can start first, on the device where it can.
 
-With favourites (m-SCT) a device whose last operator has a favourite child that is ready, and that would start
+With favorites (m-SCT) a device whose last operator has a favorite child that is ready, and that would start
 there first, waits for it, unless another operator has become urgent: no device could start it later.
 """
 
@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grus.partition.graph import OpGraph
+from grus.partition.operators.placement_units import units_of
+from grus.partition.placers.memory_fit import Room
 from grus.partition.placers.outcome import Assignment, NoRoom
-from grus.partition.room import Room
 from grus.partition.topology import Topology
-from grus.partition.units import units_of
 
 Times = NDArray[np.float64]
 
@@ -35,7 +35,7 @@ class List:
         self.room = Room(graph, topology, units_of(graph), careful)
         self.free = np.zeros(count)
         self.arrival = np.full((len(graph.ops), count), np.inf)
-        """When the inputs of an operator that is ready can be on each device."""
+        """Time at which the inputs of a ready operator can be on each device."""
         self.end = [0.0] * len(graph.ops)
         self.sends = [0.0] * count
         self.receives = [0.0] * count
@@ -96,7 +96,7 @@ class List:
         return NoRoom(max(self.ready, key=lambda op: self.graph.ops[op].permanent))
 
     def _wait(self, starts: Times) -> None:
-        """Strike off what would take a device from the favourite child it waits for."""
+        """Strike off what would take a device from the favorite child it waits for."""
         rows = {op: row for row, op in enumerate(self.ready)}
         clock = starts.min()
         finite = np.where(np.isinf(starts), -np.inf, starts).max(axis=1)

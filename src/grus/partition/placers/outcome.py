@@ -1,11 +1,11 @@
-"""What a placer returns."""
+"""Results of a placer."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """For each operator its device, and an order in which the placer saw them run."""
+    """Device of each operator, and an order in which the placer saw them run."""
 
     device_of: tuple[int, ...]
     order: tuple[int, ...]

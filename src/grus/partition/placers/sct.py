@@ -77,5 +77,5 @@ def _kept(graph: OpGraph, topology: Topology) -> np.ndarray:
     limits = [(0.0, 1.0)] * edges + [(0.0, None)] * (ops + 1)
     matrix = rows.matrix(last + 1).tocsr()
     found = linprog(goal, matrix, rows.limits, bounds=limits)  # type: ignore[call-overload]  # stubs: no sparse
-    # A solver that gives up leaves no favourites, and m-SCT is m-ETF then.
+    # If the solver gives up there are no preferred placements, and m-SCT is m-ETF then.
     return np.ones(edges) if found.x is None else np.asarray(found.x[:edges])

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from grus.partition.graph import OpGraph
+from grus.partition.operators.placement_units import units_of
+from grus.partition.placers.memory_fit import Room, least_of
 from grus.partition.placers.outcome import Assignment, NoRoom
-from grus.partition.room import Room, least_of
 from grus.partition.topology import Topology
-from grus.partition.units import units_of
 
 
 def topo(graph: OpGraph, topology: Topology, careful: bool) -> Assignment | NoRoom:

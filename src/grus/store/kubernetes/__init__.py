@@ -1,1 +1,3 @@
-"""The store whose truth is a cluster: GpuJob and GpuQueue objects; `store.KubernetesStore` is the door."""
+"""Kubernetes store, whose source of truth is a cluster: GpuJob and GpuQueue objects; `store.KubernetesStore`
+is the entry point.
+"""

@@ -1,16 +1,18 @@
-"""Which nodes are closed to new work, as by `kubectl cordon`: read from memory, written to the cluster."""
+"""Cordons: the nodes that are closed to new work, as by `kubectl cordon`. Read from memory, written to the
+cluster.
+"""
 
-from grus.kubernetes.api import Api
-from grus.kubernetes.kinds import NODES
-from grus.kubernetes.reflector import Reflector
-from grus.kubernetes.refusals import Missing
+from grus.kubernetes.client.api import Api
+from grus.kubernetes.client.errors import Missing
+from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.resource_kinds import NODES
 from grus.model.errors import NotFound
 from grus.model.identifiers import NodeId
 
 
 class Cordons:
     def __init__(self, api: Api, nodes: Reflector | None) -> None:
-        """`nodes`: where somebody watches them already; whoever made it closes it."""
+        """Set up. `nodes`: an existing reflector of the nodes; its creator closes it."""
         self._api = api
         self._own = nodes is None
         self.nodes = nodes or Reflector(api, NODES)

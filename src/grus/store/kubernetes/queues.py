@@ -1,4 +1,4 @@
-"""Queues as GpuQueue objects: read from memory, written to the cluster."""
+"""Kubernetes queues: GpuQueue objects, read from memory, written to the cluster."""
 
 import logging
 import threading
@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from grus.api.units import gpu_number, render_percent
 from grus.api.wire import QueueIn, read, to_queue
-from grus.kubernetes.api import Api, Object
-from grus.kubernetes.kinds import GPU_QUEUES
-from grus.kubernetes.reflector import Reflector
-from grus.kubernetes.refusals import Conflicts, Exists, Invalid, Missing
+from grus.kubernetes.client.api import Api, Object
+from grus.kubernetes.client.errors import Conflicts, Exists, Invalid, Missing
+from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.resource_kinds import GPU_QUEUES
 from grus.model.errors import BadInput, Mistake, NotFound, StoreFailed
 from grus.model.identifiers import QueueName
 from grus.model.jobs import Idle
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def form(queue: Queue) -> Object:
-    """The spec of its object, as a person would write it."""
+    """Return the spec of its object, as a user would write it."""
     by_type = {kind: gpu_number(amount) for kind, amount in queue.quota.by_type}
     wanted: Object = {
         "parent": queue.parent,
@@ -46,26 +46,28 @@ def _idle(one: Idle) -> Object:
 
 
 def queue_of(item: Object) -> Queue:
-    """Raises BadInput if the object breaks a rule that the cluster's schema cannot say."""
+    """Return the queue of an object. Raises BadInput if it breaks a rule that the cluster's schema cannot
+    express.
+    """
     spec = {name: value for name, value in item["spec"].items() if name in QueueIn.model_fields}
     return to_queue(item["metadata"]["name"], read(QueueIn, spec, whole="queue"))
 
 
 class Queues:
-    """The queues of a cluster. `on_change` hears of changes that others have made, too."""
+    """Queues of a cluster. `on_change` is also called for changes by others."""
 
     def __init__(self, api: Api, on_change: Callable[[], None]) -> None:
         self._api = api
         self._on_change = on_change
         self._lock = threading.Lock()
         self._known: dict[str, tuple[str, Queue | None]] = {}
-        """By uid: the version that was read last, and the queue that it is; None if it is none."""
+        """Last read version and the queue, by uid; None if it is no valid queue."""
         self._deleted: set[str] = set()
-        """Uids of those deleted here, of which the cluster has not said so yet."""
+        """Uids of those deleted here, whose deletion the cluster has not reported yet."""
         self.reflector = Reflector(api, GPU_QUEUES, on_change=self._changed)
 
     def all(self) -> list[Queue]:
-        """By name. An object that makes no sense is left out: its conditions say so."""
+        """Return the queues by name. An invalid object is left out: its conditions say so."""
         with self._lock:
             there = [one for one in self.reflector.all() if one["metadata"]["uid"] not in self._deleted]
             found = [self._read(one) for one in there]

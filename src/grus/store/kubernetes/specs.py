@@ -1,19 +1,20 @@
-"""A job's spec as a person would have written it in a GpuJob. Pure; the inverse of `api.job_spec.to_spec`.
+"""Specs of GpuJobs: a job's spec as a user would have written it. Pure; the inverse of
+`api.inputs.job_spec.to_spec`.
 
-For jobs that came by other ways than an object. It is for people: what counts is the record in the status.
+For jobs that were not submitted as objects. It is for users only: the record in the status is authoritative.
 """
 
 import json
 
-from grus.api.job_spec import SHELL
+from grus.api.inputs.job_spec import SHELL
 from grus.api.units import GpuAsk, render_bytes, render_gpu, render_percent
-from grus.kubernetes.kinds import Object
+from grus.kubernetes.client.resource_kinds import Object
 from grus.model.jobs import Affinity, Checkpoint, Idle, JobType, Launch, Resizing, Spec
 from grus.model.resources import Range, Replica, Request, Role
 
 
 def written(spec: Spec) -> Object:
-    """What `spec` of its object says."""
+    """Return the `spec` of its object."""
     form: Object = {"queue": spec.queue, "priority": spec.priority}
     roles = spec.request.roles
     if spec.run and len(roles) == 1:
@@ -35,7 +36,7 @@ def written(spec: Spec) -> Object:
 
 
 def _rest(spec: Spec) -> Object:
-    """What only some jobs say."""
+    """Return fields that only some jobs have."""
     form: Object = {
         "type": spec.type.value if spec.type is not JobType.TRAIN else None,
         "resize": spec.resize.value if spec.resize is not Resizing.AUTO else None,
@@ -71,7 +72,7 @@ def _role(role: Role, sizes: tuple[int, ...]) -> Object:
 
 
 def _resources(replica: Replica, count: Range, sizes: tuple[int, ...]) -> Object:
-    """CPU and memory are written by the GPU, and kept by the replica."""
+    """Return CPU and memory per GPU, which the core keeps per replica."""
     whole = bool(replica.gpus)
     times = max(replica.gpus, 1)
     ask = GpuAsk(count if whole else Range(0, 0), replica.share, replica.gpu_memory, replica.types)
@@ -84,7 +85,7 @@ def _resources(replica: Replica, count: Range, sizes: tuple[int, ...]) -> Object
 
 
 def _auto(request: Request) -> Object:
-    """A size that is left to Grus, with the ways that were found."""
+    """Return a size that is left to Grus, with the execution plans that were found."""
     ways = [
         {
             "gpus": way.gpus,
@@ -99,7 +100,7 @@ def _auto(request: Request) -> Object:
 
 
 def _pods(asked: Spec | Role) -> Object:
-    """What it says of its pods."""
+    """Return the fields about its pods."""
     return {"image": asked.image, "pod": json.loads(asked.pod) if asked.pod else {}}
 
 

@@ -1,10 +1,11 @@
-"""The store of a cluster: jobs are GpuJob objects, queues GpuQueue objects, cordons are on the nodes.
+"""Store of a Kubernetes cluster: jobs are GpuJob objects, queues GpuQueue objects, cordons are on the nodes.
 
 A local SQLite file is a copy of the jobs to read from, the log of events, and the place of what has no object
-(users, tokens, predictions, profiles, results, tags). A write is judged by the copy, made to last in the
-cluster, written to the copy, told to the listeners, and only then confirmed. What others write is heard
-through a watch and told alike. Where the copy is lost, jobs and their last events come back from the cluster.
-A job whose object is deleted stays in the copy as history until it is pruned; had it not ended it is stopped.
+(users, tokens, predictions, profiles, results, tags). A write is checked against the copy, made durable in
+the cluster, written to the copy, reported to the listeners, and only then confirmed. Writes by others arrive
+through a watch and are reported alike. If the copy is lost, jobs and their last events are restored from the
+cluster. A job whose object is deleted stays in the copy as history until it is pruned; if it had not ended,
+it is stopped.
 """
 
 import sqlite3
@@ -17,40 +18,42 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from grus.kubernetes.api import Api, Object
-from grus.kubernetes.homes import Home
-from grus.kubernetes.kinds import GPU_JOBS
-from grus.kubernetes.reflector import OnChange, Reflector
+from grus.kubernetes.api_objects.job_home import Home
+from grus.kubernetes.client.api import Api, Object
+from grus.kubernetes.client.reflector import OnChange, Reflector
+from grus.kubernetes.client.resource_kinds import GPU_JOBS
+from grus.model.audit import AuditRecord
+from grus.model.cluster import Drain
 from grus.model.errors import Conflict, GrusError, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName
 from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.ports import Event, NewJob
 from grus.model.queues import Queue
-from grus.store import mirror, rules, works
-from grus.store.batch import JobWrite, Outcome
-from grus.store.kubernetes import records
-from grus.store.kubernetes.announcing import Announcer
+from grus.store import mirror, rules, statements
+from grus.store.kubernetes import job_objects
+from grus.store.kubernetes.bulk_updates import Sweeper
 from grus.store.kubernetes.cordons import Cordons
-from grus.store.kubernetes.epochs import next_epoch
-from grus.store.kubernetes.news import News, Taken
+from grus.store.kubernetes.event_writer import Announcer
+from grus.store.kubernetes.lease_epochs import next_epoch
 from grus.store.kubernetes.queues import Queues
-from grus.store.kubernetes.recording import Making, Places, Recorder, asking
-from grus.store.kubernetes.sweeping import Sweeper
-from grus.store.mirror import Found
+from grus.store.kubernetes.status_writer import JobLocations, ObjectFactory, Recorder, asking
+from grus.store.kubernetes.watch_events import News, ObjectUpdates
+from grus.store.mirror import MirroredJob
 from grus.store.sqlite import SqliteStore
+from grus.store.write_batch import JobWrite, WriteOutcome
 
 DELETED = "Its GpuJob was deleted."
 SYNC = 120.0
-"""Seconds for the first list of everything to come in."""
+"""Timeout in seconds of the first list of all objects."""
 AGAIN = 0.5
-"""Seconds until a copy that failed to take news is asked to take them again."""
+"""Seconds until a copy that failed to take news tries again."""
 WRITERS = 8
-"""Writes under way at a time."""
+"""Maximum number of writes under way."""
 LIVE = tuple(phase for phase in Phase if phase not in TERMINAL)
 
 
 class Leading(Protocol):
-    """What the store asks of a leader election."""
+    """Interface of a leader election, as the store needs it."""
 
     @property
     def epoch(self) -> int: ...
@@ -59,7 +62,9 @@ class Leading(Protocol):
 
 
 class KubernetesStore(SqliteStore):
-    """See `grus.model.ports.Store` for what it promises; a write lasts once the API server has answered."""
+    """Kubernetes store; see `grus.model.ports.Store` for its guarantees. A write is durable once the API
+    server has answered.
+    """
 
     def __init__(
         self,
@@ -74,10 +79,11 @@ class KubernetesStore(SqliteStore):
         writers: int = WRITERS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`create` makes objects where `place` says, or in `namespace`; jobs of all namespaces are seen.
+        """Set up. `create` makes objects in the namespace that `place` returns, or in `namespace`; jobs of
+        all namespaces are seen.
 
         Without `history` the copy is a temporary file. `finalizers` are put on objects made here. `nodes` is
-        a watch of the nodes that somebody has already, and closes.
+        an existing watch of the nodes, which its owner closes.
         """
         self._api = api
         self._clock = clock
@@ -91,8 +97,8 @@ class KubernetesStore(SqliteStore):
         self._pool = ThreadPoolExecutor(writers, thread_name_prefix="grus-store")
         self._recorder = Recorder(
             api,
-            Places(self._news.home, self._seen, self._note),
-            Making(place or (lambda _: self._namespace), tuple(finalizers)),
+            JobLocations(self._news.home, self._seen, self._note),
+            ObjectFactory(place or (lambda _: self._namespace), tuple(finalizers)),
             pool=self._pool,
             epoch=lambda: self._epoch,
             valid=lambda: leadership is None or leadership.valid(),
@@ -105,7 +111,7 @@ class KubernetesStore(SqliteStore):
         self._queue_watchers: list[Callable[[], None]] = []
         self._sweeper = Sweeper(api, self._pool, self._recorder, self._note)
         self.objects = Reflector(api, GPU_JOBS, on_change=self._changed)
-        """The GpuJobs as they are in the cluster, for whoever else looks at them."""
+        """GpuJobs as they are in the cluster, also for other readers."""
         self._queues = Queues(api, self._queues_changed)
         self._cordons = Cordons(api, nodes)
         try:
@@ -115,7 +121,7 @@ class KubernetesStore(SqliteStore):
             raise
 
     def _open(self) -> None:
-        """Bring the copy into step with the cluster."""
+        """Synchronize the copy with the cluster."""
         with asking():
             if not self._api.serves(GPU_JOBS):
                 raise StoreFailed(f"the cluster {self._api.server} has no GpuJobs: install Grus there first")
@@ -130,18 +136,20 @@ class KubernetesStore(SqliteStore):
     # ------------------------------------------------------------------------------------ jobs, written
 
     def take_over(self) -> int:
-        """Every live job is touched, so that a late write of an earlier control plane meets a newer state."""
+        """Take over: touch every live job, so that a late write of an earlier control plane meets a newer
+        state.
+        """
         return self._writer.do(self._take_over).result()
 
     def create(
         self, job: Job, event: Event, key: str | None = None, epoch: int | None = None
     ) -> "Future[Job]":
-        hashed = None if key is None else records.key_hash(job.user, key)
+        hashed = None if key is None else job_objects.key_hash(job.user, key)
         first = replace(job, version=1)
         return self._write(first, event, new=True, key=hashed, epoch=epoch, key_said=key or "")
 
     def create_all(self, new: Sequence[NewJob], epoch: int | None = None) -> "Future[list[Job]]":
-        """Of one job: each is an object of its own, and the API server changes one object at a time."""
+        """Create one job: each is an object of its own, and the API server changes one object at a time."""
         future: Future[list[Job]] = Future()
         if len(new) > 1:
             future.set_exception(
@@ -158,21 +166,21 @@ class KubernetesStore(SqliteStore):
         return future
 
     def admit(self, job: Job, event: Event, item: Object) -> "Future[Job]":
-        """Like `create`, but recorded in this object, which a person has made."""
+        """Create the job as `create` does, but record it in this object, which a user has made."""
         self._recorder.given[job.id] = item
         future = self._write(replace(job, version=1), event, new=True)
         future.add_done_callback(lambda _: self._recorder.given.pop(job.id, None))
         return future
 
     def home(self, job: JobId) -> Home:
-        """The object that records a job. Raises NotFound, also of a job whose object is gone."""
+        """Return the object that records a job. Raises NotFound, also for a job whose object is gone."""
         home = self._news.home(job)
         if home is None:
             raise rules.no_job(job)
         return home
 
     def makes(self, namespace: str, name: str) -> bool:
-        """Whether `create` is making this object just now, which has no record yet."""
+        """Return whether `create` is making this object just now, which has no record yet."""
         return self._recorder.makes(namespace, name)
 
     def watch(self, listener: OnChange) -> None:
@@ -188,17 +196,32 @@ class KubernetesStore(SqliteStore):
     def queues(self) -> list[Queue]:
         return self._queues.all()
 
-    def put_queue(self, queue: Queue) -> "Future[None]":
-        return self._asked(lambda: self._queues.put(queue))
+    def put_queue(self, queue: Queue, *, record: AuditRecord | None = None) -> "Future[None]":
+        return self._asked(lambda: self._queues.put(queue), record)
 
-    def delete_queue(self, name: QueueName) -> "Future[None]":
-        return self._asked(lambda: self._queues.delete(name))
+    def delete_queue(self, name: QueueName, *, record: AuditRecord | None = None) -> "Future[None]":
+        return self._asked(lambda: self._queues.delete(name), record)
 
     def cordoned(self) -> frozenset[NodeId]:
         return self._cordons.all()
 
-    def set_cordoned(self, node: NodeId, cordoned: bool) -> "Future[None]":
-        return self._asked(lambda: self._cordons.set(node, cordoned))
+    def drains(self) -> dict[NodeId, Drain]:
+        return {}
+
+    def set_cordoned(
+        self,
+        node: NodeId,
+        cordoned: bool,
+        *,
+        drain: Drain | None = None,
+        record: AuditRecord | None = None,
+    ) -> "Future[None]":
+        def ask() -> None:
+            if drain is not None:
+                raise Conflict(f"node {node} belongs to a cluster; `kubectl drain {node}` empties it")
+            self._cordons.set(node, cordoned)
+
+        return self._asked(ask, record)
 
     def prune(
         self,
@@ -208,25 +231,25 @@ class KubernetesStore(SqliteStore):
         results_before: float = 0.0,
         keep: Collection[JobId] = (),
     ) -> "Future[int]":
-        """The objects of the jobs go first, then the copy's rows."""
+        """Delete the objects of the jobs first, then the copy's rows."""
 
         def work(connection: sqlite3.Connection) -> int:
-            old = works.ended(connection, jobs_before, keep)
+            old = statements.ended(connection, jobs_before, keep)
             self._sweeper.remove([home for job in old if (home := self._news.home(job)) is not None])
             for job in old:
                 self._news.let_go(job)
-            return works.prune(events_before, jobs_before, results_before, keep)(connection).gone
+            return statements.prune(events_before, jobs_before, results_before, keep)(connection).gone
 
         return self._writer.do(work)
 
-    def _asked(self, ask: Callable[[], None]) -> "Future[None]":
-        """In its turn among the writes."""
+    def _asked(self, ask: Callable[[], None], record: AuditRecord | None) -> "Future[None]":
+        """Run the request in its turn among the writes."""
 
         def work(_: sqlite3.Connection) -> None:
             with asking():
                 ask()
 
-        return self._writer.do(work)
+        return self._put(lambda: work, record)
 
     def close(self) -> None:
         self._closing.set()
@@ -252,44 +275,44 @@ class KubernetesStore(SqliteStore):
     def _take_over(self, connection: sqlite3.Connection) -> int:
         items = self._sweeper.look()
         # Above all that the objects have seen: should the Lease have been lost, its count begins anew.
-        highest = max((records.epoch(item) for item in items), default=0)
+        highest = max((job_objects.epoch(item) for item in items), default=0)
         given = self._leadership.epoch if self._leadership else next_epoch(self._api, self._namespace)
         epoch = max(given, highest + 1)
-        works.set_epoch(epoch)(connection)
+        statements.set_epoch(epoch)(connection)
         self._epoch = epoch
         self._sweeper.take_over(items, epoch)
         return epoch
 
-    def _absorb(self, connection: sqlite3.Connection, taken: list[Taken]) -> Outcome:
-        """Take what was heard of the cluster into the copy."""
+    def _absorb(self, connection: sqlite3.Connection, taken: list[ObjectUpdates]) -> WriteOutcome:
+        """Take the news of the cluster into the copy."""
         news = self._news.take()
         taken.append(news)
         items = list(news.items.values())
-        newest = max((records.epoch(item) for item in items), default=0)
+        newest = max((job_objects.epoch(item) for item in items), default=0)
         if newest > self._epoch:  # another one has taken over
-            works.set_epoch(newest)(connection)
+            statements.set_epoch(newest)(connection)
         written = mirror.take(connection, self._newer(connection, items)).written
         ended = mirror.end(connection, list(news.gone), self._clock(), DELETED).written
-        return Outcome(written=[*written, *ended])
+        return WriteOutcome(written=[*written, *ended])
 
-    def _newer(self, connection: sqlite3.Connection, items: Sequence[Object]) -> list[Found]:
-        """Of those, the jobs that the copy does not have like that."""
-        named = [(job, item) for item in items if (job := records.job_of(item)) is not None]
+    def _newer(self, connection: sqlite3.Connection, items: Sequence[Object]) -> list[MirroredJob]:
+        """Return those jobs that the copy does not have in this state."""
+        named = [(job, item) for item in items if (job := job_objects.job_of(item)) is not None]
         known, _ = mirror.versions(connection, [job for job, _ in named])
-        newer = [item for job, item in named if records.record_version(item) > known.get(job, 0)]
-        return [found for item in newer if (found := records.found(item)) is not None]
+        newer = [item for job, item in named if job_objects.record_version(item) > known.get(job, 0)]
+        return [found for item in newer if (found := job_objects.found(item)) is not None]
 
-    # --------------------------------------------------------------------------------- heard of the cluster
+    # ---------------------------------------------------------------------------------- news of the cluster
 
     def _wake(self) -> None:
         self._take_news()
 
     def _take_news(self) -> "Future[Any]":
-        taken: list[Taken] = []
+        taken: list[ObjectUpdates] = []
         future: Future[Any] = self._writer.do(lambda connection: self._absorb(connection, taken))
 
         def settle(done: "Future[Any]") -> None:
-            """Only what was committed; where the copy has failed it is tried again soon."""
+            """Settle only what was committed; if the copy has failed, it is tried again soon."""
             if done.exception() is None:
                 self._news.settled(taken[-1])
             elif not self._closing.is_set():

@@ -1,12 +1,12 @@
-"""The past of everything that is measured, in one file of its own that may be lost: `Recorder`.
+"""The past of all measurements, in one file of its own that may be lost: `Recorder`.
 
-    recorder.add(samples)                                         what `grus.telemetry.samples` calls samples
-    recorder.read(subject, measure, since, until, step) → Series  means on an even grid, NaN where unknown
-    recorder.subjects()                                           whose series there are
+    recorder.add(samples)                                         samples as in `grus.telemetry.samples`
+    recorder.read(subject, measure, since, until, step) → Series  means on an even grid, NaN if unknown
+    recorder.subjects()                                           all subjects with series
 
-Subjects are GPUs, workers and machines, and besides them two kinds that nobody measures but that are counted
-once a minute: the pool (`POOL`) and each queue (`of_queue(name)`), both with the measures `held` and `demand`
-in GPUs; the pool with `capacity` and `stranded` too, and with the mean `utilisation` of its GPUs.
+Subjects are GPUs, workers and machines, and besides them two kinds that are not measured but are counted once
+a minute: the pool (`POOL`) and each queue (`of_queue(name)`), both with the measures `held` and `demand` in
+GPUs; the pool with `capacity` and `stranded` too, and with the mean `utilisation` of its GPUs.
 """
 
 from grus.telemetry.recorder.recorder import Recorder

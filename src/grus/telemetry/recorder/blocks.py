@@ -1,7 +1,7 @@
-"""How values become bytes: a block of one subject's series, and the journal of what is not in a block yet.
+"""Encoding of values as bytes: a block of one subject's series, and the journal of values not in a block yet.
 
-Bytes of equal weight stand together, since neighbours in time differ in the low ones only; zlib does the
-rest. What cannot be read raises `Damaged`, never anything else.
+Bytes of equal weight are stored together, since adjacent values in time differ in the low ones only; zlib
+does the rest. Unreadable data raises `DamagedBlock`, never anything else.
 """
 
 import zlib
@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 HIGHEST = 128
 """Added to a measure's code: the row of its maxima."""
 _LEVEL = 1
-"""Of zlib: higher ones take three times as long for some per cent."""
+"""Level of zlib: higher ones take three times as long for some per cent."""
 
 Rows = Mapping[int, NDArray[np.float32]]
 """A block's values by the code of their measure."""
 
 
-class Damaged(Exception):
+class DamagedBlock(Exception):
     """These bytes are not what was written."""
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """One value of the journal."""
 
     subject: int
@@ -48,11 +48,11 @@ def unpacked(data: bytes, slots: int) -> dict[int, NDArray[np.float32]]:
         planes = np.frombuffer(zlib.decompress(data[1 + count :]), np.uint8)
         matrix = planes.reshape(4, count * slots).T.copy().view("<f4").reshape(count, slots)
     except (IndexError, ValueError, zlib.error) as error:
-        raise Damaged(str(error)) from None
+        raise DamagedBlock(str(error)) from None
     return {code: np.asarray(matrix[row], dtype=np.float32) for row, code in enumerate(data[1 : 1 + count])}
 
 
-def journalled(entries: Sequence[Entry]) -> bytes:
+def journalled(entries: Sequence[JournalEntry]) -> bytes:
     subjects, codes, moments, values = zip(*entries, strict=True)
     columns = (
         np.array(subjects, "<u4"),
@@ -63,7 +63,7 @@ def journalled(entries: Sequence[Entry]) -> bytes:
     return zlib.compress(b"".join(column.tobytes() for column in columns), _LEVEL)
 
 
-def entries(data: bytes) -> list[Entry]:
+def entries(data: bytes) -> list[JournalEntry]:
     try:
         raw = zlib.decompress(data)
         count, rest = divmod(len(raw), 4 + 1 + 8 + 4)
@@ -74,6 +74,6 @@ def entries(data: bytes) -> list[Entry]:
         moments = np.cumsum(np.frombuffer(raw, "<i8", count, 5 * count))
         values = np.frombuffer(raw, "<f4", count, 13 * count)
     except (ValueError, zlib.error) as error:
-        raise Damaged(str(error)) from None
+        raise DamagedBlock(str(error)) from None
     columns = (subjects.tolist(), codes.tolist(), moments.tolist(), values.tolist())
-    return [Entry(*entry) for entry in zip(*columns, strict=True)]
+    return [JournalEntry(*entry) for entry in zip(*columns, strict=True)]

@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from grus.model.errors import BadInput, Mistake
-from grus.telemetry.recorder import blocks, sealing, tiers
-from grus.telemetry.recorder.blocks import HIGHEST, Damaged, Entry
-from grus.telemetry.recorder.file import Gone, RecorderFile, Unwritable
-from grus.telemetry.recorder.names import Name, Names
-from grus.telemetry.recorder.sealing import Block
+from grus.telemetry.recorder import block_flush, blocks, tiers
+from grus.telemetry.recorder.block_flush import Block
+from grus.telemetry.recorder.blocks import HIGHEST, DamagedBlock, JournalEntry
 from grus.telemetry.recorder.series import Series
+from grus.telemetry.recorder.series_ids import Name, Names
+from grus.telemetry.recorder.sqlite_file import DamagedRecorderFile, RecorderFile, Unwritable
 from grus.telemetry.recorder.tiers import Keep, Tier
 from grus.telemetry.samples import Measure, Sample, Subject
 
@@ -33,14 +33,14 @@ FLUSH = 3_000
 LATE = 120_000
 """Milliseconds by which a sample may be late; and by which its clock may be ahead."""
 MOST_POINTS = 200_000
-"""Of one answer."""
+"""Points of one answer."""
 MOST_SUBJECTS = 100_000
 MOST_WAITING = 200_000
 """Values that wait for the journal while the disk refuses them."""
 PAUSE = 30_000
 """Milliseconds until a disk that refused is asked again."""
 AT_ONCE = 64
-"""Blocks that are sealed in one go, unless a great many are due: whoever adds has to wait for it."""
+"""Blocks that are sealed in one go, unless a great many are due: the caller of `add` has to wait for it."""
 MOST_OPEN = 6
 """Blocks of a subject that are kept in memory while the disk refuses them."""
 TIDY = 86_400_000
@@ -48,7 +48,7 @@ TIDY = 86_400_000
 
 
 class Recorder:
-    """For any thread. `hz`: how often samples come at most."""
+    """Recorder of samples, for any thread. `hz`: the highest rate of samples."""
 
     def __init__(
         self,
@@ -63,12 +63,12 @@ class Recorder:
         self._clock = clock
         self._lock = threading.RLock()
         self._open: dict[Subject, dict[int, Block]] = {}
-        """What is not sealed, by the number of its span."""
-        self._waiting: list[Entry] = []
+        """Unsealed blocks, by the number of their span."""
+        self._waiting: list[JournalEntry] = []
         self._flushed = self._tidied = self._now()
         self._closed = False
         self.trouble = ""
-        """What keeps it from writing, or what was lost; for people."""
+        """The problem that keeps it from writing, or the loss; for people."""
         try:
             self._file = RecorderFile(path)
         except Unwritable as error:
@@ -76,7 +76,7 @@ class Recorder:
             self._tell(f"{error}; telemetry is kept in memory only")
         self.trouble = self.trouble or self._file.put_aside
         self._lasting = self.trouble
-        """What stays true though the disk takes what it is given."""
+        """The part of `trouble` that remains true when the disk accepts writes again."""
         self._names = Names(self._file)
         self._sealed = min(self._file.sealed, self._due(self._now()))
         self._replay()
@@ -86,7 +86,7 @@ class Recorder:
         for data in self._file.journal():
             try:
                 found = blocks.entries(data)
-            except Damaged as error:
+            except DamagedBlock as error:
                 self._tell(f"a part of the journal of telemetry cannot be read: {error}")
                 continue
             for entry in found:
@@ -96,9 +96,9 @@ class Recorder:
     # ---------------------------------------------------------------------------------------- adding
 
     def add(self, samples: Iterable[Sample]) -> None:
-        """Take them in; those of the last two minutes may come late and in any order, older ones are dropped.
+        """Add samples; those of the last two minutes may come late and in any order, older ones are dropped.
 
-        Never raises for what is wrong with the file: `trouble` says it, and recording goes on.
+        Never raises for a problem of the file: `trouble` names it, and recording continues.
         """
         with self._lock:
             if self._closed:
@@ -125,7 +125,7 @@ class Recorder:
         for measure, value in sample.values.items():
             code = self._names.codes.get(measure) or self._names.code(measure)
             self._place(subject, at, code, value)
-            self._waiting.append(Entry(name.id, code, at, value))
+            self._waiting.append(JournalEntry(name.id, code, at, value))
 
     def _place(self, subject: Subject, at: int, code: int, value: float) -> None:
         number, rest = divmod(at, self.base.span)
@@ -144,7 +144,7 @@ class Recorder:
     # --------------------------------------------------------------------------------------- writing
 
     def _write(self, now: int) -> None:
-        """Bring the file up to date; whatever happens, what is in memory stays bounded."""
+        """Bring the file up to date; in any case, the data in memory stays bounded."""
         until = self._due(now)
         due = [
             (subject, number)
@@ -161,7 +161,7 @@ class Recorder:
             self._flushed += PAUSE
             del self._waiting[:-MOST_WAITING]
             self._drop_open(until - MOST_OPEN * self.base.span)
-        except Gone as error:
+        except DamagedRecorderFile as error:
             self._learn_loss(error)
             self._waiting.clear()
         else:
@@ -179,7 +179,7 @@ class Recorder:
                 self._file.write_journal(newest, blocks.journalled(self._waiting))
             for subject, number in some:
                 id_ = self._names.subjects[subject].id
-                sealing.seal(self._file, self.base, id_, number, self._open[subject][number])
+                block_flush.seal(self._file, self.base, id_, number, self._open[subject][number])
             if sealed > self._sealed:  # else a restart seals some again, which changes nothing
                 self._file.seal(sealed)
                 self._file.prune(now, self.keep)
@@ -195,7 +195,7 @@ class Recorder:
                 del self._open[subject]
 
     def _drop_open(self, until: int) -> None:
-        """Let go of open blocks before that, though they are on no disk."""
+        """Drop open blocks before that, though they are on no disk."""
         oldest = until // self.base.span
         for subject in [subject for subject, mine in self._open.items() if min(mine) < oldest]:
             left = {number: block for number, block in self._open[subject].items() if number >= oldest}
@@ -257,7 +257,7 @@ class Recorder:
         except Unwritable as error:
             self._tell(f"recorded telemetry cannot be read: {error}")
             return found
-        except Gone as error:
+        except DamagedRecorderFile as error:
             self._learn_loss(error)
             return found
         wanted = code + HIGHEST if highest and tier is not self.base else code
@@ -266,17 +266,17 @@ class Recorder:
     def _sealed_blocks(self, name: Name, tier: Tier, start: int, until: int) -> list[tuple[int, Block]]:
         numbers = self._file.spans(tier, start // tier.span, -(-until // tier.span))
         return [
-            (number * tier.span, sealing.read(self._file.block(tier, number, name.id), tier))
+            (number * tier.span, block_flush.read(self._file.block(tier, number, name.id), tier))
             for number in numbers
         ]
 
     def subjects(self) -> frozenset[Subject]:
-        """Whose series there are."""
+        """Return the subjects with series."""
         with self._lock:
             return frozenset(self._names.subjects)
 
     def measures(self, subject: Subject) -> frozenset[Measure]:
-        """What was ever measured of it."""
+        """Return all measures ever recorded for it."""
         with self._lock:
             return self._names.measures(subject)
 
@@ -298,10 +298,10 @@ class Recorder:
         return int(self._clock() * 1000)
 
     def _due(self, now: int) -> int:
-        """Before this, blocks are full: nothing of them may come any more."""
+        """Return the moment before which blocks are full: no more samples are accepted for them."""
         return (now - LATE) // self.base.span * self.base.span
 
-    def _learn_loss(self, loss: Gone) -> None:
+    def _learn_loss(self, loss: DamagedRecorderFile) -> None:
         self._tell(str(loss))
         self._lasting = self.trouble
         self._names.write_all_again()

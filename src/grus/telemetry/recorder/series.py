@@ -1,4 +1,4 @@
-"""What is read from the recorder, and the names of what is counted rather than measured."""
+"""Series read from the recorder, and the names of subjects that are counted rather than measured."""
 
 from dataclasses import dataclass
 

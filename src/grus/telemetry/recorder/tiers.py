@@ -1,7 +1,7 @@
-"""How finely the past is kept, and for how long: tenths of seconds, seconds, minutes, tens of minutes.
+"""Resolution and retention of the past: tenths of seconds, seconds, minutes, tens of minutes.
 
-Each tier is a ring: what is older than it is kept, and what goes beyond its part of the file, goes. Times
-are whole milliseconds here, so that a moment belongs to exactly one slot of each tier.
+Each tier is a ring: data older than its retention time, or beyond its part of the file, is deleted. Times are
+whole milliseconds here, so that a moment belongs to exactly one slot of each tier.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class Tier(NamedTuple):
     """Milliseconds of a slot."""
     slots: int
     part: float
-    """Of the file's bytes."""
+    """Part of the file's bytes."""
 
     @property
     def span(self) -> int:
@@ -40,7 +40,7 @@ TIERS = (FINE, SECONDS, MINUTES, TENS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """How long each tier reaches back, in seconds, and how large the file may become, in bytes."""
+    """Retention of each tier, in seconds, and maximum size of the file, in bytes."""
 
     fine: float = HOUR
     seconds: float = DAY

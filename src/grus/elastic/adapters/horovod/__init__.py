@@ -1,7 +1,8 @@
 """Horovod's calls on top of this runtime: `import grus.elastic.adapters.horovod as hvd`, and nothing else.
 
-For scripts written for `horovod.torch` and its elastic mode (https://horovod.readthedocs.io/en/stable/elastic.html).
-What differs is said in docs/elastic-training.md. New programs are better off with `grus.train`.
+For scripts written for `horovod.torch` and its elastic mode
+(https://horovod.readthedocs.io/en/stable/elastic.html). docs/elastic-training.md lists the differences. New
+programs should use `grus.train`.
 """
 
 from grus.elastic.adapters.horovod import elastic as elastic

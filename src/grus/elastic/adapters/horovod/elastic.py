@@ -1,11 +1,12 @@
-"""Horovod's elastic mode: a state that is committed, and a function that runs again when the team changes.
+"""Horovod's elastic mode: a committed state and a function that reruns when the worker group changes.
 
-A planned change surfaces in `commit` or `check_host_updates`, on all workers in the same call; a lost worker
-in whatever exchange is under way. Either way `run` forms the next team, brings everybody to the state of the
-most advanced, and calls the function again; after a loss each worker first goes back to its last commit.
+A planned change surfaces in `commit` or `check_host_updates`, on all workers in the same call. A lost worker
+surfaces in the exchange that is under way. In both cases `run` forms the next worker group, synchronizes all
+workers to the most advanced state, and calls the function again. After a loss each worker first returns to
+its last commit.
 
-A pause (or preemption) saves the state to the job's checkpoint folder, if it has one, and the next start goes
-on from there.
+A pause (or preemption) saves the state to the job's checkpoint folder, if the job has one, and the next start
+resumes from it.
 """
 
 import copy
@@ -21,19 +22,19 @@ from grus.elastic.adapters.horovod.exchange import sent
 from grus.elastic.adapters.horovod.sampler import ElasticSampler as ElasticSampler
 from grus.elastic.adapters.horovod.saving import load, save
 from grus.elastic.adapters.horovod.world import rank, size, world
-from grus.elastic.membership import Left
+from grus.elastic.rendezvous.membership import Left
 from grus.sdk import worker
 
 log = logging.getLogger(__name__)
 
 
 class State:
-    """Base of all states: commits, and who has got furthest."""
+    """Base of all states: its commits, and the selection of the most advanced worker's state."""
 
     def __init__(self) -> None:
         self._reset_callbacks: list[Callable[[], object]] = []
         self._commits = 0
-        """How often this worker's state was committed; nothing for one that has just come."""
+        """Number of commits of this worker's state; 0 for a worker that has just joined."""
 
     def register_reset_callbacks(self, callbacks: Iterable[Callable[[], object]]) -> None:
         """Have these called when workers have come or gone, before states are brought in line."""
@@ -44,13 +45,13 @@ class State:
             callback()
 
     def commit(self) -> None:
-        """Keep a copy to go back to, and give way to a change of the team. Call it on all workers alike."""
+        """Keep a copy to return to, and check for a change of worker group. Call it on all workers alike."""
         self.save()
         self._commits += 1
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Raise HostsUpdatedInterrupt on all workers if one of them has heard of a change."""
+        """Raise HostsUpdatedInterrupt on all workers if one of them has received a change."""
         orders = world.membership.orders()
         heard = orders.ends or orders.leave or orders.number > world.group.number
         world.membership.tell(self._commits)
@@ -70,7 +71,7 @@ class State:
 
 
 class TorchState(State):
-    """Models, optimizers, schedulers, samplers (whatever has a state_dict), and plain values by name."""
+    """State of models, optimizers, schedulers, samplers (with a state_dict), and plain values by name."""
 
     def __init__(self, model: Any = None, optimizer: Any = None, **more: Any) -> None:
         super().__init__()
@@ -109,7 +110,7 @@ class TorchState(State):
         self.save()
 
     def now(self) -> dict[str, Any]:
-        """Everything as it stands, in plain values and tensors."""
+        """Return the whole present state, in plain values and tensors."""
         return {name: _state_of(getattr(self, name)) for name in self._names}
 
     def put(self, state: dict[str, Any]) -> None:
@@ -135,7 +136,7 @@ def run(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapper(state: Any, *args: Any, **kwargs: Any) -> Any:
         if "GRUS_CONTROL" in os.environ:
-            worker.asked_to_end()  # SIGTERM no longer kills: orders say what to do, and the next commit hears
+            worker.asked_to_end()  # SIGTERM no longer kills: orders decide, and the next commit reads them
         load(state)
         new_team, reset = not world.joined, False
         while True:
@@ -153,7 +154,7 @@ def run(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _begin(state: Any, *, new_team: bool, reset: bool) -> None:
-    """Into the next team, and to one state with it; a worker that has no place in it ends here."""
+    """Join the next worker group and synchronize the state; a worker that has no place in it exits here."""
     before = (rank(), size())
     try:
         if new_team:

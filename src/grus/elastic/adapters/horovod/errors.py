@@ -1,4 +1,4 @@
-"""What interrupts a training function, under Horovod's names; `elastic.run` catches both."""
+"""Exceptions that interrupt a training function, under Horovod's names; `elastic.run` catches both."""
 
 
 class HorovodInternalError(RuntimeError):

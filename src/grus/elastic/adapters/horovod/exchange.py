@@ -1,4 +1,4 @@
-"""Exchanges under Horovod's names: sums and copies over the present team."""
+"""Exchanges under Horovod's names: sums and copies over the present worker group."""
 
 import io
 from collections.abc import Iterable, Mapping
@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from grus.elastic import state
 from grus.elastic.adapters.horovod.world import world
-from grus.elastic.group import Group
+from grus.elastic.rendezvous.process_group import Group
+from grus.elastic.training_state import state_dict
 
 Average = "average"
 Sum = "sum"
@@ -102,24 +102,24 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int) 
 
 
 def broadcast_object(obj: Any = None, root_rank: int = 0, name: str | None = None) -> Any:  # noqa: ARG001 - as above
-    """What `root_rank` has: numbers, text, tensors, and lists, tuples and dicts of them.
+    """Return the value of `root_rank`: numbers, text, tensors, and lists, tuples and dicts of them.
 
-    Nothing else: an object that brings code along would let anybody who reaches the port run it.
+    Other objects are not allowed: an object that carries code would let anybody who reaches the port run it.
     """
     return sent({"it": obj}, root_rank)["it"]
 
 
 def sent(own: dict[str, Any], root: int) -> dict[str, Any]:
-    """The root's nested state, with everybody."""
+    """Return the root's nested state on all workers."""
     with world.together() as group:
         if group.world == 1:
             return own
         device = world.device
         if group.rank == root:
             _plain(own)
-            state.give(group, own, device)
+            state_dict.give(group, own, device)
             return own
-        return state.take(group, root, device, own, lambda _: "")
+        return state_dict.take(group, root, device, own, lambda _: "")
 
 
 def _plain(own: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""An optimizer whose steps wait for the gradients of all workers."""
+"""DistributedOptimizer: an optimizer whose steps wait for the gradients of all workers."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -8,17 +8,17 @@ import torch
 
 from grus.elastic.adapters.horovod.exchange import Average, Sum
 from grus.elastic.adapters.horovod.world import world
-from grus.elastic.reducer import Reducer
+from grus.elastic.gradients.bucket_reducer import Reducer
 
 
 class Compression:
-    """Of gradients on their way; there is none."""
+    """Gradient compression for the exchange, under Horovod's name; only `none` exists."""
 
     none = None
 
 
 class _Distributed:
-    """What `DistributedOptimizer` adds to an optimizer's class."""
+    """Methods and fields that `DistributedOptimizer` adds to an optimizer's class."""
 
     _reducer: Reducer
     _op: str
@@ -38,7 +38,7 @@ class _Distributed:
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """For a `step` after `synchronize`."""
+        """Let a `step` skip the synchronization, after a call of `synchronize`."""
         self._automatic = False
         try:
             yield

@@ -1,4 +1,4 @@
-"""A sampler whose rest of the epoch is divided anew when workers come or go."""
+"""Elastic sampler: divides the rest of the epoch again when workers join or leave."""
 
 from collections.abc import Iterator, Sized
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from torch.utils.data import Sampler
 
 from grus.elastic.adapters.horovod.world import rank, size
-from grus.elastic.plan import order
+from grus.elastic.data.sample_schedule import order
 
 
 class ElasticSampler(Sampler[int]):

@@ -1,16 +1,19 @@
-"""A pause must lose nothing, though Horovod has no word for it: the job's own folder keeps the state."""
+"""Saving at a pause: Horovod has no call for it, so the job's own folder keeps the state.
+
+A pause must lose nothing.
+"""
 
 import os
 from typing import Any
 
-from grus.elastic.checkpoints import Checkpoints
+from grus.elastic.training_state.checkpoints import Checkpoints
 from grus.sdk import worker
 
 FOLDER = "horovod"
 
 
 def kept() -> Checkpoints | None:
-    """Where this job keeps its state; None outside a job, and in one that names no folder."""
+    """Return the checkpoints of this job's state; None without a job or a folder for them."""
     job = os.environ.get("GRUS_JOB")
     if not job or not os.environ.get("GRUS_CHECKPOINT"):
         return None
@@ -27,7 +30,7 @@ def save(state: Any) -> None:
 
 
 def load(state: Any) -> None:
-    """Go on from what an earlier attempt has saved, if there is something."""
+    """Resume from the state that an earlier attempt has saved, if there is one."""
     checkpoints = kept() if worker.resuming() else None
     if checkpoints is None or not hasattr(state, "put") or (found := checkpoints.load()) is None:
         return

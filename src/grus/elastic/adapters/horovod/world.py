@@ -1,8 +1,8 @@
-"""Who takes part: this process's one group, and how it joins teams.
+"""Membership of this process under Horovod: its one group, and the way it joins worker groups.
 
-A worker joins when it first needs the others (`elastic.run`, or an exchange), not in `init`: those who are
-training go on while a new one still makes its model. Until then `rank` and `size` are what it was started
-with; `elastic.run` calls the reset callbacks when they turn out otherwise.
+A worker joins when it first needs the others (`elastic.run`, or an exchange), not in `init`: workers that are
+training continue while a new one still builds its model. Until then `rank` and `size` are the values the
+worker was started with; `elastic.run` calls the reset callbacks when the values turn out to differ.
 """
 
 import os
@@ -12,16 +12,16 @@ from contextlib import contextmanager
 import torch
 
 from grus.elastic.adapters.horovod.errors import HorovodInternalError
-from grus.elastic.backends import Broken
-from grus.elastic.group import Group
-from grus.elastic.membership import Membership, find_membership
+from grus.elastic.rendezvous.backends import Broken
+from grus.elastic.rendezvous.membership import Membership, find_membership
+from grus.elastic.rendezvous.process_group import Group
 
 HANG_AFTER = 30.0
 """Seconds without an answer from the others before this worker complains."""
 
 
 class World:
-    """Lives as long as the process; `team` is None until the first join."""
+    """This process's membership; lives as long as the process. `group.number` is 0 until the first join."""
 
     def __init__(self) -> None:
         self.initialized = False
@@ -34,7 +34,7 @@ class World:
 
     @property
     def device(self) -> torch.device:
-        """Where small tensors of our own are exchanged."""
+        """Device on which the runtime exchanges its own small tensors."""
         if torch.cuda.is_available():
             return torch.device("cuda", torch.cuda.current_device())
         return torch.device("cpu")
@@ -46,12 +46,14 @@ class World:
         return self._membership
 
     def join(self) -> None:
-        """Form the next team. Raises Left when this worker is none of it, Broken where there is no next."""
+        """Form the next worker group. Raises Left when this
+        worker is not in it, Broken when there is no next one.
+        """
         self.membership.join()
 
     @contextmanager
     def together(self) -> Iterator[Group]:
-        """For an exchange: joins first if need be; a lost worker becomes Horovod's error."""
+        """Yield the group for an exchange; join first if needed. A lost worker becomes Horovod's error."""
         needs_init()
         if not self.joined:
             self.join()
@@ -94,7 +96,7 @@ def size() -> int:
 
 
 def local_rank() -> int:
-    """Which GPU of its machine: that does not change while the process lives."""
+    """Return the index of this worker's GPU on its machine; it does not change while the process lives."""
     needs_init()
     return _number("LOCAL_RANK", 0)
 

@@ -1,4 +1,4 @@
-"""TensorFlow is not served here, and says so rather than that a module is missing."""
+"""TensorFlow placeholder: it is not supported here, and this says so instead of a missing-module error."""
 
 raise ImportError(
     "Grus's Horovod front is for torch. A script for TensorFlow needs the image's own horovodrun:"

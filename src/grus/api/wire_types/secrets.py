@@ -1,0 +1,20 @@
+"""Wire models of secrets, in and out: a value comes in and never leaves."""
+
+from typing import Annotated
+
+from grus.api.parsing import fields as f
+from grus.api.parsing.rules import Strict
+from grus.api.wire_types.base import Out
+
+
+class SecretIn(Strict):
+    """A value to keep."""
+
+    value: Annotated[str, f.judged(lambda value: value)]
+    """Checked by the store, whose messages do not repeat it."""
+
+
+class SecretOut(Out):
+    name: str
+    set_at: str
+    """Time at which its value was last set."""

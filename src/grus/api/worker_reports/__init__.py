@@ -1,0 +1,1 @@
+"""Reports that workers write, one JSON object a line."""

@@ -1,0 +1,1 @@
+"""The demo: a server and jobs on virtual GPUs, shown step by step."""

@@ -1,0 +1,1 @@
+"""Follow a running job or workflow: state, logs, exit code."""

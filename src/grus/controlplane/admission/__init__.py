@@ -1,0 +1,1 @@
+"""Admission of submitted jobs and workflows into the store."""

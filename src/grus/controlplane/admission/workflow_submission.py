@@ -1,0 +1,194 @@
+"""Submission of several jobs at once: all of them are stored, or none; and retries from the one that failed.
+
+Ids are settled before anything is written, so that jobs can name each other. They are made of the key of the
+submission: a repeated one requests the very same jobs, and finds those that exist already.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from grus.api.inputs.job import JobIn
+from grus.api.inputs.job_spec import to_spec
+from grus.api.inputs.stages import MOST_STAGES
+from grus.controlplane.admission import workflow
+from grus.controlplane.admission.submission import Submission, new_job, submitted
+from grus.controlplane.admission.workflow import STEP, Graphs
+from grus.controlplane.fingerprint import code_digest
+from grus.model.errors import BadInput, Conflict, DoesNotFit, Mistake, NotAllowed, NotFound
+from grus.model.identifiers import JobId, job_id
+from grus.model.jobs import Job, JobType, Spec
+from grus.model.ports import NewJob, Store, User
+
+
+@dataclass(frozen=True, slots=True)
+class _SubmittedStage:
+    """A job of a submission whose id is settled."""
+
+    id: JobId
+    spec: Spec
+    launch_given: bool
+    saves_as: str = ""
+    """Checkpoint name (`saves_as`) of the job from whose checkpoints it continues."""
+
+
+class GraphSubmission:
+    """For any thread that may wait for the disk."""
+
+    def __init__(
+        self,
+        store: Store,
+        submission: Submission,
+        found: Graphs,
+        *,
+        clock: Callable[[], float],
+        entropy: Callable[[], int],
+        stands: Callable[[Job], bool],
+    ) -> None:
+        self._store = store
+        self._submission = submission
+        self._graphs = found
+        self._clock = clock
+        self._entropy = entropy
+        self._stands = stands
+
+    def submit(self, user: User, jobs: Sequence[JobIn], *, key: str | None, fresh: bool) -> list[Job]:
+        """Store the jobs, each behind those that it names. Raises NotAllowed, BadInput or DoesNotFit
+        first.
+        """
+        if not 1 <= len(jobs) <= MOST_STAGES:
+            raise BadInput([Mistake("jobs", f"must be 1 to {MOST_STAGES}", str(len(jobs)))])
+        ids = self._ids(user, len(jobs), key)
+        known: dict[str, JobId] = {}
+        asked = []
+        mistakes = []
+        for id_, job in zip(ids, jobs, strict=True):
+            try:
+                spec = replace(to_spec(job, after=known), graph=ids[0], fresh=fresh)
+                asked.append(_SubmittedStage(id_, spec, job.launch_given))
+                known[spec.name] = id_
+            except BadInput as error:
+                mistakes += _of(job.name or str(len(asked)), error.mistakes)
+        if mistakes:
+            raise BadInput(mistakes)
+        return self._store_all(user, asked, key)
+
+    def retry(self, user: User, job: Job, *, key: str | None) -> list[Job]:
+        """Submit again a job that did not succeed, with those of its submission that depend on it.
+
+        Jobs before it that have succeeded are not repeated: their outputs are used as they are.
+        """
+        self._require_retry(user, job)
+        members = self._graphs.members(job)
+        earlier = [one for one in self._graphs.before(user, members) if one.user == user.name]
+        again = workflow.to_retry(job, [*earlier, *members], self._stands)
+        if unfinished := [one for one in again if not one.terminal]:
+            names = ", ".join(f"{one.spec.name} ({one.id})" for one in unfinished)
+            raise Conflict(f"{names} of the same submission has not ended yet; wait, or stop it first")
+        new = dict(zip((one.id for one in again), self._ids(user, len(again), key), strict=True))
+        first = new[again[0].id]
+        asked = [
+            _SubmittedStage(new[one.id], _again(one, new, first), launch_given=True, saves_as=_kept(one, new))
+            for one in again
+        ]
+        return self._store_all(user, asked, key)
+
+    def _require_retry(self, user: User, job: Job) -> None:
+        if job.user != user.name:
+            raise NotAllowed(f"job {job.id} belongs to {job.user}; only {job.user} may submit it again")
+        if job.spec.trial is not None or job.spec.type is JobType.SWEEP:
+            raise Conflict(f"job {job.id} is part of a sweep, which decides by itself what is tried again")
+        if not job.terminal:
+            raise Conflict(f"job {job.id} is {job.phase.value}: only a job that has ended can be tried again")
+        if self._stands(job):
+            raise Conflict(f"job {job.id} ({job.spec.name}) has succeeded: name the one that failed")
+
+    def _ids(self, user: User, count: int, key: str | None) -> list[JobId]:
+        if key is None:
+            return [job_id(self._entropy()) for _ in range(count)]
+        return [_id_of(user, key, index) for index in range(count)]
+
+    def _store_all(self, user: User, asked: Sequence[_SubmittedStage], key: str | None) -> list[Job]:
+        """Check everything before anything is stored; then store all of it in one write."""
+        now = self._time(asked[0].id)
+        coming = {one.id: new_job(one.id, user, one.spec, now) for one in asked}
+        specs = self._complete(user, asked, coming)
+        leaves = [path for spec in specs for path in _leaves(spec)]
+        keys = [None if key is None else f"{key}-{index}" for index in range(len(asked))]
+        made = [
+            replace(self._made(user, one.id, spec, own, leaves), saves_as=one.saves_as)
+            for one, spec, own in zip(asked, specs, keys, strict=True)
+        ]
+        timed = [replace(job, submitted_at=now + index * STEP) for index, job in enumerate(made)]
+        new = [NewJob(job, submitted(job), own) for job, own in zip(timed, keys, strict=True)]
+        return self._store.create_all(new).result()
+
+    def _time(self, first: JobId) -> float:
+        """Return the present time; if the first job exists already, alone or not, its own: the others are
+        found by that time.
+        """
+        try:
+            return self._store.job(first).submitted_at
+        except NotFound:
+            return self._clock()
+
+    def _complete(self, user: User, asked: Sequence[_SubmittedStage], coming: dict[JobId, Job]) -> list[Spec]:
+        found: list[Spec] = []
+        mistakes: list[Mistake] = []
+        too_large: list[str] = []
+        for one in asked:
+            try:
+                spec = self._submission.complete(user, one.spec, launch_given=one.launch_given, coming=coming)
+                found.append(spec)
+            except BadInput as error:
+                mistakes += _of(one.spec.name, error.mistakes) if len(asked) > 1 else error.mistakes
+            except DoesNotFit as error:
+                too_large.append(f"{one.spec.name}: {error}" if len(asked) > 1 else str(error))
+        if mistakes:
+            raise BadInput(mistakes)
+        if too_large:
+            raise DoesNotFit("; ".join(too_large))
+        return found
+
+    def _made(self, user: User, id_: JobId, spec: Spec, key: str | None, leaves: Sequence[str]) -> Job:
+        files = ""
+        if spec.outputs:
+            # Too much to look at is like nothing before it.
+            files = code_digest.files(self._store, new_job(id_, user, spec, 0.0), leaves) or id_
+        if spec.snapshot:
+            spec = self._submission.with_code(user, spec, key, id_)
+        return self._submission.sized(replace(new_job(id_, user, spec, self._clock()), files=files))
+
+
+def _id_of(user: User, key: str, index: int) -> JobId:
+    digest = hashlib.sha256(f"{user.name}\0{key}\0{index}".encode()).digest()
+    return job_id(int.from_bytes(digest[:7], "big"))
+
+
+def _again(job: Job, new: dict[JobId, JobId], first: JobId) -> Spec:
+    spec = job.spec
+    return replace(
+        spec,
+        request=job.asked,
+        after=tuple(new.get(other, other) for other in spec.after),
+        inputs=tuple(replace(one, job=new.get(one.job, one.job)) for one in spec.inputs),
+        graph=first,
+    )
+
+
+def _kept(job: Job, new: dict[JobId, JobId]) -> str:
+    """Return the checkpoints to continue from: a stage with the same inputs resumes; on other data it starts
+    from scratch.
+    """
+    return "" if any(one.job in new for one in job.spec.inputs) else job.saves_as
+
+
+def _leaves(spec: Spec) -> list[str]:
+    """Return absolute paths in the workdir to which the job declares that it writes."""
+    paths = [output.path for output in spec.outputs if output.path]
+    paths += [spec.checkpoint.path] if spec.checkpoint.path else []
+    return [f"{spec.workdir.rstrip('/')}/{path}" if not path.startswith("/") else path for path in paths]
+
+
+def _of(name: str, mistakes: Sequence[Mistake]) -> list[Mistake]:
+    return [replace(one, field=f"{name}.{one.field}") for one in mistakes]

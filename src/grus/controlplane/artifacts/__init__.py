@@ -1,0 +1,1 @@
+"""Artifact stores of the users of this machine and their garbage collection."""

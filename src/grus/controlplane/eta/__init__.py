@@ -1,0 +1,1 @@
+"""Forecasts of when jobs start and end."""

@@ -1,0 +1,1 @@
+"""Operations that users and administrators may call, with their permission checks."""

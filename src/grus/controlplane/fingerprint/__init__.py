@@ -1,0 +1,1 @@
+"""Fingerprints of jobs and the profiles kept under them."""

@@ -1,0 +1,1 @@
+"""GPU memory and GPU counts of jobs that leave the choice to Grus."""

@@ -1,0 +1,1 @@
+"""Results of ended jobs and their retention."""

@@ -1,0 +1,1 @@
+"""Consistency checks of the state: record, event log, files."""

@@ -1,0 +1,1 @@
+"""Rules for one job: lifecycle, worker groups, user actions, dependencies. Pure."""

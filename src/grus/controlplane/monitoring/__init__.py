@@ -1,0 +1,1 @@
+"""Telemetry of running jobs: sampling, tags, profiles, time series."""

@@ -1,0 +1,1 @@
+"""The control loop and its state: observe, decide, record, apply."""

@@ -1,0 +1,1 @@
+"""Permissions, users, tokens, secrets, isolation and audit records."""

@@ -1,0 +1,1 @@
+"""Measured speed of jobs, alone and on shared GPUs."""

@@ -1,0 +1,1 @@
+"""Hyperparameter sweeps: their trials, as jobs."""

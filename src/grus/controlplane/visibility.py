@@ -1,0 +1,58 @@
+"""Visibility of jobs and queues for each user: the rules of `authorization` applied to the present queues."""
+
+from grus.controlplane.reconciler.cluster_state import ClusterState
+from grus.controlplane.security import authorization
+from grus.controlplane.security.authorization import Owner
+from grus.model.errors import NotFound
+from grus.model.identifiers import JobId, QueueName
+from grus.model.ports import Event, Store, User
+from grus.model.queues import Queue
+
+MOST_OWNERS = 200_000
+
+
+class JobVisibility:
+    """Visibility checks; remembers the owner of each job, which never changes."""
+
+    def __init__(self, store: Store, picture: ClusterState) -> None:
+        self._store = store
+        self._picture = picture
+        self._owners: dict[JobId, Owner] = {}
+
+    @property
+    def by_name(self) -> authorization.Queues:
+        """All queues, replaced whole when they change."""
+        return self._picture.by_name
+
+    def queues(self, user: User) -> set[QueueName]:
+        """Queues that this user may use, and those above them."""
+        by_name = self.by_name
+        seen = set()
+        for name, queue in by_name.items():
+            if authorization.sees_queue(user, name, by_name):
+                at: Queue | None = queue
+                while at is not None:
+                    seen.add(at.name)
+                    at = by_name.get(at.parent) if at.parent is not None else None
+        return seen
+
+    def event(self, user: User, event: Event) -> bool:
+        return event.job is None or self.job(user, event.job)
+
+    def job(self, user: User, job: JobId) -> bool:
+        """Return whether the user sees the job; only administrators see a job that is no longer on record."""
+        if authorization.is_admin(user):
+            return True
+        owner = self.owner(job)
+        return owner is not None and authorization.sees_job(user, owner, self.by_name)
+
+    def owner(self, job: JobId) -> Owner | None:
+        """Return the owner of the job; None if it is no longer on record."""
+        if job not in self._owners:
+            if len(self._owners) >= MOST_OWNERS:
+                self._owners.clear()
+            try:
+                self._owners[job] = Owner.of(self._store.job(job))
+            except NotFound:
+                return None
+        return self._owners.get(job)

@@ -1,0 +1,1 @@
+"""Workers as engines get them: command, environment, exit status, endpoints, logs."""

@@ -1,0 +1,1 @@
+"""State that live pages read: jobs, GPUs, one job's data."""

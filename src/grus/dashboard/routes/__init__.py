@@ -1,0 +1,1 @@
+"""Routes of the pages, one module for each page."""

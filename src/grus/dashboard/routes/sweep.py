@@ -1,0 +1,139 @@
+"""The page of a sweep: its trials in a table and in charts, the best so far, what can be done; live."""
+
+from asyncio import get_running_loop
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from grus.api.units import gpu_number
+from grus.controlplane.facade.services import Services
+from grus.controlplane.sweeps.view import SweepView
+from grus.dashboard.page_rendering import page
+from grus.dashboard.views.sweep import SweepPageData, about, charts, columns, parts, row
+from grus.dashboard.views.sweep_search import SweepSnapshot, TrialRow
+from grus.model.identifiers import JobId
+from grus.model.jobs import TERMINAL
+from grus.model.ports import User
+from grus.server.http.auth_middleware import Caller
+from grus.server.http.dependencies import Does, JobPath, Live, Who, WhoExactly, off_loop
+from grus.server.http.event_streams import (
+    BEAT,
+    END,
+    HELLO,
+    RECONNECT,
+    LiveResponse,
+    Streams,
+    frame,
+    json_bytes,
+    waited,
+)
+from grus.server.routes.events import LONGEST, Pace, Seconds
+
+router = APIRouter(include_in_schema=False)
+
+CLOSEST = 1.0
+"""Seconds between two looks, however often something is committed: each reads what all trials reported."""
+EVERY = 5.0
+"""Seconds between two looks when nothing is: reports of trials are no commits."""
+
+
+@router.get("/sweeps/{id}")
+async def one_sweep(id: JobPath, request: Request, user: Who, does: Does) -> Response:
+    seen = await off_loop(look, does, user, JobId(id))
+    told = {**parts(seen), "trials": [row(one, seen.search) for one in seen.search.trials]}
+    return page(
+        request,
+        "sweep.html",
+        sweep=about(seen.job, seen.search),
+        columns=columns(seen.search),
+        by=seen.search.sweep.stopping.by,
+        told=told,
+        texts=told["texts"],
+    )
+
+
+@router.get("/sweeps/{id}/charts.json")
+async def sweep_charts(id: JobPath, user: Who, does: Does) -> Response:
+    seen = await off_loop(look, does, user, JobId(id))
+    return Response(json_bytes(charts(seen.search)), media_type="application/json")
+
+
+@router.get("/live/sweeps/{id}")
+async def follow(
+    id: JobPath, caller: WhoExactly, does: Does, streams: Live, seconds: Seconds = LONGEST
+) -> Response:
+    """Stream its changes, beginning with the whole, until it has ended."""
+    await off_loop(look, does, caller.user, JobId(id))
+    return LiveResponse(_changes(does, JobId(id), caller, streams, seconds), streams, caller.user.name)
+
+
+@dataclass(slots=True)
+class SentFragments:
+    """The data that a visitor has received already."""
+
+    parts: dict[str, bytes] = field(default_factory=dict)
+    trials: dict[int, bytes] = field(default_factory=dict)
+
+    def news(self, seen: SweepPageData) -> bytes:
+        """Return the new parts as one JSON object; empty if there are none."""
+        now = {name: json_bytes(part) for name, part in parts(seen).items()}
+        rows = {one.number: json_bytes(row(one, seen.search)) for one in seen.search.trials}
+        fresh = {name: part for name, part in now.items() if part != self.parts.get(name)}
+        if lines := [line for number, line in rows.items() if line != self.trials.get(number)]:
+            fresh["trials"] = b"[%s]" % b",".join(lines)
+        self.parts, self.trials = now, rows
+        inside = b",".join(b'"%s":%s' % (name.encode(), part) for name, part in fresh.items())
+        return b"{%s}" % inside if fresh else b""
+
+
+async def _changes(
+    does: Services, id_: JobId, caller: Caller, streams: Streams, seconds: float
+) -> AsyncGenerator[bytes, None]:
+    pace, told = Pace(streams, caller, seconds), SentFragments()
+    clock = get_running_loop().time
+    yield HELLO
+    while not pace.over:
+        ticket, began = streams.ticket(), clock()
+        seen = await off_loop(look, does, caller.user, id_)
+        if news := told.news(seen):
+            yield frame("sweep", news)
+            pace.sent()
+        if seen.job.terminal and all(one.phase in TERMINAL for one in seen.search.trials):
+            yield END
+            return
+        if await pace.silence(ticket, EVERY):
+            yield BEAT
+        await waited(streams.closed, max(0.0, CLOSEST - (clock() - began)))
+    yield RECONNECT
+
+
+def look(does: Services, user: User, id_: JobId) -> SweepPageData:
+    """Raises NotFound for a job that is no sweep, is not there, or not for this user."""
+    view = does.sweep(user, id_)
+    return SweepPageData(job=view.job, user=user, now=does.now(), search=search_of(view))
+
+
+def search_of(view: SweepView) -> SweepSnapshot:
+    return SweepSnapshot(
+        sweep=view.sweep,
+        trials=tuple(
+            TrialRow(
+                number=one.number,
+                job=one.job.id,
+                params=one.params,
+                phase=one.job.phase,
+                held_back=one.held_back,
+                value=one.value,
+                curve=one.curve,
+                gpu_seconds=one.gpu_seconds,
+                gpus=gpu_number(one.job.held),
+                seconds=None if one.job.first_started_at is None else one.seconds,
+                why=one.job.verdict or one.job.reason,
+            )
+            for one in view.trials
+        ),
+        best=None if view.best is None else view.best.number,
+        importance=view.importance,
+    )

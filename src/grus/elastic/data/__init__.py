@@ -1,0 +1,1 @@
+"""Training data: which samples each worker reads, in what batches."""

@@ -1,0 +1,1 @@
+"""All-reduce of gradients between workers, in buckets and compressed."""

@@ -1,0 +1,1 @@
+"""Rendezvous of workers: membership, process groups, communication backends."""

@@ -1,0 +1,1 @@
+"""Parts of the training loop: arguments, step times, reports, evaluation, export, shutdown."""

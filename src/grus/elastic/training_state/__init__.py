@@ -1,0 +1,1 @@
+"""State of a training: checkpoints, synchronization of new workers, sharding."""

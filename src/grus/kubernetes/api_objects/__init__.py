@@ -1,0 +1,1 @@
+"""Grus's objects in a cluster: names, namespaces, queues, status of jobs."""

@@ -1,0 +1,1 @@
+"""Code bundles: stored in the cluster, unpacked in pods."""

@@ -1,0 +1,1 @@
+"""Client of the API server: connections, credentials, errors, watches, leases."""

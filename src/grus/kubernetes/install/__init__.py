@@ -1,0 +1,1 @@
+"""Manifests of an installation: custom resource definitions, RBAC, DaemonSets, admission policies."""

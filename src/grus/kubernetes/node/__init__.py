@@ -1,0 +1,1 @@
+"""Parts that node agent and profiler share: control groups, tags, writes of annotations."""

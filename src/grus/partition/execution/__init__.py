@@ -1,0 +1,1 @@
+"""Simulated execution of a placement: step time, memory over time, pictures."""

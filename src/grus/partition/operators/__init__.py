@@ -1,0 +1,1 @@
+"""Graphs of operators: costs, coarsening, backward pass, groups that are placed together."""

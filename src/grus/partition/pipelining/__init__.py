@@ -1,0 +1,1 @@
+"""Pipeline parallelism: stages, micro-batches and their schedule."""

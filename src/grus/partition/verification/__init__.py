@@ -1,0 +1,1 @@
+"""Verification of placements and pipelines, independent of what made them."""

@@ -1,0 +1,1 @@
+"""Placement of requests on GPUs: gangs, slices, shared GPUs, GPU types, fragmentation."""

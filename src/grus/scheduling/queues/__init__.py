@@ -1,0 +1,1 @@
+"""Queues: quotas, fair shares, order, limits, reservations."""

@@ -1,0 +1,1 @@
+"""The snapshot that decisions are made on: jobs, devices, tentative changes."""

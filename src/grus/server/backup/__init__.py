@@ -1,0 +1,1 @@
+"""Backups of the state: create, restore, rotate."""

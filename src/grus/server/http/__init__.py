@@ -1,0 +1,1 @@
+"""HTTP layer: authentication, limits of bodies and rates, errors, event streams, the listening socket."""

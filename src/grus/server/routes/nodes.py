@@ -1,0 +1,96 @@
+"""Routes of the pool: nodes, who holds what, measured use, and the server's own state."""
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from grus import __version__
+from grus.api.wire import (
+    DrainIn,
+    ForecastsOut,
+    NodeOut,
+    StatusOut,
+    UsageOut,
+    node_out,
+    pool_out,
+    rfc3339,
+    usage_out,
+)
+from grus.controlplane.eta.forecast_service import ForecastAccuracy
+from grus.controlplane.facade.services import Status
+from grus.model.identifiers import NodeId
+from grus.model.tags import of_gpu
+from grus.server.http.dependencies import Does, NamePath, Who, answer, answers, off_loop
+
+router = APIRouter(prefix="/v1", tags=["pool"])
+
+
+@router.get("/nodes", response_model=list[NodeOut])
+async def list_nodes(user: Who, does: Does) -> Response:
+    nodes, holders = await off_loop(does.nodes, user), await off_loop(does.holders, user)
+    leaving = await off_loop(does.drained_jobs, user)
+    found = does.tags()
+    devices = [device.id for node in nodes for device in node.devices]
+    tags = {device: found[key] for device in devices if (key := of_gpu(device)) in found}
+    return answers(NodeOut, [node_out(node, holders, tags, leaving) for node in nodes])
+
+
+@router.post("/nodes/{id}/cordon", status_code=204)
+async def cordon(id: NamePath, user: Who, does: Does) -> Response:
+    """Stop placing new work on a node; running work continues."""
+    await off_loop(does.cordon, user, NodeId(id), True)
+    return Response(status_code=204)
+
+
+@router.post("/nodes/{id}/drain", status_code=204)
+async def drain(id: NamePath, body: DrainIn, user: Who, does: Does) -> Response:
+    """Empty a node: it gets no new work and jobs that save leave; others run to their end.
+
+    Users see the message.
+    """
+    await off_loop(does.drain, user, NodeId(id), body.message)
+    return Response(status_code=204)
+
+
+@router.post("/nodes/{id}/uncordon", status_code=204)
+async def uncordon(id: NamePath, user: Who, does: Does) -> Response:
+    await off_loop(does.cordon, user, NodeId(id), False)
+    return Response(status_code=204)
+
+
+@router.get("/usage", response_model=list[UsageOut])
+async def usage(user: Who, does: Does) -> Response:
+    return answers(UsageOut, [usage_out(one) for one in await off_loop(does.usage, user)])
+
+
+@router.get("/status", response_model=StatusOut)
+async def status(user: Who, does: Does) -> Response:
+    """Return the calling user, the size of the pool, the running jobs, and current problems."""
+    return answer(_status_out(await off_loop(does.status, user)))
+
+
+def _status_out(status: Status) -> StatusOut:
+    return StatusOut(
+        version=__version__,
+        now=rfc3339(status.now),
+        started_at=rfc3339(status.started_at),
+        user=status.user.name,
+        role=status.user.role.value,
+        pool=pool_out(status.nodes, status.held),
+        jobs={phase.value: count for phase, count in status.jobs.items()},
+        queues=status.queues,
+        mechanisms=status.mechanisms,
+        forecasts=None if status.forecasts is None else _forecasts_out(status.forecasts),
+        containers=status.containers,
+        warnings=status.warnings,
+    )
+
+
+def _forecasts_out(record: ForecastAccuracy) -> ForecastsOut:
+    return ForecastsOut(
+        settled=record.ends.settled,
+        p50_coverage=record.ends.p50_coverage,
+        p90_coverage=record.ends.p90_coverage,
+        starts_settled=record.starts.settled,
+        start_p50_coverage=record.starts.p50_coverage,
+        start_p90_coverage=record.starts.p90_coverage,
+    )

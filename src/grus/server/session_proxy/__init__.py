@@ -1,0 +1,1 @@
+"""Reverse proxy to development sessions, on an origin of its own."""

@@ -1,0 +1,1 @@
+"""Forecasts of the live pool: when jobs start and end, with their uncertainty."""

@@ -1,0 +1,1 @@
+"""Recordings of a live scheduler, and their replay."""

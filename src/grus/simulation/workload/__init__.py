@@ -1,0 +1,1 @@
+"""Jobs to simulate: recorded traces, published workloads, history of this pool, synthetic jobs."""
