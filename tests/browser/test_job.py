@@ -251,7 +251,13 @@ def test_pointing_at_a_chart_shows_its_values(page: Page, sign_in: SignIn, learn
     sign_in(at=f"/jobs/{learner}")
     drawn = page.locator("[data-chart=memory] svg.main-svg")
     drawn.hover()
-    expect(page.locator("[data-chart=memory] .chart-tip")).to_contain_text(re.compile(r"B GPU"))
+    tip = page.locator("[data-chart=memory] .chart-tip")
+    expect(tip).to_contain_text(re.compile(r"B GPU"))
+    drawn.evaluate("svg => { svg.id = 'before' }")
+    expect(page.locator("#before")).to_have_count(0)  # drawn again, while the pointer rests
+    expect(tip).to_be_visible()
+    page.mouse.move(0, 0)
+    expect(tip).to_be_hidden()
 
 
 def test_a_job_page_transfers_less_than_200_kb(page: Page, sign_in: SignIn, learner: str) -> None:

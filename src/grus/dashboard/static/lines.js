@@ -8,12 +8,18 @@ import { all, el } from "./grus.js";
 
 /** @typedef {{data: any[], layout: Record<string, any>} | {missing: string}} Figure */
 /** @typedef {{low: number, high: number, at: (value: number) => number}} Scale */
+/** @typedef {(offset: number | undefined) => void} Tip Shows the values at this pixel, or hides them. */
 
 const SVG = "http://www.w3.org/2000/svg";
 const [TOP, BOTTOM, LEFT, RIGHT, TITLE] = [14, 24, 56, 14, 16]; // pixels around the lines
 const TIMES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2419200];
 const LABEL = 76; // pixels that a label below the lines needs, with the space to the next
 const DASHES = { dash: "6 4", dot: "2 3" };
+
+/** The pixel that the pointer rests on, by chart: a chart that is drawn again shows the values there again. @type {WeakMap<Element, number>} */
+const pointers = new WeakMap();
+/** @type {WeakMap<Element, Tip>} */
+const tips = new WeakMap();
 
 /** The charts of a page: `draw` shows figures by the name in `data-chart`, again and again. */
 export function lineCharts(/** @type {ParentNode} */ within = document) {
@@ -27,12 +33,18 @@ export function lineCharts(/** @type {ParentNode} */ within = document) {
     for (const place of all("[data-chart]", within)) {
       const figure = figures[place.dataset.chart ?? ""];
       if (!figure) continue;
+      if (!shown.has(place)) place.addEventListener("pointerleave", () => leave(place));
       shown.set(place, figure);
       put(place, figure);
       sizes.observe(place);
     }
   }
   return { draw };
+}
+
+function leave(/** @type {HTMLElement} */ place) {
+  pointers.delete(place);
+  tips.get(place)?.(undefined);
 }
 
 function put(/** @type {HTMLElement} */ place, /** @type {Figure | undefined} */ figure) {
@@ -46,6 +58,7 @@ function put(/** @type {HTMLElement} */ place, /** @type {Figure | undefined} */
   if (width < 80) return; // hidden: drawn when it has a size
   place.classList.add("drawn");
   place.replaceChildren(...(figure.layout.showlegend ? [legend(figure.data)] : []), picture(place, figure, width));
+  tips.get(place)?.(pointers.get(place));
 }
 
 function legend(/** @type {any[]} */ traces) {
@@ -217,8 +230,11 @@ function pointed(/** @type {HTMLElement} */ place, /** @type {SVGElement} */ svg
   const rule = shape("line", { class: "chart-rule", y1: top, y2: bottom, visibility: "hidden" });
   const box = el("div", { class: "chart-tip small", hidden: "" });
   svg.append(rule);
-  svg.addEventListener("pointermove", (event) => {
-    const at = x.low + ((Math.max(left, Math.min(right, event.offsetX)) - left) / (right - left)) * (x.high - x.low);
+  tips.set(place, (offset) => {
+    box.hidden = true;
+    rule.setAttribute("visibility", "hidden");
+    if (offset === undefined) return;
+    const at = x.low + ((Math.max(left, Math.min(right, offset)) - left) / (right - left)) * (x.high - x.low);
     const near = data.filter((trace) => trace.hovertemplate).map((trace) => ({ trace, number: nearest(trace, at) })).filter(({ number }) => number >= 0);
     if (!near.length) return;
     const { trace, number } = near[0];
@@ -233,9 +249,9 @@ function pointed(/** @type {HTMLElement} */ place, /** @type {SVGElement} */ svg
     box.style.left = `${spot > (left + right) / 2 ? spot - box.offsetWidth - 8 : spot + 8}px`;
     box.style.top = `${top}px`;
   });
-  svg.addEventListener("pointerleave", () => {
-    box.hidden = true;
-    rule.setAttribute("visibility", "hidden");
+  svg.addEventListener("pointermove", (event) => {
+    pointers.set(place, event.offsetX);
+    tips.get(place)?.(event.offsetX);
   });
 }
 
