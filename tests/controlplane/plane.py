@@ -63,6 +63,7 @@ class Server:
         search: SearchDecides = search_step.decide,
         snapshot: Snapshot | None = None,
         tags: Tags = lambda _: {},
+        compare: Callable[[JobId], None] | None = None,
         profiles: Profiles | None = None,
     ) -> None:
         self.loop = ControlLoop(
@@ -74,6 +75,7 @@ class Server:
             decide=decide,
             snapshot=snapshot,
             tags=tags,
+            compare=compare,
             profiles=profiles,
         )
         self.services = Services(store, engine, self.loop, settings=settings, clock=clock, entropy=entropy)
@@ -104,6 +106,7 @@ class Plane:
         store: Store | None = None,
         record: list[bytes] | None = None,
         search: SearchDecides = search_step.decide,
+        compares: bool = False,
     ) -> None:
         self.settings = Settings(state=state, environment=(("PATH", "/bin"),), boxed=True)
         self.store: Store = store or MemoryStore()
@@ -116,8 +119,10 @@ class Plane:
         self.search_decides = search
         self._record = record
         """Where everything that the scheduler is told and decides is written down, if it shall be."""
-        self.compare: Callable[[JobId], None] | None = None
-        """Who is asked to compare a stage with earlier runs; nobody, and none is held back for it."""
+        self._compares = compares
+        """True if stages are held back until they were compared with earlier runs."""
+        self.compare: Callable[[JobId], None] = lambda _: None
+        """Requests the comparison of a stage."""
         self.tags: dict[JobId, Tag] = {}
         """What is recognised of jobs; the loop asks when it looks at its nodes."""
         self._ids = 0
@@ -146,11 +151,10 @@ class Plane:
             search=self.search_decides,
             snapshot=None if self._record is None else recording.snapshot(),
             tags=lambda _: self.tags,
+            compare=(lambda job: self.compare(job)) if self._compares else None,
             profiles=self.profiles,
         )
         self.loop, self.services, self.sweeper = server.loop, server.services, server.sweeper
-        if self.compare is not None:
-            self.loop.picture.after.use_comparison(self.compare)
         server.open()
 
     def restart(self, store: Store | None = None) -> None:

@@ -3,11 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 
-from grus.controlplane.fingerprint.profile_cache import Profiles
+from grus.controlplane.composition_root import ControlPlane
+from grus.controlplane.monitoring.sampler import holding
+from grus.controlplane.monitoring.worker_source import OwnSamples
 from grus.model.identifiers import JobId, WorkerId
 from grus.model.ports import Usage
 from grus.model.tags import Tag, WorkloadKind, of_job
-from grus.operator.job_usage import EVERY, Learning
+from grus.operator.job_usage import EVERY, from_nodes
+from grus.telemetry.recorder import Recorder
 from grus.telemetry.samples import Measure
 from tests.controlplane.plane import Plane
 
@@ -16,29 +19,37 @@ class Cluster:
     """A control plane in virtual time whose workers are pods."""
 
     def __init__(self, folder: Path) -> None:
-        self.plane = Plane(pool="1x4:A100")
-        self.profiles = Profiles(self.plane.store)
+        self.plane = plane = Plane(pool="1x4:A100")
         self.tags: dict[JobId, Tag] = {}
-        self.learning = Learning(
-            self.plane.store,
-            self.plane.engine,
-            self.plane.loop,
-            self.profiles,
-            lambda _: self.tags,
-            file=folder / "telemetry.db",
-            clock=lambda: self.plane.now,
+        self.recorder = Recorder(folder / "telemetry.db", clock=lambda: plane.now)
+        self.parts = ControlPlane(
+            plane.store,
+            plane.engine,
+            replace(plane.settings, containers=True),
+            from_nodes(plane.engine, self.recorder, lambda _: self.tags, lambda: plane.now),
+            forecasts=False,
+            clock=lambda: plane.now,
         )
+        plane.close()
+        plane.loop, plane.services = self.parts.loop, self.parts.services
+        plane.loop.open()
+        self.parts.profiling.open()
+        self._samples = OwnSamples(plane.engine, lambda: holding(plane.loop), shortest=EVERY)
 
     def look(self) -> None:
         self.plane.after(EVERY)
-        self.learning.look(self.plane.now)
-        self.learning.profiling.step(self.plane.now)
+        self.parts.sampler.take(self._samples.sample(self.plane.now), EVERY)
+        self.parts.sampler.look(self.plane.now)
+        self.parts.profiling.step(self.plane.now)
+
+    def close(self) -> None:
+        self.plane.close()
+        self.recorder.close()
 
 
 def test_a_job_in_pods_leaves_its_figures_and_its_tag_goes_with_it(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
     plane = cluster.plane
-    cluster.learning.profiling.open()
     id_ = plane.submit("resnet")
     worker = WorkerId(plane.engine.find(id_))
     cluster.tags = {id_: Tag(kind=WorkloadKind.TRAINING, at=plane.now, expires=plane.now + 1e6)}
@@ -48,12 +59,12 @@ def test_a_job_in_pods_leaves_its_figures_and_its_tag_goes_with_it(tmp_path: Pat
         return (Usage(worker=worker, at=now, cpu_seconds=now, memory=7, gpu_utilisation=0.6, gpu_memory=9),)
 
     plane.engine.usage = usage  # type: ignore[method-assign]  # what a node's agent would tell
-    cluster.learning.profiling.step(plane.now)
+    cluster.parts.profiling.step(plane.now)
     for _ in range(4):
         cluster.look()
     assert plane.store.tags()[of_job(id_)].kind is WorkloadKind.TRAINING
-    [own] = [one for one in cluster.learning.watching.recorder.subjects() if one.worker == worker]
-    recorded = cluster.learning.watching.recorder.read(own, Measure.MEMORY, plane.now, plane.now + 1, 1.0)
+    [own] = [one for one in cluster.recorder.subjects() if one.worker == worker]
+    recorded = cluster.recorder.read(own, Measure.MEMORY, plane.now, plane.now + 1, 1.0)
     assert recorded.values.tolist() == [9.0]
     plane.engine.exit(id_, 0)
     plane.settle()
@@ -65,16 +76,15 @@ def test_a_job_in_pods_leaves_its_figures_and_its_tag_goes_with_it(tmp_path: Pat
     [profile] = plane.store.profiles()
     assert (profile.peak_memory, profile.host_memory, profile.kind) == (9, 7, WorkloadKind.TRAINING)
     assert profile.duration == 4 * EVERY
-    plane.close()
+    cluster.close()
 
 
 def test_jobs_of_one_image_and_bundle_are_the_same_work_and_those_of_another_are_not(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
-    cluster.learning.profiling.open()
     one, two = (cluster.plane.job(cluster.plane.submit(name)) for name in "ab")
-    cluster.learning.profiling.step(cluster.plane.now)
-    assert cluster.profiles.settled(one.id) == cluster.profiles.settled(two.id)
+    cluster.parts.profiling.step(cluster.plane.now)
+    assert cluster.parts.profiles.settled(one.id) == cluster.parts.profiles.settled(two.id)
     other = replace(one, id=JobId("other"), spec=replace(one.spec, image="other:2"))
-    assert cluster.profiles.fingerprint(other) != cluster.profiles.fingerprint(one)
-    assert cluster.profiles.settled(one.id) is not None
-    cluster.plane.close()
+    assert cluster.parts.profiles.fingerprint(other) != cluster.parts.profiles.fingerprint(one)
+    assert cluster.parts.profiles.settled(one.id) is not None
+    cluster.close()

@@ -37,6 +37,8 @@ Play = Callable[[Drive], dict[str, Phase]]
 class Scenario:
     play: Play
     pool: str = "1x4"
+    compares: bool = False
+    """True if stages are compared with earlier runs."""
 
     @property
     def name(self) -> str:
@@ -107,7 +109,7 @@ PLAYED: tuple[Scenario, ...] = (
     Scenario(crash_jobs.idled),
     Scenario(crash_jobs.requeued),
     Scenario(crash_jobs.node_lost, pool="2x2"),
-    Scenario(crash_work.skipped),
+    Scenario(crash_work.skipped, compares=True),
     Scenario(crash_work.searched, pool="1x2"),
 )
 """On a store in memory; those of the short size first."""
@@ -123,7 +125,13 @@ def play(
     """Die at these of its points. Raises AssertionError if a promise was broken."""
     bomb = Bomb(*at)
     place = kind(folder)
-    plane = Plane(*crash_jobs.QUEUES, pool=scenario.pool, store=place.store, state=folder / "state")
+    plane = Plane(
+        *crash_jobs.QUEUES,
+        pool=scenario.pool,
+        store=place.store,
+        state=folder / "state",
+        compares=scenario.compares,
+    )
     drive = Drive(plane, bomb, place, folder)
     place.begin(bomb)
     plane.engine.trap = bomb

@@ -103,7 +103,6 @@ def _compare(drive: Drive) -> None:
 
     begin()
     drive.reborn, drive.rest, drive.plane.compare = begin, rest, ask
-    drive.plane.loop.picture.after.use_comparison(ask)
 
 
 def _leaves(drive: Drive, job: JobId) -> None:

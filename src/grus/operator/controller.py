@@ -11,12 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 
 from grus.controlplane.admission.submission import Submission
-from grus.controlplane.eta.forecast_service import Forecaster
-from grus.controlplane.facade.services import Services
-from grus.controlplane.fingerprint.profile_cache import Profiles
-from grus.controlplane.history.retention import Retention
-from grus.controlplane.monitoring.profile_query import Insight
-from grus.controlplane.reconciler.loop import ControlLoop
+from grus.controlplane.composition_root import ControlPlane
 from grus.controlplane.security.authorization import is_admin, members_of
 from grus.controlplane.settings import Settings
 from grus.engines.kubernetes.engine import KubernetesEngine
@@ -38,7 +33,7 @@ from grus.model.ports import User
 from grus.operator import definition_check
 from grus.operator.admission import Admission, Surroundings
 from grus.operator.converters.sync import Converters
-from grus.operator.job_usage import Learning
+from grus.operator.job_usage import from_nodes
 from grus.operator.jobs import Jobs
 from grus.operator.namespaces import refused
 from grus.operator.next_step import FINALIZER
@@ -55,6 +50,7 @@ from grus.scheduling.decisions import Decisions
 from grus.scheduling.queues.policies import policy_named
 from grus.scheduling.state.snapshot import Snapshot
 from grus.store.kubernetes.store import KubernetesStore
+from grus.telemetry.recorder import Recorder
 
 log = logging.getLogger(__name__)
 
@@ -166,50 +162,23 @@ class Controller:
         self.engine = EngineWithPods(own_engine, self.pods)
         self._stack.callback(self.engine.close)
         self.pods.start(SYNC)
-        profiles = Profiles(self.store)
-        self.loop = ControlLoop(
+        recorder = Recorder(options.state / "telemetry.db", clock=self._clock)
+        self._stack.callback(recorder.close)
+        plane = ControlPlane(
             self.store,
             self.engine,
-            settings=settings,
-            clock=self._clock,
+            settings,
+            from_nodes(self.engine, recorder, own_engine.tags, self._clock),
             decide=make_decisions,
             snapshot=Snapshot(policy=policy_named(options.policy)),
-            on_stopped=on_stopped,
             tags=own_engine.tags,
-            profiles=profiles,
-        )
-        self._stack.callback(self.loop.close)
-        self.loop.start()
-        learning = Learning(
-            self.store,
-            self.engine,
-            self.loop,
-            profiles,
-            own_engine.tags,
-            file=options.state / "telemetry.db",
+            forecasts=options.forecasts,
             clock=self._clock,
+            on_stopped=on_stopped,
         )
-        self._stack.callback(learning.close)
-        learning.start()
-        forecaster = Forecaster(self.store, self.loop) if options.forecasts else None
-        if forecaster is not None:
-            self._stack.callback(forecaster.close)
-            forecaster.start()
-        insight = Insight(self.store, profiles, learning.keeper, containers=True, clock=self._clock)
-        self.services = Services(
-            self.store,
-            self.engine,
-            self.loop,
-            settings=settings,
-            clock=self._clock,
-            forecaster=forecaster,
-            watching=learning.watching,
-            insight=insight,
-        )
-        self._stack.callback(self.services.close)
-        retention = Retention(self.store, self.engine, settings, self._clock)
-        self._stack.callback(retention.close)
-        retention.start()
+        self.loop, self.services = plane.loop, plane.services
+        self._stack.callback(plane.close)
+        plane.start()
         self._intake(api, settings, leadership, grants)
         converters = Converters(api, image=options.image)
         self._stack.callback(converters.close)

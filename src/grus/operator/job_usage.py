@@ -1,21 +1,17 @@
-"""Profile learning in a cluster: job measurements, read from node agents and stored by fingerprint.
+"""Telemetry of a cluster: job measurements and tags, read from node agents.
 
 Nodes sample and recognize by themselves; here their metrics are only recorded and added up, and their tags of
-jobs are kept where users query them. It runs on threads of its own, so that it delays no other work.
+jobs are kept where users query them.
 """
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
-from grus.controlplane.fingerprint.profile_cache import Profiles
-from grus.controlplane.history.result_writer import ResultKeeper
-from grus.controlplane.monitoring.profile_collector import Profiling
-from grus.controlplane.monitoring.sampler import Watching, holding
-from grus.controlplane.monitoring.tag_store import TagKeeper
+from grus.controlplane.composition_root import Telemetry
+from grus.controlplane.monitoring.sampler import Facts, Watching, holding
 from grus.controlplane.monitoring.worker_source import OwnSamples
-from grus.controlplane.reconciler.loop import ControlLoop
+from grus.controlplane.reconciler.loop import ControlLoop, Tags
 from grus.model.identifiers import JobId, WorkerId
-from grus.model.ports import Engine, Store
+from grus.model.ports import Engine
 from grus.model.tags import Tag
 from grus.telemetry.profiler import JobFacts
 from grus.telemetry.recorder import Recorder
@@ -23,8 +19,6 @@ from grus.telemetry.samples import Batch, Subject
 
 EVERY = 5.0
 """Seconds between two looks: as often as agents tell."""
-
-Tags = Callable[[float], Mapping[JobId, Tag]]
 
 
 class FromNodes:
@@ -59,52 +53,11 @@ class FromNodes:
         return self._tags(now)
 
 
-class Learning:
-    """Profile learning: `start` and `close` for threads; `look` for one round without them."""
+def from_nodes(engine: Engine, recorder: Recorder, tags: Tags, clock: Callable[[], float]) -> Telemetry:
+    """Sample the workers of a cluster, and take the tags of jobs from their nodes."""
 
-    def __init__(
-        self,
-        store: Store,
-        engine: Engine,
-        loop: ControlLoop,
-        profiles: Profiles,
-        tags: Tags,
-        *,
-        file: Path,
-        clock: Callable[[], float],
-    ) -> None:
-        self.keeper = TagKeeper(store)
-        self._samples = OwnSamples(engine, lambda: holding(loop), shortest=EVERY)
-        self._results = ResultKeeper(store, profiles)
-        self.profiling = Profiling(
-            store,
-            profiles,
-            jobs=lambda: holding(loop),
-            types=lambda: {device.id: device.type for node in loop.picture.nodes for device in node.devices},
-            containers=True,
-            clock=clock,
-            on_ended=self._results.ended,
-        )
-        recorder = Recorder(file, clock=clock)
-        self.watching = Watching(
-            engine, loop, recorder, [self._samples], profiler=FromNodes(tags), clock=clock
-        )
-        self.profiling.watch(self.watching)
-        self.keeper.watch(self.watching, lambda: holding(loop))
+    def sampler(loop: ControlLoop, _: Facts) -> Watching:
+        own = OwnSamples(engine, lambda: holding(loop), shortest=EVERY)
+        return Watching(engine, loop, recorder, [own], profiler=FromNodes(tags), clock=clock)
 
-    def start(self) -> None:
-        self._results.start()
-        self.profiling.start()
-        self.watching.start()
-
-    def close(self) -> None:
-        """Idempotent."""
-        self.watching.close()
-        self.watching.recorder.close()
-        self.profiling.close()
-        self._results.close()
-
-    def look(self, now: float) -> None:
-        """Record the measurements and tags since the last call."""
-        self.watching.take(self._samples.sample(now), EVERY)
-        self.watching.look(now)
+    return sampler

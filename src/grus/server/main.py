@@ -18,24 +18,10 @@ from pathlib import Path
 
 import grus
 from grus.api.wire import to_queue
-from grus.controlplane.artifacts.gc import Collector
-from grus.controlplane.eta.forecast_service import Forecaster
-from grus.controlplane.facade.services import Services
-from grus.controlplane.fingerprint.profile_cache import Profiles
-from grus.controlplane.history.result_writer import ResultKeeper
-from grus.controlplane.history.retention import Retention
-from grus.controlplane.jobs.stage_cache import Skipping
-from grus.controlplane.monitoring.profile_collector import Profiling
-from grus.controlplane.monitoring.profile_query import Insight
-from grus.controlplane.monitoring.sampler import holding
-from grus.controlplane.monitoring.tag_store import TagKeeper
-from grus.controlplane.notifications.notifier import Notifier
-from grus.controlplane.reconciler.loop import ControlLoop
+from grus.controlplane.composition_root import ControlPlane
 from grus.controlplane.security import audit_records, isolation
 from grus.controlplane.security.secret_store import SecretStore
 from grus.controlplane.settings import Settings
-from grus.controlplane.sweeps.driver import Sweeper
-from grus.controlplane.sweeps.trial_index import Trials
 from grus.engines.local import fencing, sandbox
 from grus.engines.local.cpu_limits import find_groups
 from grus.engines.local.engine import NO_CPU_LIMITS, LocalEngine
@@ -60,7 +46,7 @@ from grus.server.runtime.log_files import log_to
 from grus.server.runtime.notification_config import Channel, channels, secret_files
 from grus.server.runtime.server_metrics import Figures
 from grus.server.runtime.state_check import DATABASE, require
-from grus.server.runtime.telemetry_sources import watch
+from grus.server.runtime.telemetry_sources import telemetry
 from grus.server.runtime.unknown_names import unknown_names
 from grus.server.session_proxy.session_access import OneTimeLinks, Origins
 from grus.simulation.recorded.recording import MOST_BYTES, Recording
@@ -111,7 +97,10 @@ def serve(settings: ServerSettings, mount: Mount | None = None) -> int:
         put_queues(store, settings, pool.source)
         log_unknown_names(store, settings)
         brake, figures = listener.Brake(), Figures()
-        loop, services = _start_loop(settings, store, pool.source, figures, brake, stack)
+        plane = _control_plane(settings, store, pool.source, figures, brake, stack)
+        stack.callback(plane.close)
+        plane.start()
+        services = plane.services
         key = key_in(settings.places.state / "session.key")
         doorway = _doorway(settings, dev_sock)
         app = create_app(
@@ -119,7 +108,7 @@ def serve(settings: ServerSettings, mount: Mount | None = None) -> int:
             allowed_hosts=settings.hosts | {listener.local_host(sock)},
             allowed_origins=settings.allowed_origins,
             requests_per_second=settings.requests_per_second,
-            pulse=loop.pulse,
+            pulse=plane.loop.pulse,
             figures=figures,
             mount=mount,
             session_key=key,
@@ -234,15 +223,15 @@ def _control(settings: ServerSettings) -> Settings:
     )
 
 
-def _start_loop(
+def _control_plane(
     settings: ServerSettings,
     store: Store,
     source: DeviceSource,
     figures: Figures,
     brake: listener.Brake,
     stack: ExitStack,
-) -> tuple[ControlLoop, Services]:
-    """The engine, the control loop on its thread, and the services in front of them."""
+) -> ControlPlane:
+    """Build the engine and the control plane, which is not started yet."""
     control = _control(settings)
     engine = LocalEngine(
         settings.places.state / "engine",
@@ -255,81 +244,16 @@ def _start_loop(
     recording = _recording(settings.record, stack)
     policy = policy_named(settings.policy)
     timed = figures.timed(decide)
-    profiles = Profiles(store)
-    loop = ControlLoop(
+    return ControlPlane(
         store,
         engine,
-        settings=control,
+        control,
+        telemetry(settings, engine, source, stack),
         decide=recording.of(timed) if recording else timed,
         snapshot=recording.snapshot(policy) if recording else Snapshot(policy=policy),
-        profiles=profiles,
+        channels=_channels(settings),
         on_stopped=brake.pull,
     )
-    stack.callback(loop.close)
-    vaults = loop.picture.vaults
-    skipping = Skipping(
-        store,
-        holds=vaults.holds,
-        near=lambda job: vaults.nearest(job, [node.id for node in loop.picture.nodes]),
-        epoch=lambda: loop.pulse.epoch,
-    )
-    stack.callback(skipping.close)
-    loop.picture.after.use_comparison(skipping.ask)  # before the loop meets a stage
-    notifier = Notifier(store, _channels(settings), settings.places.state / "notifications")
-    notifier.open()  # before the loop writes an event
-    stack.callback(notifier.close)
-    loop.start()
-    notifier.start()
-    skipping.start()
-    profiling = _profiling(store, profiles, loop, stack)
-    keeper = TagKeeper(store)
-    watching = watch(settings, engine, loop, source, stack, facts=profiling.facts)
-    profiling.watch(watching)
-    keeper.watch(watching, lambda: holding(loop))
-    loop.use_tags(watching.jobs)
-    watching.start()
-    forecaster = Forecaster(store, loop)
-    stack.callback(forecaster.close)
-    forecaster.start()
-    insight = Insight(store, profiles, keeper, containers=False, clock=time.time)
-    trials = Trials(store)
-    services = Services(
-        store,
-        engine,
-        loop,
-        settings=control,
-        forecaster=forecaster,
-        watching=watching,
-        insight=insight,
-        trials=trials,
-        notifications=notifier,
-    )
-    stack.callback(services.close)
-    sweeper = Sweeper(store, loop, trials)
-    stack.callback(sweeper.close)
-    sweeper.start()
-    collector = Collector(store, control, loop.picture.vaults)
-    retention = Retention(store, engine, control, time.time, collector)
-    stack.callback(retention.close)
-    retention.start()
-    return loop, services
-
-
-def _profiling(store: Store, profiles: Profiles, loop: ControlLoop, stack: ExitStack) -> Profiling:
-    """Store the measurements of jobs under their fingerprints, and the result of each job for good."""
-    results = ResultKeeper(store, profiles)
-    stack.callback(results.close)
-    results.start()
-    profiling = Profiling(
-        store,
-        profiles,
-        jobs=lambda: holding(loop),
-        types=lambda: {device.id: device.type for node in loop.picture.nodes for device in node.devices},
-        on_ended=results.ended,
-    )
-    stack.callback(profiling.close)
-    profiling.start()
-    return profiling
 
 
 def _recording(path: Path | None, stack: ExitStack) -> Recording | None:

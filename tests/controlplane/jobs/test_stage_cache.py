@@ -31,7 +31,7 @@ class World:
         self.folder = folder
         (folder / "a.py").write_text("print(1)\n")
         (folder / "b.py").write_text("print(2)\n")
-        self.plane = Plane()
+        self.plane = Plane(compares=True)
         self.gone: set[str] = set()
         self.touched_at = self.plane.now - 3600
         """When the code was last touched."""
@@ -46,7 +46,6 @@ class World:
             clock=lambda: self.plane.now,
         )
         self.plane.compare = self.skipping.ask
-        self.plane.loop.picture.after.use_comparison(self.skipping.ask)
 
     def submit(self, text: str = TEXT, *, fresh: bool = False) -> dict[str, JobId]:
         jobs = parse_job_file(text, folder=str(self.folder))

@@ -43,13 +43,12 @@ def _named(id_: JobId, job: Job | None) -> str:
 class Dependencies:
     """An index from a job to those that wait for it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, compare: Callable[[JobId], None] | None = None) -> None:
+        """Set up. With `compare`, which requests the comparison of a stage with earlier runs, stages are held
+        back until they were compared.
+        """
         self._store = store
         self._after: dict[JobId, set[JobId]] = {}
-        self._compare: Callable[[JobId], None] | None = None
-
-    def use_comparison(self, compare: Callable[[JobId], None]) -> None:
-        """Hold stages back until they were compared with earlier runs; `compare` only requests that."""
         self._compare = compare
 
     def note(self, job: Job) -> str:

@@ -5,7 +5,7 @@ ten jobs are known or a hundred thousand. Only the loop's thread writes here. It
 never changes anything outside.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 
@@ -55,6 +55,7 @@ class ClusterState:
         leaps: ClockJumps,
         snapshot: Snapshot | None = None,
         profiles: Profiles | None = None,
+        compare: Callable[[JobId], None] | None = None,
     ) -> None:
         self._settings = settings
         self.leaps = leaps
@@ -69,7 +70,7 @@ class ClusterState:
         """Counts changes of nodes and queues."""
         self.workers: dict[JobId, dict[WorkerId, WorkerStatus]] = {}
         self.holding: set[JobId] = set()
-        self.after = Dependencies(store)
+        self.after = Dependencies(store, compare)
         self.timers: Timers[str] = Timers()
         self.touched: set[JobId] = set()
         """Jobs to be looked at in this pass."""

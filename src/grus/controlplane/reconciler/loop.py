@@ -90,11 +90,13 @@ class ControlLoop:
         decide: Decide = cycle.decide,
         snapshot: Snapshot | None = None,
         tags: Tags = lambda _: {},
+        compare: Callable[[JobId], None] | None = None,
         profiles: Profiles | None = None,
         on_stopped: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Set up the loop. `steady` counts seconds regardless of changes to `clock`; by default `clock` is
-        assumed to do so, unless it is the wall clock.
+        assumed to do so, unless it is the wall clock. `compare` requests the comparison of a stage with
+        earlier runs; without it no stage waits for one.
         """
         self._store = store
         self._engine = engine
@@ -113,7 +115,7 @@ class ControlLoop:
         self._mailbox = Mailbox()
         self._lock = threading.RLock()
         counts = steady or (time.monotonic if clock is time.time else clock)
-        self._picture = ClusterState(store, settings, ClockJumps(counts), snapshot, profiles)
+        self._picture = ClusterState(store, settings, ClockJumps(counts), snapshot, profiles, compare)
         self._audit = Audit(store, self._picture)
         self._curves = CurveKeeper(store)
         self._hand = EngineCallExecutor(engine)
@@ -167,10 +169,6 @@ class ControlLoop:
     def tags(self, now: float) -> Mapping[JobId, Tag]:
         """Return the present tags of jobs."""
         return self._tags(now)
-
-    def use_tags(self, tags: Tags) -> None:
-        """Use this source of tags from now on: the code that derives tags needs the loop to list the jobs."""
-        self._tags = tags
 
     def wake(self) -> None:
         """Ask for a pass now."""

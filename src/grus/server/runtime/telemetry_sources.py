@@ -5,7 +5,8 @@ available source.
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from grus.controlplane.monitoring.sampler import Facts, Watching, facts, holding
+from grus.controlplane.composition_root import Telemetry
+from grus.controlplane.monitoring.sampler import Facts, Watching, holding
 from grus.controlplane.monitoring.worker_source import OwnSamples
 from grus.controlplane.reconciler.loop import ControlLoop
 from grus.model.identifiers import NodeId
@@ -20,29 +21,23 @@ from grus.telemetry.samples import SampleSource
 from grus.telemetry.source import DeviceSource
 
 
-def watch(
-    settings: ServerSettings,
-    engine: Engine,
-    loop: ControlLoop,
-    pool: DeviceSource,
-    stack: ExitStack,
-    *,
-    facts: Facts = facts,
-) -> Watching:
-    """Ready to start; the stack closes it."""
-    recorder = Recorder(settings.places.state / "telemetry.db", hz=settings.hz, keep=settings.keep)
-    stack.callback(recorder.close)
-    own = OwnSamples(
-        engine,
-        lambda: holding(loop),
-        nodes=lambda: loop.picture.nodes,
-        pretended=pool.virtual,
-        shortest=1 / settings.hz,
-    )
-    machine = MachineSource(this_machine(), interval=max(1.0, 1 / settings.hz))
-    watching = Watching(engine, loop, recorder, [own, machine, *of_gpus(settings, pool)], facts=facts)
-    stack.callback(watching.close)
-    return watching
+def telemetry(settings: ServerSettings, engine: Engine, pool: DeviceSource, stack: ExitStack) -> Telemetry:
+    """Build the sampler when the loop exists; the stack closes its recorder."""
+
+    def sampler(loop: ControlLoop, facts: Facts) -> Watching:
+        recorder = Recorder(settings.places.state / "telemetry.db", hz=settings.hz, keep=settings.keep)
+        stack.callback(recorder.close)
+        own = OwnSamples(
+            engine,
+            lambda: holding(loop),
+            nodes=lambda: loop.picture.nodes,
+            pretended=pool.virtual,
+            shortest=1 / settings.hz,
+        )
+        machine = MachineSource(this_machine(), interval=max(1.0, 1 / settings.hz))
+        return Watching(engine, loop, recorder, [own, machine, *of_gpus(settings, pool)], facts=facts)
+
+    return sampler
 
 
 def of_gpus(settings: ServerSettings, pool: DeviceSource) -> Sequence[SampleSource]:
