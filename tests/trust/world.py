@@ -216,7 +216,7 @@ class World:
             return
         if self.now >= plane.resting_until and (plane.loop._mailbox.waiting or self.now >= plane.wakes_at):
             self.turn(plane)
-        heard = plane.sweeper._heard.is_set()
+        heard = plane.sweeper._thread._woken.is_set()
         if self.plane is plane and plane.sweeper._live and (heard or self.now >= plane.sweeps_at):
             self.sweep(plane)
             if self.plane is plane and plane.loop._mailbox.waiting and self.now >= plane.resting_until:
@@ -258,7 +258,7 @@ class World:
     def sweep(self, plane: ControlPlane) -> None:
         """The thread that drives sweeps."""
         everything = self.now >= plane.sweeps_at
-        plane.sweeper._heard.clear()
+        plane.sweeper._thread._woken.clear()
         if everything:
             plane.sweeps_at = self.now + SWEEPS
         with self.acting(plane):

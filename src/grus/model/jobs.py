@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from grus.model.artefacts import Artifact, Input, Output
+from grus.model.backoff import backoff
 from grus.model.execution_plans import Shortage
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, WorkerId
 from grus.model.phases import HOLDING as HOLDING
@@ -96,9 +97,9 @@ FIRST_BACK_OFF = 1.0
 LONGEST_BACK_OFF = 300.0
 
 
-def back_off(failures: int) -> float:
+def job_backoff(failures: int) -> float:
     """Seconds to wait after that many failures: 1, 2, 4, … up to five minutes."""
-    return float(min(LONGEST_BACK_OFF, FIRST_BACK_OFF * 2 ** min(failures - 1, 20)))
+    return backoff(failures, FIRST_BACK_OFF, LONGEST_BACK_OFF)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,10 @@ class Event:
     """Workers lost so far while the others went on."""
 
 
+Written = tuple[Job, Event | None]
+"""A write of the store: the job as it is now, and the event that was recorded with it."""
+
+
 class AccessRole(StrEnum):
     """Permissions of a user: view; submit, and act on own jobs; everything."""
 
@@ -182,7 +186,7 @@ class Store(Protocol):
         """Events with `seq` above `after`, ascending."""
         ...
 
-    def subscribe(self, listener: Callable[[Sequence[tuple[Job, Event | None]]], None]) -> Callable[[], None]:
+    def subscribe(self, listener: Callable[[Sequence[Written]], None]) -> Callable[[], None]:
         """Call `listener` after each commit with what it wrote,
         in the order of the log; return the unsubscriber.
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from grus.concurrency.work_queue import WorkQueue
 from grus.controlplane.facade.services import Services
 from grus.controlplane.reconciler.loop import ControlLoop
 from grus.kubernetes.client.api import Api, Conflicts, Missing, Unreachable
@@ -17,7 +18,7 @@ from grus.kubernetes.client.resource_kinds import GPU_JOBS, Object
 from grus.model.errors import Fenced, GrusError, NotFound, StaleVersion
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job
-from grus.model.ports import Event
+from grus.model.ports import Written
 from grus.operator.admission import MANAGER, Admission, Refusal
 from grus.operator.conditions import Condition, message_of, with_conditions
 from grus.operator.next_step import (
@@ -32,7 +33,6 @@ from grus.operator.next_step import (
     id_of,
     next_step,
 )
-from grus.operator.work_queue import WorkQueue
 from grus.store.kubernetes.job_objects import being_made
 from grus.store.kubernetes.store import KubernetesStore
 
@@ -114,7 +114,7 @@ class Jobs:
         else:
             self._work.add(key)
 
-    def _heard(self, written: Sequence[tuple[Job, Event | None]]) -> None:
+    def _heard(self, written: Sequence[Written]) -> None:
         """A job that has ended may have an object that waits for that."""
         for job, _ in written:
             if job.terminal:

@@ -5,12 +5,12 @@ jobs have ended.
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from grus.concurrency.background_thread import BackgroundThread
 from grus.controlplane import effective_pool
 from grus.controlplane.facade.services import Services
 from grus.controlplane.reconciler.loop import ControlLoop
@@ -99,20 +99,15 @@ class Queues:
         self._valid = valid
         self._on_change = on_change
         self._clock = clock
-        self._closed = False
         self._objects = book.objects
-        self._news = threading.Event()
-        book.on_change = self._news.set
-        self._thread = threading.Thread(target=self._run, name="queues", daemon=True)
+        self._thread = BackgroundThread("queues", self._round, retry=FIGURES)
+        book.on_change = self._thread.wake
 
     def start(self) -> None:
-        self._news.set()
         self._thread.start()
 
     def close(self) -> None:
-        self._closed = True
-        self._news.set()
-        self._thread.join()
+        self._thread.close()
 
     def look(self) -> None:
         """Bring all objects up to date once."""
@@ -127,20 +122,15 @@ class Queues:
             self._loop.refresh()
             self._on_change()
 
-    def _run(self) -> None:
-        while not self._closed:
-            self._news.wait(FIGURES)
-            self._news.clear()
-            if self._closed or not self._valid():
-                continue
-            try:
+    def _round(self) -> float:
+        try:
+            if self._valid():
                 self.look()
-            except (Conflicts, Missing):
-                self._news.set()  # a newer version is on its way
-            except GrusError as trouble:
-                log.warning("the queues are looked at again later: %s", trouble)
-            except Exception:
-                log.exception("the queues could not be looked at; it is tried again")
+        except (Conflicts, Missing):
+            return 0.0  # a newer version is on its way
+        except GrusError as trouble:
+            log.warning("the queues are looked at again later: %s", trouble)
+        return FIGURES
 
     def _write(
         self, one: Object, verdict: QueueValidation, objects: list[Object], jobs: list[Job], figures: Figures

@@ -11,19 +11,19 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TypeVar
 
+from grus.concurrency.listeners import Listeners
 from grus.model.audit import MOST_AUDIT_RECORDS, AuditRecord
 from grus.model.cluster import Drain
 from grus.model.curves import MOST_POINTS, Reported, stride_of
 from grus.model.errors import GrusError, NotFound, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Job, Phase
-from grus.model.ports import MOST_PROFILES, Event, NewJob, Prediction, Token, User
+from grus.model.ports import MOST_PROFILES, Event, NewJob, Prediction, Token, User, Written
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
 from grus.model.results import Result
 from grus.model.tags import Tag
 from grus.store import codec, rules
-from grus.store.listeners import Listener, Listeners, Written
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._listeners = Listeners()
+        self._listeners: Listeners[Sequence[Written]] = Listeners("the store's writes")
         self._untold: list[Written] = []
         self._telling = False
         self._closed = False
@@ -163,7 +163,7 @@ class MemoryStore:
             ]
         return found[:limit]
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
+    def subscribe(self, listener: Callable[[Sequence[Written]], None]) -> Callable[[], None]:
         return self._listeners.add(listener)
 
     # ------------------------------------------------------------------------- queues, users and the rest

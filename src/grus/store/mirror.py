@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 
 from grus.model.identifiers import JobId
 from grus.model.jobs import Desired, Job, Phase
-from grus.model.ports import Event
+from grus.model.ports import Event, Written
 from grus.store import codec, write_batch
-from grus.store.listeners import Written
 from grus.store.write_batch import WriteOutcome, numbered
 
 

@@ -16,20 +16,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from grus.concurrency.listeners import Listeners
 from grus.model.audit import AuditRecord
 from grus.model.cluster import Drain
 from grus.model.curves import Reported
 from grus.model.errors import GrusError, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import TERMINAL, Job, Phase
-from grus.model.ports import Event, NewJob, Prediction, Token, User
+from grus.model.ports import Event, NewJob, Prediction, Token, User, Written
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
 from grus.model.results import Result
 from grus.model.tags import Tag
 from grus.store import codec, rules, statements
 from grus.store.audit_log import audit_row, page_query
-from grus.store.listeners import Listener, Listeners
 from grus.store.migrations import migrate, version_of
 from grus.store.on_disk import FileInPlace, make_folder, sync_folder
 from grus.store.readers import BUSY, Readers, read_only
@@ -64,7 +64,7 @@ class SqliteStore:
         """
         self.path = Path(path)
         self._connection = _open(self.path, lasting)
-        self._listeners = Listeners()
+        self._listeners: Listeners[Sequence[Written]] = Listeners("the store's writes")
         self._readers = Readers(self.path)
         self._in_place = FileInPlace(self.path)
         """Check of the file's place; not used if jobs are durable elsewhere: a copy that is lost is made
@@ -206,7 +206,7 @@ class SqliteStore:
         found.sort(key=lambda event: event.seq)
         return found
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
+    def subscribe(self, listener: Callable[[Sequence[Written]], None]) -> Callable[[], None]:
         return self._listeners.add(listener)
 
     # ------------------------------------------------------------------------- queues, users and the rest

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from grus.model.errors import GrusError, StoreFailed
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase
-from grus.model.ports import Event
+from grus.model.ports import Event, Written
 from grus.store import codec, rules
 from grus.store.audit_log import AuditRow, insert_audit
-from grus.store.listeners import Written
 
 LIMIT = 256
 """Maximum number of writes in one statement; SQLite accepts 32,766 parameters, but beyond some hundred rows

@@ -15,10 +15,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from grus.concurrency.listeners import Listeners
 from grus.model.errors import GrusError, StoreFailed
 from grus.model.jobs import Job
+from grus.model.ports import Written
 from grus.store import write_batch
-from grus.store.listeners import Listeners
 from grus.store.write_batch import Elsewhere, JobWrite, WriteGroup, WriteOutcome
 
 T = TypeVar("T")
@@ -54,7 +55,7 @@ class Writer:
     def __init__(
         self,
         connection: sqlite3.Connection,
-        listeners: Listeners,
+        listeners: Listeners[Sequence[Written]],
         path: str,
         elsewhere: Elsewhere | None = None,
         gone: Callable[[], str] = lambda: "",

@@ -18,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from grus.concurrency.background_thread import BackgroundThread
+from grus.model.backoff import backoff
 from grus.model.cluster import Device, Node
 from grus.model.identifiers import DeviceId
 from grus.telemetry.gpu_health import islands, judge
@@ -110,24 +112,20 @@ class NvmlSource:
         self._outside: dict[DeviceId, str] = {}
         self._answering = True
         self._owned: Owned | None = None
-        self._closing = threading.Event()
-        self._again = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._failures = 0
+        self._thread: BackgroundThread | None = None
 
     def open(self, owned: Owned) -> None:
         self.close()
         self._owned = owned
         self._take_ownership(list(self._readings.values()))
-        self._closing.clear()
-        self._thread = threading.Thread(target=self._run, name="grus-nvml", daemon=True)
+        self._thread = BackgroundThread("grus-nvml", self._round, retry=self._interval)
         self._thread.start()
 
     def close(self) -> None:
         thread, self._thread = self._thread, None
         if thread is not None:
-            self._closing.set()
-            self._again.set()
-            thread.join()
+            thread.close()
         if self._probe is not None:
             self._probe.end()
             self._probe = None
@@ -148,7 +146,8 @@ class NvmlSource:
             return tuple(self._readings.values())
 
     def look_again(self) -> None:
-        self._again.set()
+        if self._thread is not None:
+            self._thread.wake()
 
     def mechanisms(self) -> dict[str, str]:
         return {
@@ -180,17 +179,12 @@ class NvmlSource:
 
     # --------------------------------------------------------------------------------------- inside
 
-    def _run(self) -> None:
-        pause = self._interval
-        while not self._closing.is_set():
-            self._again.clear()
-            try:
-                answered = self.measure()
-            except Exception:  # the top of a thread without which a lost GPU would not be noticed
-                logger.exception("measuring the GPUs failed; it goes on")
-                answered = False
-            pause = self._interval if answered else min(2 * pause, _LONGEST_PAUSE)
-            self._again.wait(pause)
+    def _round(self) -> float:
+        if self.measure():
+            self._failures = 0
+            return self._interval
+        self._failures += 1
+        return backoff(self._failures, 2 * self._interval, _LONGEST_PAUSE)
 
     def _learn(self, readings: Sequence[Reading], speeds: dict[DeviceId, float]) -> None:
         """New GPUs join the pool; none ever leaves it by itself. Under the guard."""

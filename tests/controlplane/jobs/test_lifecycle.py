@@ -9,7 +9,7 @@ from grus.controlplane.jobs.lifecycle import Limits, advance, ending, working
 from grus.controlplane.reconciler.engine_calls import Forget, Launch, StopWorker, wanted
 from grus.controlplane.workers.worker_spec import Surroundings, members
 from grus.model.identifiers import DeviceId, NodeId, WorkerId
-from grus.model.jobs import HOLDING, NEXT, Desired, Exit, ExitCause, Job, PauseCause, Phase, Seat, back_off
+from grus.model.jobs import HOLDING, NEXT, Desired, Exit, ExitCause, Job, PauseCause, Phase, Seat, job_backoff
 from grus.model.ports import WorkerState, WorkerStatus
 from grus.model.resources import GPU
 from tests.scheduling.builders import a_job
@@ -109,11 +109,11 @@ def test_a_charged_failure_beyond_the_retries_is_the_end_and_before_it_a_back_of
             assert found.job.phase is Phase.FAILED
         else:
             assert found.job.phase is Phase.PENDING
-            assert found.job.not_before == NOW + back_off(failures + 1)
+            assert found.job.not_before == NOW + job_backoff(failures + 1)
 
 
 def test_the_back_off_doubles_up_to_five_minutes() -> None:
-    assert [back_off(n) for n in (1, 2, 3, 9, 10, 1000)] == [1, 2, 4, 256, 300, 300]
+    assert [job_backoff(n) for n in (1, 2, 3, 9, 10, 1000)] == [1, 2, 4, 256, 300, 300]
 
 
 def test_a_failure_while_pausing_counts_only_if_it_was_there_before() -> None:

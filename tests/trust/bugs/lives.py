@@ -226,7 +226,7 @@ BUGS = (
         "what failed is tried again at once, before anybody else",
         issue("kubernetes-sigs/kueue", 8),
         (
-            Swap(lifecycle, "back_off", always(0.0)),
+            Swap(lifecycle, "job_backoff", always(0.0)),
             Swap(lifecycle, "FIRST_BACK_OFF", instead(0.0)),
         ),
         (

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 
+from grus.concurrency.background_thread import BackgroundThread
 from grus.controlplane import effective_pool
 from grus.controlplane.eta.forecast_process import ForecastProcess, ForecastProcessLost, ForecastService
 from grus.controlplane.jobs.elapsed import Running
@@ -20,7 +21,7 @@ from grus.controlplane.reconciler.loop import ControlLoop
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId
 from grus.model.jobs import TERMINAL, Job, Phase
-from grus.model.ports import Event, Prediction, Store
+from grus.model.ports import Prediction, Store, Written
 from grus.simulation.forecasting.calibration import Calibration, ForecastOutcome, calibrate, outcome
 from grus.simulation.forecasting.eta import HORIZON, Forecast, Present
 from grus.simulation.forecasting.expected_duration import ForecastJob
@@ -112,7 +113,6 @@ class Forecaster:
         self._running = Running(store)
         self._heard: list[Job] = []
         self._heard_lock = threading.Lock()
-        self._changed, self._closing = threading.Event(), threading.Event()
         self._primed = False
         self._foreseen: set[JobId] = set()
         """Live jobs whose first forecast this server has stored: maybe many more than are kept here."""
@@ -122,7 +122,7 @@ class Forecaster:
         """Actual start and end of each job with a forecast, as far as they have happened."""
         self.record = ForecastAccuracy(calibrate(()), calibrate(()))
         self._leave: Callable[[], None] = lambda: None
-        self._thread = threading.Thread(target=self._run, name="forecasts", daemon=True)
+        self._thread = BackgroundThread("forecasts", self._round, first=None, settle=SETTLE)
 
     def start(self) -> None:
         self.open()
@@ -139,16 +139,14 @@ class Forecaster:
             self._predictions[job.id] = prediction
             self._note_outcome(job)
         self._learn_from_past(self._clock())
-        self._changed.set()
+        self._thread.wake()
 
     def close(self) -> None:
         """Stop. Idempotent."""
-        self._closing.set()
-        self._changed.set()
+        self._thread.ask_to_close()
         self._leave()
         self._oracle.close()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.close()
 
     # -------------------------------------------------------------------------------------- reading
 
@@ -173,19 +171,14 @@ class Forecaster:
 
     # ---------------------------------------------------------------------------------------- updating
 
-    def _run(self) -> None:
-        while not self._closing.is_set():
-            self._changed.wait(self._until_next())
-            self._closing.wait(SETTLE)
-            if self._closing.is_set():
-                return
-            self._changed.clear()
-            began = time.perf_counter()
-            try:
-                self.step(self._clock())
-            except Exception:  # boundary of the thread: one failed forecast must not end forecasting
-                log.exception("forecasts could not be kept up to date; tried again later")
-            self._closing.wait(max(PAUSE, PAUSE_FACTOR * (time.perf_counter() - began)))
+    def _round(self) -> float | None:
+        began = time.perf_counter()
+        try:
+            self.step(self._clock())
+        except Exception:  # the edge of the thread: one failed forecast must not end forecasting
+            log.exception("forecasts could not be kept up to date; tried again later")
+        self._thread.rest(max(PAUSE, PAUSE_FACTOR * (time.perf_counter() - began)))
+        return self._until_next()
 
     def _until_next(self) -> float | None:
         """Return the seconds after which forecasts are stale even without changes: a forecast event should
@@ -209,17 +202,17 @@ class Forecaster:
                     self._tell_oracle(heard)
                 found = self._oracle.foresee(ForecastQuery(present, _first(present))) if present.jobs else {}
             except ForecastProcessLost as error:
-                if not self._closing.is_set():
+                if not self._thread.closing.is_set():
                     self._forget(error)
                 return
         self._learn_from_past(now)
         self._told = {job: self._expectation(one) for job, one in found.items()}
         self._keep(found.values())
 
-    def _hear(self, written: Sequence[tuple[Job, Event | None]]) -> None:
+    def _hear(self, written: Sequence[Written]) -> None:
         with self._heard_lock:
             self._heard += [job for job, event in written if event is not None and job.spec.has_workers]
-        self._changed.set()
+        self._thread.wake()
 
     def _take_heard(self) -> list[Job]:
         with self._heard_lock:

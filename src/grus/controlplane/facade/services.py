@@ -53,7 +53,7 @@ from grus.model.errors import Conflict, DoesNotFit, NotAllowed, NotFound, StaleV
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, job_id
 from grus.model.jobs import HOLDING, Job, JobType, PauseCause, Phase, Spec
 from grus.model.plural_words import counted
-from grus.model.ports import Engine, Event, Store, Token, Usage, User, WorkerStatus
+from grus.model.ports import Engine, Event, Store, Token, Usage, User, WorkerStatus, Written
 from grus.model.prices import Prices
 from grus.model.profiles import JobProfile, ProfiledRun
 from grus.model.queues import Queue
@@ -294,7 +294,7 @@ class Services:
         """Return the number of the newest event."""
         return self._last_event
 
-    def subscribe(self, listener: Callable[[Sequence[tuple[Job, Event | None]]], None]) -> Callable[[], None]:
+    def subscribe(self, listener: Callable[[Sequence[Written]], None]) -> Callable[[], None]:
         """Subscribe as to the store: for a server that wakes its streams. Visibility is checked when they
         read.
         """
@@ -760,7 +760,7 @@ class Services:
     def delete_token(self, user: User, digest: str) -> None:
         self._accounts.delete_token(user, digest)
 
-    def _note_events(self, written: Sequence[tuple[Job, Event | None]]) -> None:
+    def _note_events(self, written: Sequence[Written]) -> None:
         self._last_event = max([self._last_event, *(event.seq for _, event in written if event is not None)])
 
 

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from grus.concurrency.background_thread import BackgroundThread
 from grus.controlplane.fingerprint.profile_cache import Profiles
 from grus.controlplane.history.results import result_of
 from grus.controlplane.jobs.elapsed import Running
@@ -17,7 +18,7 @@ from grus.model.artefacts import Artifact
 from grus.model.errors import GrusError, NotFound
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job
-from grus.model.ports import Event, Store
+from grus.model.ports import Event, Store, Written
 from grus.model.results import Result
 
 log = logging.getLogger(__name__)
@@ -42,9 +43,9 @@ class ResultKeeper:
         self._running = Running(store)
         self._lock = threading.Lock()
         self._told: dict[JobId, Job] = {}
-        self._changed, self._closing = threading.Event(), threading.Event()
+        self._swept = -SWEEP
         self._leave: Callable[[], None] = lambda: None
-        self._thread = threading.Thread(target=self._run, name="results", daemon=True)
+        self._thread = BackgroundThread("result-writer", self._round, retry=SWEEP, rest=REST, finish=True)
 
     # --------------------------------------------------------------------------------- start and stop
 
@@ -59,32 +60,19 @@ class ResultKeeper:
     def close(self) -> None:
         """Write the reported ends, then stop. Idempotent; the next server finds what is left."""
         self._leave()
-        self._closing.set()
-        self._changed.set()
-        if self._thread.is_alive():
-            self._thread.join(PATIENCE)
+        self._thread.close(PATIENCE)
 
-    def _run(self) -> None:
-        swept = -SWEEP
-        while True:
-            last = self._closing.is_set()
-            began = time.thread_time()
-            try:
-                self.step()
-                if not last and time.monotonic() - swept >= SWEEP:
-                    swept = time.monotonic()
-                    self.sweep()
-            except Exception:  # boundary of a thread: the next sweep finds results that failed now
-                log.exception("results of jobs could not be kept; tried again later")
-            if last:
-                return
-            self._closing.wait(REST * (time.thread_time() - began))
-            self._changed.wait(SWEEP)
-            self._changed.clear()
+    def _round(self) -> float:
+        """Results that cannot be written now are found by the next sweep."""
+        self.step()
+        if not self._thread.closing.is_set() and time.monotonic() - self._swept >= SWEEP:
+            self._swept = time.monotonic()
+            self.sweep()
+        return SWEEP
 
     # ---------------------------------------------------------------------------------------- working
 
-    def _hear(self, written: Sequence[tuple[Job, Event | None]]) -> None:
+    def _hear(self, written: Sequence[Written]) -> None:
         """Receive a write, in the store's thread."""
         self.ended([job for job, _ in written if job.terminal])
 
@@ -93,7 +81,7 @@ class ResultKeeper:
         if jobs:
             with self._lock:
                 self._told.update((job.id, job) for job in jobs)
-            self._changed.set()
+            self._thread.wake()
 
     def step(self) -> None:
         """Write the results of the reported jobs."""
@@ -104,7 +92,7 @@ class ResultKeeper:
     def sweep(self) -> None:
         """Write the missing results, a page at a time; up to the first page with an error."""
         while page := self._store.without_result(PAGE):
-            if not self.keep(page) or self._closing.is_set():
+            if not self.keep(page) or self._thread.closing.is_set():
                 return
             self.step()
 

@@ -7,10 +7,10 @@ record without its files. Artifacts that no record names any more are swept afte
 
 import logging
 import shutil
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from grus.concurrency.background_thread import BackgroundThread
 from grus.controlplane.artifacts.gc import Collector
 from grus.controlplane.settings import Settings
 from grus.model.errors import GrusError, NotFound
@@ -95,25 +95,24 @@ class Retention:
         self._settings = settings
         self._clock = clock
         self._collector = collector
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
+        every = settings.retention_interval
+        self._thread = BackgroundThread("retention", self._round, first=every, retry=every)
 
     def start(self) -> None:
         self._thread.start()
 
     def close(self) -> None:
         """Stop. Idempotent."""
-        self._closing.set()
+        self._thread.ask_to_close()
         if self._collector is not None:
             self._collector.close()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.close()
 
-    def _run(self) -> None:
-        while not self._closing.wait(self._settings.retention_interval):
-            try:
-                prune(self._store, self._engine, self._settings, self._clock())
-                if self._collector is not None:
-                    self._collector.collect()
-            except (GrusError, OSError) as error:
-                log.error("old records could not be removed; tried again later: %s", error)
+    def _round(self) -> float:
+        try:
+            prune(self._store, self._engine, self._settings, self._clock())
+            if self._collector is not None:
+                self._collector.collect()
+        except (GrusError, OSError) as error:
+            log.error("old records could not be removed; tried again later: %s", error)
+        return self._settings.retention_interval

@@ -32,7 +32,7 @@ from grus.model.jobs import (
     Job,
     PauseCause,
     Phase,
-    back_off,
+    job_backoff,
 )
 from grus.model.ports import Event, WorkerState, WorkerStatus
 from grus.model.resources import GPU
@@ -355,7 +355,7 @@ def _again(job: Job, exit_: Exit, now: float, *, charged: bool) -> JobChange:
     if failures > job.spec.retries:
         tries = f", {job.spec.retries} of {job.spec.retries} retries used" if job.spec.retries else ""
         return _over(failed, Phase.FAILED, exit_, now, f"{sentence(exit_)}{tries}")
-    wait = back_off(failures)
+    wait = job_backoff(failures)
     text = f"{sentence(exit_)}; retry {failures} of {job.spec.retries} in {wait:g} s"
     return _waits(replace(failed, not_before=now + wait), "retrying", now, text)
 
@@ -365,7 +365,7 @@ def _serves_again(job: Job, exit_: Exit, now: float) -> JobChange:
     enough.
     """
     failures = replicas.failures_after(job, now)
-    wait = back_off(failures)
+    wait = job_backoff(failures)
     waits = replace(job, exit=exit_, failures=failures, not_before=now + wait)
     return _waits(waits, "retrying", now, f"{sentence(exit_)}; it starts again in {wait:g} s")
 

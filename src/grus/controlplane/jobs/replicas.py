@@ -14,7 +14,7 @@ from dataclasses import replace
 from grus.controlplane.workers import exit_status
 from grus.controlplane.workers.exit_status import Statuses
 from grus.controlplane.workers.worker_spec import Member, members
-from grus.model.jobs import LONGEST_BACK_OFF, Job, JobType, back_off
+from grus.model.jobs import LONGEST_BACK_OFF, Job, JobType, job_backoff
 from grus.model.ports import WorkerStatus
 
 STEADY = LONGEST_BACK_OFF
@@ -82,4 +82,4 @@ def _failures(member: Member, status: WorkerStatus) -> int:
 
 
 def _again_at(member: Member, status: WorkerStatus) -> float:
-    return (status.ended_at or 0.0) + back_off(_failures(member, status))
+    return (status.ended_at or 0.0) + job_backoff(_failures(member, status))

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from grus.concurrency.background_thread import BackgroundThread
 from grus.controlplane.fingerprint import code_digest
 from grus.controlplane.fingerprint.code_digest import StageCode
 from grus.controlplane.jobs import lifecycle
@@ -105,8 +106,7 @@ class Skipping:
         self._clock = clock
         self._lock = threading.Lock()
         self._asked: dict[JobId, None] = {}
-        self._news, self._closing = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name="skipping", daemon=True)
+        self._thread = BackgroundThread("stage-cache", self._round, first=None)
 
     # --------------------------------------------------------------------------------- start and stop
 
@@ -115,23 +115,17 @@ class Skipping:
 
     def close(self) -> None:
         """Stop. Idempotent. The next server asks again for what is left."""
-        self._closing.set()
-        self._news.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.close()
 
     def ask(self, job: JobId) -> None:
         """Compare this stage. Does not block; may be repeated."""
         with self._lock:
             self._asked[job] = None
-        self._news.set()
+        self._thread.wake()
 
-    def _run(self) -> None:
-        while not self._closing.is_set():
-            self._news.wait()
-            self._news.clear()
-            while not self._closing.is_set() and self._next() is not None:
-                self.step()
+    def _round(self) -> None:
+        while not self._thread.closing.is_set() and self._next() is not None:
+            self.step()
 
     def _next(self) -> JobId | None:
         with self._lock:
@@ -149,10 +143,10 @@ class Skipping:
         try:
             self._settle(id_)
         except Fenced:
-            self._closing.set()  # another control plane compares from now on
+            self._thread.ask_to_close()  # another control plane compares from now on
         except Exception:  # thread boundary: the stages behind it continue
             log.exception("stage %s could not be compared with earlier runs; tried again", id_)
-            self._closing.wait(PAUSE)
+            self._thread.rest(PAUSE)
             self.ask(id_)
 
     def _settle(self, id_: JobId) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from grus.concurrency.background_thread import BackgroundThread
 from grus.controlplane.fingerprint import code_digest, fingerprints
 from grus.controlplane.fingerprint.code_digest import Digests
 from grus.controlplane.fingerprint.profile_cache import Profiles
@@ -24,7 +25,7 @@ from grus.model.errors import NotFound
 from grus.model.execution_plans import Shortage
 from grus.model.identifiers import DeviceId, JobId
 from grus.model.jobs import HOLDING, Job, Phase
-from grus.model.ports import Event, Store
+from grus.model.ports import Store, Written
 from grus.model.profiles import ProfiledRun
 from grus.telemetry.profiler import JobFacts
 from grus.telemetry.samples import Sample, Subject
@@ -81,9 +82,10 @@ class Profiling:
         """Jobs that started or ended since the last step."""
         self._written = 0.0
         self._digests: dict[tuple[str, ...], tuple[float, Digests]] = {}
-        self._changed, self._closing = threading.Event(), threading.Event()
         self._leave: Callable[[], None] = lambda: None
-        self._thread = threading.Thread(target=self._run, name="profiling", daemon=True)
+        self._thread = BackgroundThread(
+            "profile-collector", self._round, first=WRITE, retry=WRITE, rest=REST, finish=True
+        )
 
     # --------------------------------------------------------------------------------- start and stop
 
@@ -110,29 +112,15 @@ class Profiling:
     def close(self) -> None:
         """Write what there is, then stop. Idempotent; a disk that does not answer blocks no caller."""
         self._leave()
-        self._closing.set()
-        self._changed.set()
-        if self._thread.is_alive():
-            self._thread.join(PATIENCE)
+        self._thread.close(PATIENCE)
 
-    def _run(self) -> None:
-        while True:
-            self._changed.wait(WRITE)
-            last = self._closing.is_set()
-            self._changed.clear()
-            began = time.thread_time()
-            try:
-                self.step(self._clock(), everything=last)
-            except Exception:
-                # Boundary of a thread: a failed step is repeated the next time.
-                log.exception("profiles could not be kept up to date; tried again later")
-            if last:
-                return
-            self._closing.wait(REST * (time.thread_time() - began))
+    def _round(self) -> float:
+        self.step(self._clock(), everything=self._thread.closing.is_set())
+        return WRITE
 
     # ------------------------------------------------------------------------------------ receiving
 
-    def _hear(self, written: Sequence[tuple[Job, Event | None]]) -> None:
+    def _hear(self, written: Sequence[Written]) -> None:
         """Receive a write, in the store's thread. Mere progress does not wake the worker thread."""
         self._note([job for job, event in written if event is not None])
 
@@ -142,7 +130,7 @@ class Profiling:
         if worth:
             with self._hearing:
                 self._heard.update((job.id, job) for job in worth)
-            self._changed.set()
+            self._thread.wake()
 
     def look(self, recognised: DetectedWorkloads, newest: Newest) -> None:
         """Add up the measurements since the last look, in the watching thread."""

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from grus.api.worker_reports import report_lines
 from grus.api.worker_reports.report_lines import WorkerReport
+from grus.concurrency.background_thread import BackgroundThread
 from grus.controlplane.monitoring.latest import Newest
 from grus.controlplane.monitoring.profiler_warmup import recalled
 from grus.controlplane.reconciler.loop import ControlLoop
@@ -120,8 +121,7 @@ class Watching:
         self._recognised = DetectedWorkloads()
         self._listeners: list[Callable[[DetectedWorkloads, float], None]] = []
         self._recalled = threading.Event()
-        self._closing = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._threads: list[BackgroundThread] = []
 
     # -------------------------------------------------------------------------------- start and stop
 
@@ -129,14 +129,16 @@ class Watching:
         for number, source in enumerate(self._sources):
             every = min(source.shortest, SLOWEST)
             self._begin(f"telemetry-{number}", every, partial(self._ask, number))
-        self._begin("recognising", TELL, self.look, first=self.recall)
+        self._begin("recognising", TELL, self._look_again)
         self._begin("counting", COUNT, self.count)
 
     def close(self) -> None:
         """Stop polling. Idempotent; the recorder is closed by its owner."""
-        self._closing.set()
         for thread in self._threads:
-            thread.join()
+            thread.ask_to_close()
+        self._recalled.set()  # ends the wait for a replay that no longer comes
+        for thread in self._threads:
+            thread.close()
         self._threads = []
         for source in self._sources:
             source.close()
@@ -145,27 +147,26 @@ class Watching:
         """Call `listener` after each check with the tags, changed or not, from the same thread."""
         self._listeners.append(listener)
 
-    def _begin(self, name: str, every: float, work: Work, first: Work | None = None) -> None:
-        thread = threading.Thread(target=self._run, args=(every, work, first), name=name, daemon=True)
+    def _begin(self, name: str, every: float, work: Work) -> None:
+        thread = BackgroundThread(name, partial(self._round, every, work), retry=every)
         self._threads.append(thread)
         thread.start()
 
-    def _run(self, every: float, work: Work, first: Work | None) -> None:
-        if first is not None:
-            self._attempt(first)
-            self._recalled.set()
-        self._recalled.wait()  # replay the past before the present
-        while not self._closing.is_set():
-            began = time.thread_time()
-            self._attempt(work)
-            rest = REST * (time.thread_time() - began)
-            self._closing.wait(pause(self._clock(), every, rest))
+    def _round(self, every: float, work: Work) -> float:
+        if work != self._look_again:
+            self._recalled.wait()  # replay the past before the present
+        began = time.thread_time()
+        work(self._clock())
+        return pause(self._clock(), every, REST * (time.thread_time() - began))
 
-    def _attempt(self, work: Work) -> None:
-        try:
-            work(self._clock())
-        except Exception:  # boundary of a thread: a failed measurement may work the next time
-            log.exception("%s failed; it is tried again", threading.current_thread().name)
+    def _look_again(self, now: float) -> None:
+        """Check the tags; the first time, after a replay of the past."""
+        if not self._recalled.is_set():
+            try:
+                self.recall(now)
+            finally:
+                self._recalled.set()
+        self.look(now)
 
     # --------------------------------------------------------------------------------------- working
 

@@ -11,8 +11,7 @@ from grus.controlplane.notifications.receiver import Receiver
 from grus.controlplane.notifications.sender import DeliveryFailed, Sender, Undeliverable
 from grus.controlplane.security import authorization
 from grus.model.errors import NotFound
-from grus.model.jobs import Job
-from grus.model.ports import Event, Store, User
+from grus.model.ports import Store, User, Written
 from grus.store.on_disk import make_folder
 
 WARN_AFTER = 2
@@ -83,7 +82,7 @@ class Notifier:
             if file.name not in names:
                 file.unlink()
 
-    def _hear(self, written: Sequence[tuple[Job, Event | None]]) -> None:
+    def _hear(self, written: Sequence[Written]) -> None:
         """In the store's thread."""
         if any(event is not None and event.kind in NAMES for _, event in written):
             for receiver in self._receivers:

@@ -1,17 +1,17 @@
 """Delivery to one receiver: in the order of the event log, retried without limit, on a thread of its own."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from grus.concurrency.background_thread import BackgroundThread
 from grus.controlplane.notifications.cursor import Cursor, Position, starting_position
 from grus.controlplane.notifications.messages import NAMES, Notification, Subscription, notification_of
 from grus.controlplane.notifications.sender import DeliveryFailed, Sender, Undeliverable
 from grus.model.errors import NotFound
-from grus.model.jobs import back_off
+from grus.model.jobs import job_backoff
 from grus.model.ports import Event, Store
 
 log = logging.getLogger(__name__)
@@ -56,8 +56,7 @@ class Receiver:
         self._cursor = Cursor(file)
         self._clock = clock
         self._position = Position(0)
-        self._changed, self._closing = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"notify-{sender.name}", daemon=True)
+        self._thread = BackgroundThread(f"notify-{sender.name}", self._round)
 
     # --------------------------------------------------------------------------------- start and stop
 
@@ -78,29 +77,23 @@ class Receiver:
 
     def wake(self) -> None:
         """Signal that something was written. Does not block."""
-        self._changed.set()
+        self._thread.wake()
 
     def close(self) -> None:
         """Idempotent. What was not accepted yet is sent by the next server."""
-        self._closing.set()
-        self._changed.set()
+        self._thread.ask_to_close()
         self.sender.close()
-        if self._thread.is_alive():
-            self._thread.join(PATIENCE)
+        self._thread.close(PATIENCE)
 
-    def _run(self) -> None:
-        while not self._closing.is_set():
-            self._changed.clear()
-            try:
-                done = self.deliver()
-            except Exception:  # boundary of a thread: an undelivered message is tried again
-                log.exception("notifications to %s stopped; tried again later", self.sender.name)
-                self._failed("an internal error; see the server's log")
-                done = False
-            if done:
-                self._changed.wait(LONGEST_REST)
-            else:
-                self._closing.wait(back_off(self.state.failures))
+    def _round(self) -> float:
+        try:
+            if self.deliver():
+                return LONGEST_REST
+        except Exception:  # the edge of the thread: an undelivered message is tried again
+            log.exception("notifications to %s stopped; tried again later", self.sender.name)
+            self._failed("an internal error; see the server's log")
+        self._thread.rest(job_backoff(self.state.failures))
+        return 0.0
 
     # ------------------------------------------------------------------------------------- delivering
 
@@ -108,7 +101,7 @@ class Receiver:
         """Send what the log holds after the cursor, up to the first failure; False if there was one."""
         while page := self._store.events(after=self._position.seq, limit=PAGE):
             for event in page:
-                if self._closing.is_set():
+                if self._thread.closing.is_set():
                     return True
                 message = self._message(event)
                 if message is not None and not self._sent(message):
@@ -146,7 +139,7 @@ class Receiver:
         return True
 
     def _failed(self, why: str) -> None:
-        if self._closing.is_set():
+        if self._thread.closing.is_set():
             return  # the sending was interrupted
         state = self.state
         if not state.failures:

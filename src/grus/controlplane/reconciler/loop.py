@@ -35,6 +35,7 @@ from grus.controlplane.settings import Settings
 from grus.controlplane.workers import exit_status, inputs_outputs
 from grus.controlplane.workers.endpoints import endpoints
 from grus.controlplane.workers.worker_spec import Surroundings, keeper, members
+from grus.model.backoff import backoff
 from grus.model.errors import Fenced, GrusError, NotFound
 from grus.model.identifiers import JobId
 from grus.model.jobs import HOLDING, TERMINAL, Job, JobType, Phase
@@ -242,7 +243,7 @@ class ControlLoop:
         with self._lock:
             self._picture.touched |= self._picture.holding
             self._picture.undecided = True
-        self._mailbox.rest(_pause(self.pulse.troubles))
+        self._mailbox.rest(backoff(self.pulse.troubles, FIRST_PAUSE, LONGEST_PAUSE))
 
     # ---------------------------------------------------------------------------------- one pass
 
@@ -519,7 +520,7 @@ class ControlLoop:
     def _try_later(self, jobs: set[JobId], now: float) -> None:
         self._retry |= jobs
         self._refusals += 1
-        self._picture.timers.set(RETRY, now + _pause(self._refusals))
+        self._picture.timers.set(RETRY, now + backoff(self._refusals, FIRST_PAUSE, LONGEST_PAUSE))
 
     def _apply(self, now: float) -> None:
         touched, self._picture.touched = self._picture.touched, set()
@@ -548,7 +549,3 @@ class ControlLoop:
             self._picture.workers.setdefault(job, {}).setdefault(worker.id, starting)
         elif isinstance(effect, Forget):
             self._picture.forget(job, effect.worker)
-
-
-def _pause(troubles: int) -> float:
-    return float(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(troubles - 1, 10)))

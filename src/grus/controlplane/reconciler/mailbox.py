@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from grus.model.jobs import Job
-from grus.model.ports import Event, WorkerStatus
+from grus.model.ports import WorkerStatus, Written
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class Mailbox:
         self._woken = False
         self._closed = False
 
-    def jobs(self, written: Sequence[tuple[Job, Event | None]]) -> None:
+    def jobs(self, written: Sequence[Written]) -> None:
         """Receive a job from the store, as its listener."""
         with self._changed:
             self._heard.jobs.extend(job for job, _ in written)

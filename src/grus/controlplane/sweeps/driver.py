@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
+from grus.concurrency.background_thread import BackgroundThread
 from grus.controlplane.jobs.dependencies import Dependencies
 from grus.controlplane.jobs.lifecycle import JobChange
 from grus.controlplane.reconciler import commit
@@ -28,7 +29,7 @@ from grus.model.artefacts import Artifact
 from grus.model.errors import Conflict, Fenced, GrusError, NotFound
 from grus.model.identifiers import JobId, job_id
 from grus.model.jobs import TERMINAL, Desired, Job, JobType, Phase
-from grus.model.ports import Event, Store
+from grus.model.ports import Event, Store, Written
 from grus.model.sweeps import Sweep
 from grus.tuning import search_step
 from grus.tuning.orders import Finish, Order, Start
@@ -72,9 +73,10 @@ class Sweeper:
         self._changed: set[JobId] = set()
         self._troubles: dict[JobId, str] = {}
         """Errors of sweeps that could not be driven at their last check."""
-        self._heard, self._closing = threading.Event(), threading.Event()
+        self._looked = time.monotonic()
+        """When all sweeps were checked last."""
         self._leave: Callable[[], None] = lambda: None
-        self._thread = threading.Thread(target=self._run, name="sweeps", daemon=True)
+        self._thread = BackgroundThread("sweeps", self._check, first=None)
 
     # --------------------------------------------------------------------------------- start and stop
 
@@ -90,36 +92,29 @@ class Sweeper:
 
     def close(self) -> None:
         """Stop. Idempotent."""
-        self._closing.set()
-        self._heard.set()
         self._leave()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.close()
 
-    def _hear(self, written: Sequence[tuple[Job, Event | None]]) -> None:
+    def _hear(self, written: Sequence[Written]) -> None:
         found = {sweep for job, _ in written if (sweep := _sweep_of(job)) is not None}
         if found:
             with self._lock:
                 self._live |= found
                 self._changed |= found
-            self._heard.set()
+            self._thread.wake()
 
-    def _run(self) -> None:
-        looked = time.monotonic()
-        while not self._closing.is_set():
-            self._heard.wait(PERIOD if self._live else None)
-            if self._closing.is_set():
-                return
-            self._heard.clear()
-            everything = time.monotonic() - looked >= PERIOD
-            looked = time.monotonic() if everything else looked
-            began = time.thread_time()
-            try:
-                self.step(self._clock(), everything=everything)
-            except Fenced as error:
-                log.critical("sweeps are no longer driven here: %s", error)
-                return
-            self._closing.wait(min(LONGEST_REST, time.thread_time() - began))
+    def _check(self) -> float | None:
+        everything = time.monotonic() - self._looked >= PERIOD
+        if everything:
+            self._looked = time.monotonic()
+        began = time.thread_time()
+        try:
+            self.step(self._clock(), everything=everything)
+        except Fenced as error:
+            log.critical("sweeps are no longer driven here: %s", error)
+            self._thread.ask_to_close()
+        self._thread.rest(min(LONGEST_REST, time.thread_time() - began))
+        return PERIOD if self._live else None
 
     # ------------------------------------------------------------------------------------- one round
 
@@ -154,7 +149,7 @@ class Sweeper:
         else:
             with self._lock:
                 self._changed.add(id_)  # there is more to do, after the others had their turn
-            self._heard.set()
+            self._thread.wake()
             return
         with self._lock:
             self._live.discard(id_)

@@ -13,7 +13,7 @@ from grus.controlplane.sweeps.trial_spec import resumable
 from grus.model.curves import Reported
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, PauseCause
-from grus.model.ports import Event, Store
+from grus.model.ports import Event, Store, Written
 from grus.model.resources import GPU
 from grus.model.sweeps import Sweep
 from grus.simulation.workload.job_history import RUNNING, STOPS
@@ -105,7 +105,7 @@ class Trials:
 
     # ------------------------------------------------------------------------------------------ reading
 
-    def _hear(self, written: Sequence[tuple[Job, Event | None]]) -> None:
+    def _hear(self, written: Sequence[Written]) -> None:
         with self._hearing:
             for job, _ in written:
                 self._take(job)

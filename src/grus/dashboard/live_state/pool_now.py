@@ -15,7 +15,7 @@ from typing import NamedTuple
 from grus.controlplane.facade.services import Services
 from grus.dashboard.live_state.gpu_tiles import Tiles
 from grus.model.jobs import Job
-from grus.model.ports import Event, User
+from grus.model.ports import User, Written
 
 MEASURE = 2.0
 """Seconds between two looks at the GPUs' measurements and recognized activity."""
@@ -49,7 +49,7 @@ class PoolNow:
         """Versions mean something within one life of the server only."""
         services.subscribe(self._hear)
 
-    def _hear(self, written: Sequence[tuple[Job, Event | None]]) -> None:
+    def _hear(self, written: Sequence[Written]) -> None:
         """Receive a commit from the store's thread; never waits."""
         if len(self._heard) > MOST_WAITING:
             self._heard.clear()

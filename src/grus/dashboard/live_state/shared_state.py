@@ -14,7 +14,7 @@ from grus.dashboard.live_state.job_board import Board
 from grus.dashboard.what_if.simulations import Plays
 from grus.model.errors import GrusError
 from grus.model.jobs import TERMINAL, Job, Phase
-from grus.model.ports import Event
+from grus.model.ports import Written
 from grus.server.http.event_streams import Streams
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ async def _kept(app: FastAPI) -> AsyncIterator[None]:
     app.state.board = board = Board()
     app.state.plays = plays = Plays(clock=time.time, on_change=streams.poke)
 
-    def heard(written: Sequence[tuple[Job, Event | None]]) -> None:
+    def heard(written: Sequence[Written]) -> None:
         board.take(job for job, _ in written)
         streams.poke()  # again: who was woken by the commit itself may have looked too early
 

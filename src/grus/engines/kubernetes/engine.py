@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grus.concurrency.listeners import Listeners
 from grus.engines.kubernetes import worker_records
 from grus.engines.kubernetes.fencing import Fence
 from grus.engines.kubernetes.keyed_executor import Lanes
@@ -22,7 +23,6 @@ from grus.engines.kubernetes.pod_actions import PodExecutor, PodRules
 from grus.engines.kubernetes.pods import Recipe
 from grus.engines.kubernetes.pool import KubernetesPool
 from grus.engines.kubernetes.watcher import Watcher
-from grus.engines.listeners import Listeners
 from grus.engines.local.log_files import read
 from grus.kubernetes.api_objects.job_home import Home
 from grus.kubernetes.client.api import Api
@@ -104,7 +104,7 @@ class KubernetesEngine:
         self._calls = calls
         self._pool = KubernetesPool(self._rules, lost_after, time.monotonic, self._complain)
         self._agents = Agents(agents or system)
-        self._listeners = Listeners()
+        self._listeners: Listeners[WorkerStatus] = Listeners("changes of workers")
         self._opened: _Open | None = None
 
     # ------------------------------------------------------------------------------ opening, closing

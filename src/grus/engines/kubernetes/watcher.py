@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
+from grus.concurrency.background_thread import BackgroundThread
 from grus.engines.kubernetes import pod_status, worker_records
 from grus.engines.kubernetes.nodes import terminal
 from grus.engines.kubernetes.pool import KubernetesPool
@@ -63,9 +64,7 @@ class Watcher:
         self._tell = tell
         self._where = where
         self._news: deque[WorkerStatus] = deque()
-        self._wake = threading.Event()
-        self._closed = False
-        self._thread = threading.Thread(target=self._run, name="grus-engine", daemon=True)
+        self._thread = BackgroundThread("grus-engine", self._round, first=TURN, retry=TURN)
 
     def start(self) -> None:
         """Start to report changes; a caller that reads the workers now sees the state at this point."""
@@ -74,10 +73,7 @@ class Watcher:
         self._thread.start()
 
     def close(self) -> None:
-        self._closed = True
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.close()
 
     # -------------------------------------------------------------------------------- what is seen
 
@@ -222,17 +218,12 @@ class Watcher:
 
     # ---------------------------------------------------------------------------------- the thread
 
-    def _run(self) -> None:
-        while not self._closed:
-            self._wake.wait(TURN)
-            self._wake.clear()
-            try:
-                self._look_at_due()
-                self.on_turn()
-                while self._news:
-                    self._tell(self._news.popleft())
-            except Exception:  # thread boundary: without this thread the engine would see no changes
-                logger.exception("the engine's watcher failed; it goes on")
+    def _round(self) -> float:
+        self._look_at_due()
+        self.on_turn()
+        while self._news:
+            self._tell(self._news.popleft())
+        return TURN
 
     def _look_at_due(self) -> None:
         now = time.time()
@@ -272,7 +263,7 @@ class Watcher:
 
     def _report(self, status: WorkerStatus) -> None:
         self._news.append(status)
-        self._wake.set()
+        self._thread.wake()
 
 
 def _same(one: Object, other: Object) -> bool:

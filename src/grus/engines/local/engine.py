@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grus.engines.listeners import Listeners
+from grus.concurrency.listeners import Listeners
 from grus.engines.local import cpu_limits, fencing, log_files, orphans, reports, state_files, worker_records
 from grus.engines.local import usage as measuring
 from grus.engines.local.cpu_limits import CpuGroups
@@ -73,7 +73,7 @@ class LocalEngine:
         self._pool = pool
         self._clock = clock
         self._logs = logs or LogLimits()
-        self._listeners = Listeners()
+        self._listeners: Listeners[WorkerStatus] = Listeners("changes of workers")
         self._meter = measuring.ProcessTreeMeter()
         self._stage: Path | None = None
         self._running: Watcher | None = None

@@ -6,11 +6,11 @@ note that the API server could not accept is sent again; one that it refuses is 
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from grus.kubernetes.client.errors import Conflicts, Missing, Refused, Unreachable
+from grus.concurrency.work_queue import WorkQueue
+from grus.kubernetes.client.errors import Conflicts, Missing, Unreachable
 
 logger = logging.getLogger(__name__)
 
@@ -29,13 +29,6 @@ class Address:
     uid: str
 
 
-@dataclass(slots=True)
-class _Pending:
-    notes: dict[str, str | None] = field(default_factory=dict)
-    not_before: float = 0.0
-    busy: bool = False
-
-
 Notes = Mapping[str, str | None]
 """Annotations by name; None takes one away."""
 Send = Callable[[Address, Notes], None]
@@ -46,10 +39,11 @@ class Writer:
 
     def __init__(self, send: Send, *, threads: int = THREADS, again: float = AGAIN) -> None:
         self._send = send
-        self._again = again
-        self._change = threading.Condition()
-        self._pending: dict[Address, _Pending] = {}
+        self._lock = threading.Lock()
+        self._pending: dict[Address, dict[str, str | None]] = {}
+        """Notes to be sent, by object; none beside those that are on their way."""
         self._closed = False
+        self._queue: WorkQueue[Address] = WorkQueue(first_pause=again, longest_pause=again)
         self._threads = [
             threading.Thread(target=self._run, name=f"grus-writer-{number}", daemon=True)
             for number in range(threads)
@@ -59,62 +53,50 @@ class Writer:
 
     def put(self, pod: Address, notes: Notes) -> None:
         """Write these annotations soon."""
-        with self._change:
-            self._pending.setdefault(pod, _Pending()).notes.update(notes)
-            self._change.notify()
+        with self._lock:
+            self._pending.setdefault(pod, {}).update(notes)
+        self._queue.add(pod)
 
     def drop(self, pod: Address) -> None:
         """Drop the notes of an object that is gone."""
-        with self._change:
-            waiting = self._pending.get(pod)
-            if waiting is not None:
-                waiting.notes.clear()
+        with self._lock:
+            self._pending.get(pod, {}).clear()
 
     def quiet(self) -> bool:
         """Return whether all notes are written."""
-        with self._change:
+        with self._lock:
             return not self._pending
 
     def close(self) -> None:
         """Write what is waiting, once, and end."""
-        with self._change:
-            self._closed = True
-            self._change.notify_all()
+        self._closed = True
+        self._queue.close()
         for thread in self._threads:
             thread.join()
+        while self._pending:
+            self._try(*self._pending.popitem())
 
     def _run(self) -> None:
-        while (found := self._next()) is not None:
-            pod, notes = found
-            again = not self._try(pod, notes)
-            with self._change:
-                waiting = self._pending[pod]
-                waiting.busy = False
-                if again and not self._closed:
-                    waiting.notes = {**notes, **waiting.notes}
-                    waiting.not_before = time.monotonic() + self._again
-                if waiting.notes:
-                    self._change.notify()
-                else:
-                    del self._pending[pod]
-
-    def _next(self) -> tuple[Address, dict[str, str | None]] | None:
-        """Return the next notes to write, once there are any; None at the end."""
-        with self._change:
-            while True:
-                now = time.monotonic()
-                idle = {pod: one for pod, one in self._pending.items() if not one.busy and one.notes}
-                for pod, waiting in idle.items():
-                    if waiting.not_before <= now or self._closed:
-                        notes, waiting.notes, waiting.busy = waiting.notes, {}, True
-                        return pod, notes
-                if self._closed:
-                    return None
-                pauses = [one.not_before - now for one in idle.values()]
-                self._change.wait(min(pauses, default=None))
+        while (pod := self._queue.take()) is not None:
+            with self._lock:
+                notes = self._pending.get(pod, {})
+                if pod in self._pending:
+                    self._pending[pod] = {}
+            done = self._try(pod, notes)
+            with self._lock:
+                if not done and not self._closed:
+                    self._pending[pod] = {**notes, **self._pending[pod]}
+                elif not self._pending.get(pod):
+                    self._pending.pop(pod, None)
+            if done:
+                self._queue.done(pod)
+            else:
+                self._queue.failed(pod)
 
     def _try(self, pod: Address, notes: Notes) -> bool:
         """Write the notes; return whether they are done with: written, or never to be written."""
+        if not notes:
+            return True
         try:
             self._send(pod, notes)
         except Unreachable as trouble:
@@ -122,9 +104,6 @@ class Writer:
             return False
         except (Missing, Conflicts):  # it is gone, or another has its name
             return True
-        except Refused:
-            logger.exception("%s/%s could not be told", pod.namespace, pod.name)
-        except Exception:  # thread boundary: other threads wait for this one
-            logger.exception("%s/%s could not be told", pod.namespace, pod.name)
-            return False
+        except Exception:  # the edge of the thread: what is refused, or a defect, does not heal by repetition
+            logger.exception("%s/%s could not be annotated", pod.namespace, pod.name)
         return True

@@ -11,6 +11,7 @@ import time
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from grus.concurrency.work_queue import WorkQueue
 from grus.kubernetes.client.api import Api, Exists, Invalid, Missing, Object, ResourceKind
 from grus.kubernetes.client.reflector import Reflector
 from grus.kubernetes.client.resource_kinds import CONFIG_MAPS, GPU_JOBS
@@ -35,7 +36,6 @@ from grus.operator.converters.gpujob import (
     with_unapplied,
     wrong,
 )
-from grus.operator.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
 

@@ -1,8 +1,8 @@
 """One engine out of two: workers of GpuJobs in their own, plain pods as they are. By the worker's id."""
 
-import threading
 from collections.abc import Callable
 
+from grus.concurrency.listeners import Listeners
 from grus.model.cluster import Node
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, WorkerId
@@ -17,9 +17,8 @@ class EngineWithPods:
     def __init__(self, engine: Engine, pods: PlainPods) -> None:
         self._engine = engine
         self._pods = pods
-        self._lock = threading.Lock()
-        self._listeners: list[Callable[[WorkerStatus], None]] = []
-        pods.tell_worker = self._tell
+        self._listeners: Listeners[WorkerStatus] = Listeners("changes of plain pods")
+        pods.tell_worker = self._listeners.tell
 
     def open(self, epoch: int) -> None:
         self._engine.open(epoch)
@@ -48,15 +47,11 @@ class EngineWithPods:
         return (*self._engine.workers(), *self._pods.workers())
 
     def subscribe(self, listener: Callable[[WorkerStatus], None]) -> Callable[[], None]:
-        leave_engine = self._engine.subscribe(listener)
-        with self._lock:
-            self._listeners.append(listener)
+        ways_out = (self._engine.subscribe(listener), self._listeners.add(listener))
 
         def leave() -> None:
-            leave_engine()
-            with self._lock:
-                if listener in self._listeners:
-                    self._listeners.remove(listener)
+            for way_out in ways_out:
+                way_out()
 
         return leave
 
@@ -84,9 +79,3 @@ class EngineWithPods:
 
     def close(self) -> None:
         self._engine.close()
-
-    def _tell(self, status: WorkerStatus) -> None:
-        with self._lock:
-            present = list(self._listeners)
-        for listener in present:
-            listener(status)

@@ -7,7 +7,7 @@ memory only: the next leader reads them off the pods again.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from grus.kubernetes.names import DEVICES, EPOCH, JOB, RESERVATION
 from grus.model.errors import Fenced, Mistake, NotFound, StaleVersion, StoreFailed
 from grus.model.identifiers import JobId, WorkerId
 from grus.model.jobs import Desired, Exit, ExitCause, Job, Phase
-from grus.model.ports import Event, WorkerStatus
+from grus.model.ports import Event, WorkerStatus, Written
 from grus.operator.plain.pod_as_job import is_plain, job_of, plain_id, seats_of, spec_of, status_of
 from grus.store import rules
 from grus.store.kubernetes.store import Leading
@@ -30,7 +30,6 @@ THREADS = 12
 """Bindings under way at a time."""
 LABELS, FIELDS = f"!{JOB},!{RESERVATION}", f"spec.schedulerName={SCHEDULER}"
 
-Written = list[tuple[Job, Event | None]]
 Judge = Callable[[Object, Job], list[Mistake]]
 """Errors against scheduling a pod where it requests; empty if it may be."""
 
@@ -63,7 +62,7 @@ class PlainPods:
         self._arrived = 0
         self._binders = ThreadPoolExecutor(THREADS, thread_name_prefix="bind")
         self.epoch = 0
-        self.tell: Callable[[Written], None] = lambda _: None
+        self.tell: Callable[[Sequence[Written]], None] = lambda _: None
         """Callback for changes of jobs, set by the code that passes them on."""
         self.tell_worker: Callable[[WorkerStatus], None] = lambda _: None
         self._objects: Reflector | None = None

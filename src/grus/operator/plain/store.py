@@ -6,19 +6,19 @@ Queues are those that were accepted, so that an invalid one has no effect on oth
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 
+from grus.concurrency.listeners import Listeners
 from grus.model.audit import AuditRecord
 from grus.model.cluster import Drain
 from grus.model.curves import Reported
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Job, Phase
-from grus.model.ports import Event, NewJob, Prediction, Store, Token, User
+from grus.model.ports import Event, NewJob, Prediction, Store, Token, User, Written
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
 from grus.model.results import Result
 from grus.model.tags import Tag
 from grus.operator.plain.pod_as_job import is_plain_id
 from grus.operator.plain.pods import PlainPods
-from grus.store.listeners import Listener, Listeners
 
 
 class StoreWithPods:
@@ -28,7 +28,7 @@ class StoreWithPods:
         self._store = store
         self._pods = pods
         self._accepted = queues
-        self._listeners = Listeners()
+        self._listeners: Listeners[Sequence[Written]] = Listeners("writes of plain pods")
         pods.tell = self._listeners.tell
 
     def take_over(self) -> int:
@@ -90,7 +90,7 @@ class StoreWithPods:
     def events(self, *, after: int = 0, job: JobId | None = None, limit: int = 1000) -> list[Event]:
         return self._store.events(after=after, job=job, limit=limit)
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
+    def subscribe(self, listener: Callable[[Sequence[Written]], None]) -> Callable[[], None]:
         ways_out = (self._store.subscribe(listener), self._listeners.add(listener))
 
         def leave() -> None:

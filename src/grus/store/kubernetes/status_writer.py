@@ -17,6 +17,7 @@ from grus.kubernetes.api_objects.job_home import Home
 from grus.kubernetes.client.api import Api, Object
 from grus.kubernetes.client.errors import Conflicts, Exists, Invalid, Missing, Refused, Unreachable
 from grus.kubernetes.client.resource_kinds import GPU_JOBS
+from grus.model.backoff import backoff
 from grus.model.errors import BadInput, Conflict, Fenced, GrusError, Mistake, StoreFailed
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job
@@ -246,7 +247,7 @@ class Recorder:
         """Wait before checking a request that may have been carried out; raise if it is pointless."""
         if not trouble.arrived or _too_large(str(trouble)):
             raise trouble
-        if tried and self._closing.wait(min(FIRST_PAUSE * 2**tried, LONGEST_PAUSE)):
+        if tried and self._closing.wait(backoff(tried + 1, FIRST_PAUSE, LONGEST_PAUSE)):
             raise trouble
 
     def require_leadership(self) -> None:

@@ -2,7 +2,7 @@
 
 import threading
 
-from grus.operator.work_queue import WorkQueue
+from grus.concurrency.work_queue import WorkQueue
 
 
 class Clock:

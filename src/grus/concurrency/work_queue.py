@@ -10,17 +10,24 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-Key = TypeVar("Key", bound=Hashable)
+from grus.model.backoff import backoff
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
-"""Seconds before a key that failed comes again, doubled each time."""
+Key = TypeVar("Key", bound=Hashable)
 
 
 class WorkQueue(Generic[Key]):
     """Keys to be looked at. Any thread may add and take."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        first_pause: float = 0.2,
+        longest_pause: float = 30.0,
+    ) -> None:
+        """Pauses: seconds before a key that failed comes again, doubled from the first to the longest."""
         self._clock = clock
+        self._pauses = first_pause, longest_pause
         self._changed = threading.Condition()
         self._ready: dict[Key, None] = {}  # in the order in which they were added
         self._later: list[tuple[float, int, Key]] = []
@@ -43,9 +50,7 @@ class WorkQueue(Generic[Key]):
             self._changed.notify()
 
     def take(self) -> Key | None:
-        """Return the next key, when there is one; None when
-        closed. The caller then calls `done` or `failed`.
-        """
+        """Return the next key, once there is one; None when closed. Then call `done` or `failed` with it."""
         with self._changed:
             while not self._closed:
                 self._move_due()
@@ -53,6 +58,8 @@ class WorkQueue(Generic[Key]):
                     key = next(iter(self._ready))
                     del self._ready[key]
                     self._taken.add(key)
+                    if self._ready:
+                        self._changed.notify()
                     return key
                 self._changed.wait(self._later[0][0] - self._clock() if self._later else None)
             return None
@@ -66,7 +73,7 @@ class WorkQueue(Generic[Key]):
         with self._changed:
             troubles = self._troubles[key] = self._troubles.get(key, 0) + 1
         self._give_back(key)
-        self.add(key, min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(troubles - 1, 20)))
+        self.add(key, backoff(troubles, *self._pauses))
 
     def close(self) -> None:
         with self._changed:

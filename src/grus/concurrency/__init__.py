@@ -1,0 +1,1 @@
+"""Threads that serve the control plane: background threads, work queue, listeners. Standard library only."""
