@@ -52,7 +52,7 @@ class BackgroundThread:
         self._woken.set()
 
     def rest(self, seconds: float) -> bool:
-        """Wait inside a step, whatever wakes the thread; return whether it is to end."""
+        """Wait inside a step, even if the thread is woken; return whether it is to end."""
         return self.closing.wait(seconds)
 
     def ask_to_close(self) -> None:
