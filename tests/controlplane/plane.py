@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from grus.controlplane.admission.submission import JobRequest
 from grus.controlplane.effective_pool import usage
 from grus.controlplane.facade.services import Services
 from grus.controlplane.fingerprint.profile_cache import Profiles
@@ -45,6 +46,11 @@ def a_spec(name: str = "job", **changes: object) -> Spec:
     }
     spec = a_job(name, **changes).spec  # type: ignore[arg-type]  # keywords of many types
     return replace(spec, workdir="/", **own) if "workdir" not in own else replace(spec, **own)  # type: ignore[arg-type]  # keywords of many types
+
+
+def a_request(spec: Spec) -> JobRequest:
+    """A request for this job with any id."""
+    return JobRequest(id=JobId("asked"), spec=spec)
 
 
 class Server:

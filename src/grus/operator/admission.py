@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from grus.api.inputs.secrets import looks_secret
 from grus.api.wire import JobIn, read, to_spec
 from grus.api.wire_types.timestamps import parse_time
-from grus.controlplane.admission.submission import Submission, new_job
+from grus.controlplane.admission.submission import JobRequest, Submission
 from grus.controlplane.jobs import user_actions
 from grus.controlplane.jobs.lifecycle import JobChange
 from grus.kubernetes.api_objects.job_namespaces import system_mistake
@@ -78,13 +78,13 @@ class Admission:
             raise Refusal("BadInput", mistakes)
         spec = self._spec(given, namespace, mistakes)
         user = User(name=UserName(namespace))
-        complete = self._complete(user, spec, given, mistakes) if spec is not None else None
-        if mistakes or complete is None:
+        checked = None if spec is None else self._check(user, spec, given, id_of(found), mistakes)
+        if mistakes or checked is None:
             raise Refusal("BadInput", mistakes)
-        job = self._sized(new_job(id_of(found), user, complete, _submitted(found, now)))
+        job = self._job(user, checked, _submitted(found, now))
         why = "" if job.sizing is None else f"; it takes {job.sizing.why}"
-        text = f"{namespace}/{found['metadata']['name']} was submitted to queue {complete.queue}{why}"
-        text += _exposed(complete)
+        text = f"{namespace}/{found['metadata']['name']} was submitted to queue {job.spec.queue}{why}"
+        text += _exposed(job.spec)
         event = Event(at=job.submitted_at, kind="submitted", text=text, job=job.id)
         return JobChange(self._as_wished(found, job, now), event)
 
@@ -100,10 +100,13 @@ class Admission:
             mistakes += error.mistakes
             return None
 
-    def _complete(self, user: User, spec: Spec, given: JobIn, mistakes: list[Mistake]) -> Spec | None:
+    def _check(
+        self, user: User, spec: Spec, given: JobIn, id_: JobId, mistakes: list[Mistake]
+    ) -> JobRequest | None:
+        fields = self._around.pod_fields(spec, user.name)
+        request = JobRequest(id=id_, spec=spec, launch_given=given.launch_given, pod_fields=fields)
         try:
-            fields = self._around.pod_fields(spec, user.name)
-            return self._submission.complete(user, spec, launch_given=given.launch_given, pod_fields=fields)
+            return self._submission.check(user, [request])[0]
         except BadInput as error:
             told = {mistake.field for mistake in mistakes}
             mistakes += [mistake for mistake in error.mistakes if mistake.field not in told]
@@ -113,9 +116,9 @@ class Admission:
             mistakes.append(Mistake("spec", str(error)))
         return None
 
-    def _sized(self, job: Job) -> Job:
+    def _job(self, user: User, checked: JobRequest, submitted_at: float) -> Job:
         try:
-            return self._submission.sized(job)
+            return self._submission.jobs(user, [checked], submitted_at)[0].job
         except DoesNotFit as error:
             raise Refusal(_word(error), [Mistake("spec", str(error))]) from None
 

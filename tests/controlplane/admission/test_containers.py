@@ -8,7 +8,7 @@ import pytest
 from grus.controlplane.admission.submission import Submission
 from grus.controlplane.facade.services import Services
 from grus.model.errors import BadInput, NotAllowed
-from tests.controlplane.plane import ANN, Plane, a_spec
+from tests.controlplane.plane import ANN, Plane, a_request, a_spec
 
 
 @pytest.fixture
@@ -27,14 +27,14 @@ def test_shared_gpus_are_refused_instead_of_ignored(submission: Submission) -> N
     shared = a_spec("pair")
     shared = replace(shared, request=replace(shared.request, shares=True))
     with pytest.raises(BadInput, match=r"resources\.share: is not available in a pool on Kubernetes yet"):
-        submission.complete(ANN, shared, launch_given=True)
+        submission.check(ANN, [a_request(shared)])
 
 
 def test_a_development_session_is_refused_before_it_holds_a_gpu(submission: Submission) -> None:
     session = replace(a_spec("dev", type="dev"), run=("python3", "-m", "grus.interactive.session", "lab"))
     with pytest.raises(BadInput, match="development session, which a pool on Kubernetes cannot open"):
-        submission.complete(ANN, session, launch_given=True)
-    submission.complete(ANN, a_spec("tests", type="dev"), launch_given=True)
+        submission.check(ANN, [a_request(session)])
+    submission.check(ANN, [a_request(a_spec("tests", type="dev"))])
 
 
 def test_a_session_of_an_older_server_is_not_waited_for(plane: Plane) -> None:

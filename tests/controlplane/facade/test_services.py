@@ -14,7 +14,7 @@ from grus.model.jobs import Checkpoint, Launch, Phase
 from grus.model.ports import AccessRole, User
 from grus.model.queues import DEFAULT_QUEUE, Queue
 from grus.model.resources import GPU, Range
-from tests.controlplane.plane import ADMIN, ANN, Plane, a_spec
+from tests.controlplane.plane import ADMIN, ANN, Plane, a_request, a_spec
 from tests.scheduling.builders import a_queue
 
 BOB = User(name=UserName("bob"))
@@ -172,7 +172,7 @@ def test_where_workers_are_containers_a_workdir_is_not_of_this_machine(plane: Pl
             snapshot=True,
             checkpoint=Checkpoint(path="ckpt"),
         )
-        kept = submission.complete(ANN, asked, launch_given=True)
+        kept = submission.check(ANN, [a_request(asked)])[0].spec
         assert (kept.workdir, kept.checkpoint.path, kept.image) == (workdir, "ckpt", "torch")
         assert not kept.snapshot
 

@@ -11,7 +11,7 @@ from grus.model.errors import BadInput
 from grus.model.identifiers import JobId
 from grus.model.jobs import Phase
 from grus.model.resources import GPU, Range, Replica, Role
-from tests.controlplane.plane import ANN, Plane, a_spec
+from tests.controlplane.plane import ANN, Plane, a_request, a_spec
 
 
 @pytest.fixture
@@ -160,4 +160,4 @@ def test_a_pool_on_kubernetes_refuses_it_with_the_reason(plane: Plane) -> None:
     settings = replace(plane.settings, containers=True)
     submission = Submission(plane.store, plane.loop.picture, settings)
     with pytest.raises(BadInput, match="not available in a pool on Kubernetes yet"):
-        submission.complete(ANN, a_spec("model", type="serve"), launch_given=True)
+        submission.check(ANN, [a_request(a_spec("model", type="serve"))])

@@ -209,7 +209,7 @@ def test_a_server_that_is_root_tells_nothing_of_contents_to_those_who_are_not(
         source.write_text(text)
         os.utime(source, ns=(1, 1))
         spec = a_spec(run=("python", "train.py"), workdir=str(shop.folder))
-        job = new_job(JobId("j"), ANN, spec, 0.0)
+        job = new_job(JobId("j"), ANN.name, spec, 0.0)
         return read(shop.plane.store, job, containers=False)
 
     monkeypatch.setattr(os, "geteuid", lambda: 0)

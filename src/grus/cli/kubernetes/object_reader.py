@@ -27,7 +27,6 @@ from grus.kubernetes.names import ENDED, JOB, WAS, WORKER
 from grus.model.errors import BadInput
 from grus.model.identifiers import UserName
 from grus.model.jobs import Job, Launch
-from grus.model.ports import User
 from grus.operator.next_step import document, id_of
 from grus.store.kubernetes.job_objects import found
 
@@ -51,8 +50,7 @@ def as_asked(item: Object) -> Job | None:
         return None
     if spec.request.elastic is not None and not given.launch_given:
         spec = with_launch(spec, Launch.PER_GPU)
-    user = User(name=UserName(item["metadata"]["namespace"]))
-    return new_job(id_of(item), user, spec, 0.0)
+    return new_job(id_of(item), UserName(item["metadata"]["namespace"]), spec, 0.0)
 
 
 def shown(item: Object) -> JobOut:

@@ -1,19 +1,25 @@
-"""Submission: everything that is checked and settled before a job is written to the store.
+"""Admission of jobs: check what a user submits, complete it, make the jobs to store and their first events.
 
-Nothing here waits for the loop: whether a request can ever fit is checked on a snapshot without jobs, which
-is rebuilt only when nodes or queues have changed.
+The one pipeline for single jobs, workflows, GpuJobs and dry runs. It neither waits for the loop nor writes to
+the store.
 """
 
 import os
 import threading
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grus.api.inputs import pod_allow_list
-from grus.api.inputs.job_spec import is_path, resized
-from grus.api.wire import is_bundle, with_launch
+from grus.api.inputs.job_spec import is_path, resized, with_launch
 from grus.controlplane.admission import code_snapshot
+from grus.controlplane.admission.fit_check import FitCheck
+from grus.controlplane.admission.spec_checks import (
+    cluster_mistakes,
+    container_mistakes,
+    input_problem,
+    sweep_mistakes,
+)
 from grus.controlplane.fingerprint import code_digest
 from grus.controlplane.gpu_sizing.memory_sizing import SizedSpec
 from grus.controlplane.gpu_sizing.size_selection import JobSizer, with_size
@@ -23,70 +29,35 @@ from grus.controlplane.security.secret_store import SecretStore
 from grus.controlplane.settings import Settings
 from grus.model.artefacts import Input
 from grus.model.errors import BadInput, DoesNotFit, Mistake, NotAllowed, NotFound
-from grus.model.identifiers import JobId
+from grus.model.identifiers import JobId, UserName
 from grus.model.jobs import Job, JobType, Launch, Spec
-from grus.model.ports import Event, Store, User
+from grus.model.ports import Event, NewJob, Store, User
 from grus.model.queues import Queue
 from grus.model.resources import Range
-from grus.scheduling.placement.feasibility import above_limit, never_fits, never_fits_at
-from grus.scheduling.state.snapshot import Snapshot
-from grus.tuning import samplers
 
-MOST_REMEMBERED = 1000
-_NONE: Mapping[JobId, Job] = {}
-NO_SESSIONS = (
-    "starts a development session, which a pool on Kubernetes cannot open: its server does not reach into"
-    " pods. Run `grus dev` on a machine with its own Grus server, or submit a job with the same image and"
-    " use kubectl exec"
-)
 SAME_WORK = (
     "so ended a job with the same code, command and environment variables; what differs in one of them is "
     "other work, and is tried"
 )
 
 
-class Fitting:
-    """Feasibility check of requests against the pool; remembers answers until the pool changes."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequest:
+    """Job that a user asks for. Its id is settled, so that other jobs of the same submission can name it."""
 
-    def __init__(self, picture: ClusterState) -> None:
-        self._picture = picture
-        self._lock = threading.Lock()
-        self._version = -1
-        self._empty = Snapshot()
-        self._answers: dict[object, str] = {}
-
-    def never(self, spec: Spec) -> str:
-        """Explain why it can never run here, with the nearest request that could; empty if it can."""
-        key = (spec.queue, spec.request, spec.type, spec.priority, spec.node_selector, spec.affinity)
-        with self._lock:
-            self._refresh()
-            if key not in self._answers:
-                if len(self._answers) >= MOST_REMEMBERED:
-                    self._answers.clear()
-                self._answers[key] = never_fits(self._empty, spec)
-            return self._answers[key]
-
-    def above_limit(self, spec: Spec, limit: int) -> str:
-        """Reason that a user with this limit of GPUs could never run it; "" if it could."""
-        with self._lock:
-            self._refresh()
-            return above_limit(self._empty, spec, limit)
-
-    def never_at(self, spec: Spec, size: Range) -> str:
-        """Explain the same for an elastic job that must keep this size."""
-        with self._lock:
-            self._refresh()
-            return never_fits_at(self._empty, spec, size)
-
-    def _refresh(self) -> None:
-        if self._version != self._picture.version:
-            self._version = self._picture.version
-            self._empty = Snapshot(self._picture.nodes, self._picture.queues)
-            self._answers = {}
+    id: JobId
+    spec: Spec
+    launch_given: bool = True
+    saves_as: str = ""
+    """Checkpoint name (`saves_as`) of the job from whose checkpoints it continues."""
+    pod_fields: Collection[str] = ()
+    """Fields of `pod` that it may set besides those of the settings."""
+    key: str | None = None
+    """Idempotency key: a second submission with it finds the first job."""
 
 
 class Submission:
-    """Checks and completes what users submit."""
+    """Admission pipeline: `check`, then `jobs`."""
 
     def __init__(
         self, store: Store, picture: ClusterState, settings: Settings, secrets: SecretStore | None = None
@@ -95,9 +66,9 @@ class Submission:
         self._secrets = secrets or SecretStore(settings, store.users)
         self._picture = picture
         self._settings = settings
-        self._fitting = Fitting(picture)
+        self._fit = FitCheck(picture)
         self._profiles = picture.profiles
-        self._sizes = JobSizer(picture.profiles, lambda: picture.nodes, self._fitting.never)
+        self._sizes = JobSizer(picture.profiles, lambda: picture.nodes, self._fit.never)
 
     def home(self, user: User) -> str:
         """Return the default folder for jobs: the home of the Unix user that they run as; "" is the image's
@@ -107,19 +78,54 @@ class Submission:
             return ""
         return os.path.expanduser(f"~{user.unix_user}" if self._settings.as_submitters else "~")
 
-    def complete(
-        self,
-        user: User,
-        spec: Spec,
-        *,
-        launch_given: bool,
-        coming: Mapping[JobId, Job] = _NONE,
-        pod_fields: Collection[str] = (),
-    ) -> Spec:
-        """Return the spec as it will be stored. Raises NotAllowed, BadInput or DoesNotFit.
+    def check(self, user: User, requests: Sequence[JobRequest]) -> list[JobRequest]:
+        """Return the requests as they will be stored; each may name those before it.
 
-        `coming` are jobs that will be stored before it; `pod_fields` are allowed besides the settings' own.
+        Raises NotAllowed, or BadInput or DoesNotFit with the errors of all of them.
         """
+        coming = {one.id: new_job(one.id, user.name, one.spec, 0.0) for one in requests}
+        found: list[JobRequest] = []
+        mistakes: list[Mistake] = []
+        too_large: list[str] = []
+        alone = len(requests) == 1
+        for one in requests:
+            try:
+                found.append(replace(one, spec=self._complete(user, one, coming)))
+            except BadInput as error:
+                mistakes += error.mistakes if alone else within(one.spec.name, error.mistakes)
+            except DoesNotFit as error:
+                too_large.append(str(error) if alone else f"{one.spec.name}: {error}")
+        if mistakes:
+            raise BadInput(mistakes)
+        if too_large:
+            raise DoesNotFit("; ".join(too_large))
+        return found
+
+    def reads_files(self, user: User, checked: Sequence[JobRequest]) -> bool:
+        """Return whether `jobs` will read or write files: not for threads that must not block."""
+        return any(
+            one.spec.snapshot or self._sizes.matters(new_job(one.id, user.name, one.spec, 0.0))
+            for one in checked
+        )
+
+    def jobs(self, user: User, checked: Sequence[JobRequest], now: float) -> list[NewJob]:
+        """Return the jobs to store, with their code copied and their size chosen. Raises DoesNotFit."""
+        outputs = [path for one in checked for path in _outputs(one.spec)]
+        made = [self._job(user, one, outputs, now) for one in checked]
+        return [NewJob(job, submitted(job), one.key) for job, one in zip(made, checked, strict=True)]
+
+    def _job(self, user: User, request: JobRequest, outputs: Sequence[str], now: float) -> Job:
+        job = new_job(request.id, user.name, request.spec, now)
+        if job.spec.graph is not None and job.spec.outputs:
+            # A tree that is too large to read matches no earlier one.
+            job = replace(job, files=code_digest.files(self._store, job, outputs) or job.id)
+        if job.spec.snapshot:
+            job = replace(job, spec=self._with_code(user, request))
+        return replace(self._sized(job), saves_as=request.saves_as)
+
+    def _complete(self, user: User, request: JobRequest, coming: Mapping[JobId, Job]) -> Spec:
+        """Return the spec as it will be stored; `coming` are the jobs of the same submission."""
+        spec = request.spec
         authorization.require_member(user, "submit jobs")
         self._require_unix_user(user, spec)
         queues = {queue.name: queue for queue in self._picture.queues}
@@ -128,11 +134,11 @@ class Submission:
         mistakes = [
             *self._queue_mistakes(user, spec, queues.get(spec.queue)),
             *self._after_mistakes(user, spec, queues, coming),
-            *_sweep_mistakes(spec, containers=self._settings.containers),
+            *sweep_mistakes(spec, containers=self._settings.containers),
             *(
-                self._cluster_mistakes(spec, pod_fields)
+                self._cluster_mistakes(spec, request.pod_fields)
                 if self._settings.containers
-                else _container_mistakes(spec)
+                else container_mistakes(spec)
             ),
             *self._runner_mistakes(user, spec),
             *self._place_mistakes(user, spec),
@@ -140,7 +146,7 @@ class Submission:
         ]
         if mistakes:
             raise BadInput(mistakes)
-        complete = self._settled(spec, launch_given)
+        complete = self._settled(spec, request.launch_given)
         if not spec.request.auto and (sentence := self.never_fits(complete)):
             raise DoesNotFit(sentence)
         if sentence := self._above_limit(user, complete):
@@ -154,13 +160,9 @@ class Submission:
         """Reason that the user's limit of GPUs never lets it run; "" if it could."""
         if user.max_gpus is None or not spec.has_workers or spec.request.auto:
             return ""
-        return self._fitting.above_limit(spec, user.max_gpus)
+        return self._fit.above_limit(spec, user.max_gpus)
 
-    def reads_code(self, job: Job) -> bool:
-        """Return whether `sized` will read its code: not for threads that must not block."""
-        return self._sizes.matters(job)
-
-    def sized(self, job: Job) -> Job:
+    def _sized(self, job: Job) -> Job:
         """Return the job with the size that Grus chooses, if that differs from the request.
 
         Raises DoesNotFit if nothing would be enough, as far as that is known for exactly the same work.
@@ -177,11 +179,13 @@ class Submission:
             raise DoesNotFit(found.why if job.asked.auto else f"{found.why}; {SAME_WORK}")
         return job
 
-    def planned(self, job: Job) -> Job:
-        """Complete the spec of a job that is only planned and not remembered."""
-        name = JobId(f"{job.id} {threading.get_ident()}")
+    def planned(self, user: User, spec: Spec, now: float, *, launch_given: bool) -> Job:
+        """Return the job that a submission would store; nothing is kept. Raises as a submission does."""
+        request = JobRequest(id=JobId("plan"), spec=spec, launch_given=launch_given)
+        (checked,) = self.check(user, [request])
+        name = JobId(f"{request.id} {threading.get_ident()}")
         try:
-            return replace(self.sized(replace(job, id=name)), id=job.id)
+            return replace(self._sized(new_job(name, user.name, checked.spec, now)), id=request.id)
         finally:
             self._profiles.forget(name)
 
@@ -219,16 +223,16 @@ class Submission:
         return inside and any(job.spec.workdir == spec.workdir for job in self._store.jobs(user=user.name))
 
     def never_fits(self, spec: Spec) -> str:
-        return self._fitting.never(spec)
+        return self._fit.never(spec)
 
     def require_size(self, spec: Spec, size: Range) -> None:
         """Raises DoesNotFit if no state of the pool could run the elastic job at this size."""
-        if sentence := self._fitting.never_at(spec, size):
+        if sentence := self._fit.never_at(spec, size):
             raise DoesNotFit(sentence)
 
     def _cluster_mistakes(self, spec: Spec, pod_fields: Collection[str]) -> list[Mistake]:
         allowed = pod_allow_list.fields_for(spec.queue, self._settings.allowed_pod_fields)
-        return [*_cluster_mistakes(spec), *pod_allow_list.refused_of_spec(spec, allowed.union(pod_fields))]
+        return [*cluster_mistakes(spec), *pod_allow_list.refused_of_spec(spec, allowed.union(pod_fields))]
 
     def _queue_mistakes(self, user: User, spec: Spec, queue: Queue | None) -> list[Mistake]:
         if queue is None:
@@ -256,7 +260,7 @@ class Submission:
         ]
         for one in spec.inputs:
             job = known[one.job]
-            if rule := _input_problem(user, one, job) or self._gone(one, job):
+            if rule := input_problem(user, one, job) or self._gone(one, job):
                 found.append(Mistake(f"inputs.{one.name}", rule, f"{one.job}.{one.output}"))
         return found
 
@@ -303,74 +307,14 @@ class Submission:
         wanted = sum(role.replicas.high * role.replica.gpus for role in spec.request.roles)
         return Launch.PER_GPU if wanted > largest else Launch.ONCE
 
-    def with_code(self, user: User, spec: Spec, key: str | None, id_: JobId) -> Spec:
-        """Return the spec with its workdir copied. Reads and writes files: not for threads that must not
-        block.
-        """
-        source = Path(spec.workdir)
+    def _with_code(self, user: User, request: JobRequest) -> Spec:
+        """Return the spec with its workdir copied."""
+        source = Path(request.spec.workdir)
         content, names = code_snapshot.fingerprint(source, self._settings.max_snapshot_bytes)
-        name = code_snapshot.folder_name(user.name, key if key is not None else id_, content)
-        target = self._settings.code / name
+        key = request.key if request.key is not None else request.id
+        target = self._settings.code / code_snapshot.folder_name(user.name, key, content)
         code_snapshot.copy(source, names, target)
-        return replace(spec, workdir=str(target))
-
-
-def _sweep_mistakes(spec: Spec, *, containers: bool) -> list[Mistake]:
-    """Return reasons why a sweep cannot be created here."""
-    if spec.sweep is None:
-        return []
-    if containers:
-        rule = "is not available on Kubernetes yet: submit the trials as jobs of their own"
-        return [Mistake("sweep", rule)]
-    lacking = samplers.missing(spec.sweep.sampler)
-    return [Mistake("sweep.sampler", lacking, spec.sweep.sampler)] if lacking else []
-
-
-def _container_mistakes(spec: Spec) -> list[Mistake]:
-    """Return errors for features that only a pool on Kubernetes has."""
-    rule = "is only for a pool on Kubernetes; here jobs run in their workdir, with their own PATH"
-    said = [("", spec.image, spec.pod)]
-    said += [(f"roles.{role.name}.", role.image, role.pod) for role in spec.request.roles]
-    found = [Mistake(f"{at}image", rule, image) for at, image, _ in said if image]
-    found += [Mistake(f"{at}pod", rule) for at, _, pod in said if pod]
-    if is_bundle(spec.workdir):
-        found.append(Mistake("workdir", rule, spec.workdir))
-    return found
-
-
-def _cluster_mistakes(spec: Spec) -> list[Mistake]:
-    """Return errors for features that a pool on Kubernetes lacks."""
-    served = "serve is not available in a pool on Kubernetes yet: its server does not reach into pods"
-    found = [Mistake("type", served, spec.type.value)] if spec.type is JobType.SERVE else []
-    if spec.request.shares:
-        rule = (
-            "is not available in a pool on Kubernetes yet: a pod gets whole GPUs or a slice; ask for a slice"
-            " (gpu: 0.5 or gpu: 12GB) instead"
-        )
-        found.append(Mistake("resources.share", rule, "auto"))
-    if _is_session(spec):
-        found.append(Mistake("run", NO_SESSIONS))
-    rule = "are not for a pool on Kubernetes yet: hand data on through a volume (pod: {spec: {volumes: …}})"
-    both = (("inputs", spec.inputs), ("outputs", spec.outputs))
-    return found + [Mistake(name, rule) for name, there in both if there]
-
-
-def _is_session(spec: Spec) -> bool:
-    return spec.type is JobType.DEV and any("grus.interactive.session" in word for word in spec.run)
-
-
-def _input_problem(user: User, one: Input, job: Job | None) -> str:
-    """Explain why this job cannot provide inputs; empty if it can."""
-    if job is None:
-        return "names no job"
-    if job.user != user.name:
-        return "is of another user: only what one's own jobs leave can be taken"
-    names = [output.name for output in job.spec.outputs]
-    if one.output not in names:
-        return f"{job.spec.name} leaves no such output; " + (
-            f"it leaves {', '.join(names)}" if names else "it has none"
-        )
-    return ""
+        return replace(request.spec, workdir=str(target))
 
 
 def _first_size(spec: Spec) -> Range | None:
@@ -379,12 +323,12 @@ def _first_size(spec: Spec) -> Range | None:
     return None if role is None else Range(role.replicas.low, role.replicas.low)
 
 
-def new_job(id_: JobId, user: User, spec: Spec, now: float) -> Job:
+def new_job(id_: JobId, user: UserName, spec: Spec, now: float) -> Job:
     """A job as it is first stored."""
     return Job(
         id=id_,
         spec=spec,
-        user=user.name,
+        user=user,
         submitted_at=now,
         size=_first_size(spec),
         reason="waits for its turn; `grus why` says for what",
@@ -396,3 +340,15 @@ def submitted(job: Job) -> Event:
     why = "" if job.sizing is None else f"; it takes {job.sizing.why}"
     text = f"{job.user} submitted {job.spec.name} to queue {job.spec.queue}{why}"
     return Event(at=job.submitted_at, kind="submitted", text=text, job=job.id)
+
+
+def within(name: str, mistakes: Sequence[Mistake]) -> list[Mistake]:
+    """Return the errors with the name of their job, which has others beside it."""
+    return [replace(one, field=f"{name}.{one.field}") for one in mistakes]
+
+
+def _outputs(spec: Spec) -> list[str]:
+    """Return absolute paths in the workdir to which the job declares that it writes."""
+    paths = [output.path for output in spec.outputs if output.path]
+    paths += [spec.checkpoint.path] if spec.checkpoint.path else []
+    return [f"{spec.workdir.rstrip('/')}/{path}" if not path.startswith("/") else path for path in paths]

@@ -6,30 +6,18 @@ submission: a repeated one requests the very same jobs, and finds those that exi
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from grus.api.inputs.job import JobIn
 from grus.api.inputs.job_spec import to_spec
 from grus.api.inputs.stages import MOST_STAGES
 from grus.controlplane.admission import workflow
-from grus.controlplane.admission.submission import Submission, new_job, submitted
+from grus.controlplane.admission.submission import JobRequest, Submission, submitted, within
 from grus.controlplane.admission.workflow import STEP, Graphs
-from grus.controlplane.fingerprint import code_digest
-from grus.model.errors import BadInput, Conflict, DoesNotFit, Mistake, NotAllowed, NotFound
+from grus.model.errors import BadInput, Conflict, Mistake, NotAllowed, NotFound
 from grus.model.identifiers import JobId, job_id
 from grus.model.jobs import Job, JobType, Spec
-from grus.model.ports import NewJob, Store, User
-
-
-@dataclass(frozen=True, slots=True)
-class _SubmittedStage:
-    """A job of a submission whose id is settled."""
-
-    id: JobId
-    spec: Spec
-    launch_given: bool
-    saves_as: str = ""
-    """Checkpoint name (`saves_as`) of the job from whose checkpoints it continues."""
+from grus.model.ports import Store, User
 
 
 class GraphSubmission:
@@ -65,10 +53,10 @@ class GraphSubmission:
         for id_, job in zip(ids, jobs, strict=True):
             try:
                 spec = replace(to_spec(job, after=known), graph=ids[0], fresh=fresh)
-                asked.append(_SubmittedStage(id_, spec, job.launch_given))
+                asked.append(JobRequest(id=id_, spec=spec, launch_given=job.launch_given))
                 known[spec.name] = id_
             except BadInput as error:
-                mistakes += _of(job.name or str(len(asked)), error.mistakes)
+                mistakes += within(job.name or str(len(asked)), error.mistakes)
         if mistakes:
             raise BadInput(mistakes)
         return self._store_all(user, asked, key)
@@ -88,7 +76,7 @@ class GraphSubmission:
         new = dict(zip((one.id for one in again), self._ids(user, len(again), key), strict=True))
         first = new[again[0].id]
         asked = [
-            _SubmittedStage(new[one.id], _again(one, new, first), launch_given=True, saves_as=_kept(one, new))
+            JobRequest(id=new[one.id], spec=_again(one, new, first), saves_as=_kept(one, new))
             for one in again
         ]
         return self._store_all(user, asked, key)
@@ -108,19 +96,14 @@ class GraphSubmission:
             return [job_id(self._entropy()) for _ in range(count)]
         return [_id_of(user, key, index) for index in range(count)]
 
-    def _store_all(self, user: User, asked: Sequence[_SubmittedStage], key: str | None) -> list[Job]:
+    def _store_all(self, user: User, asked: Sequence[JobRequest], key: str | None) -> list[Job]:
         """Check everything before anything is stored; then store all of it in one write."""
+        if key is not None:
+            asked = [replace(one, key=f"{key}-{index}") for index, one in enumerate(asked)]
         now = self._time(asked[0].id)
-        coming = {one.id: new_job(one.id, user, one.spec, now) for one in asked}
-        specs = self._complete(user, asked, coming)
-        leaves = [path for spec in specs for path in _leaves(spec)]
-        keys = [None if key is None else f"{key}-{index}" for index in range(len(asked))]
-        made = [
-            replace(self._made(user, one.id, spec, own, leaves), saves_as=one.saves_as)
-            for one, spec, own in zip(asked, specs, keys, strict=True)
-        ]
-        timed = [replace(job, submitted_at=now + index * STEP) for index, job in enumerate(made)]
-        new = [NewJob(job, submitted(job), own) for job, own in zip(timed, keys, strict=True)]
+        made = self._submission.jobs(user, self._submission.check(user, asked), now)
+        timed = [replace(one.job, submitted_at=now + index * STEP) for index, one in enumerate(made)]
+        new = [replace(one, job=job, event=submitted(job)) for one, job in zip(made, timed, strict=True)]
         return self._store.create_all(new).result()
 
     def _time(self, first: JobId) -> float:
@@ -131,33 +114,6 @@ class GraphSubmission:
             return self._store.job(first).submitted_at
         except NotFound:
             return self._clock()
-
-    def _complete(self, user: User, asked: Sequence[_SubmittedStage], coming: dict[JobId, Job]) -> list[Spec]:
-        found: list[Spec] = []
-        mistakes: list[Mistake] = []
-        too_large: list[str] = []
-        for one in asked:
-            try:
-                spec = self._submission.complete(user, one.spec, launch_given=one.launch_given, coming=coming)
-                found.append(spec)
-            except BadInput as error:
-                mistakes += _of(one.spec.name, error.mistakes) if len(asked) > 1 else error.mistakes
-            except DoesNotFit as error:
-                too_large.append(f"{one.spec.name}: {error}" if len(asked) > 1 else str(error))
-        if mistakes:
-            raise BadInput(mistakes)
-        if too_large:
-            raise DoesNotFit("; ".join(too_large))
-        return found
-
-    def _made(self, user: User, id_: JobId, spec: Spec, key: str | None, leaves: Sequence[str]) -> Job:
-        files = ""
-        if spec.outputs:
-            # Too much to look at is like nothing before it.
-            files = code_digest.files(self._store, new_job(id_, user, spec, 0.0), leaves) or id_
-        if spec.snapshot:
-            spec = self._submission.with_code(user, spec, key, id_)
-        return self._submission.sized(replace(new_job(id_, user, spec, self._clock()), files=files))
 
 
 def _id_of(user: User, key: str, index: int) -> JobId:
@@ -181,14 +137,3 @@ def _kept(job: Job, new: dict[JobId, JobId]) -> str:
     from scratch.
     """
     return "" if any(one.job in new for one in job.spec.inputs) else job.saves_as
-
-
-def _leaves(spec: Spec) -> list[str]:
-    """Return absolute paths in the workdir to which the job declares that it writes."""
-    paths = [output.path for output in spec.outputs if output.path]
-    paths += [spec.checkpoint.path] if spec.checkpoint.path else []
-    return [f"{spec.workdir.rstrip('/')}/{path}" if not path.startswith("/") else path for path in paths]
-
-
-def _of(name: str, mistakes: Sequence[Mistake]) -> list[Mistake]:
-    return [replace(one, field=f"{name}.{one.field}") for one in mistakes]

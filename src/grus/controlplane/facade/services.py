@@ -17,7 +17,8 @@ from subprocess import Popen
 from grus.api.inputs.job import JobIn
 from grus.controlplane import effective_pool
 from grus.controlplane.admission.dry_run import NEVER, SubmissionPlan, plan
-from grus.controlplane.admission.submission import NO_SESSIONS, Submission, new_job, submitted
+from grus.controlplane.admission.spec_checks import NO_SESSIONS
+from grus.controlplane.admission.submission import JobRequest, Submission
 from grus.controlplane.admission.workflow import Graph, Graphs
 from grus.controlplane.admission.workflow_submission import GraphSubmission
 from grus.controlplane.eta.forecast_service import Expectation, ForecastAccuracy, Forecaster
@@ -170,24 +171,16 @@ class Services:
         """Store a job; the result is durable. Raises NotAllowed, BadInput or DoesNotFit before it is
         stored.
         """
-        complete = self._submission.complete(user, spec, launch_given=launch_given)
         id_ = job_id(self._entropy())
-        if complete.snapshot:
-            return self._copiers.submit(self._copy_and_create, user, complete, key, id_)
-        job = new_job(id_, user, complete, self._clock())
-        if self._submission.reads_code(job):
-            return self._copiers.submit(lambda: self._create(job, key).result())
-        return self._store_new(job, key)
+        request = JobRequest(id=id_, spec=spec, launch_given=launch_given, key=key)
+        checked = self._submission.check(user, [request])
+        if self._submission.reads_files(user, checked):
+            return self._copiers.submit(lambda: self._store_new(user, checked).result())
+        return self._store_new(user, checked)
 
-    def _copy_and_create(self, user: User, spec: Spec, key: str | None, id_: JobId) -> Job:
-        copied = self._submission.with_code(user, spec, key, id_)
-        return self._create(new_job(id_, user, copied, self._clock()), key).result()
-
-    def _create(self, job: Job, key: str | None) -> "Future[Job]":
-        return self._store_new(self._submission.sized(job), key)
-
-    def _store_new(self, job: Job, key: str | None) -> "Future[Job]":
-        return self._store.create(job, submitted(job), key)
+    def _store_new(self, user: User, checked: Sequence[JobRequest]) -> "Future[Job]":
+        (new,) = self._submission.jobs(user, checked, self._clock())
+        return self._store.create(new.job, new.event, new.key)
 
     def submit_graph(
         self, user: User, jobs: Sequence[JobIn], *, key: str | None = None, fresh: bool = False
@@ -212,8 +205,7 @@ class Services:
         """Return what would become of the job, without storing anything. Raises NotAllowed and BadInput."""
         try:
             now = self._clock()
-            complete = self._submission.complete(user, spec, launch_given=launch_given)
-            job = self._submission.planned(new_job(JobId("plan"), user, complete, now))
+            job = self._submission.planned(user, spec, now, launch_given=launch_given)
         except DoesNotFit as error:
             return SubmissionPlan(fits=False, starts=NEVER, sentence=str(error))
         missing = [other for other in spec.after if self._store.job(other).phase is not Phase.SUCCEEDED]

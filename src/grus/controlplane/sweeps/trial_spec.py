@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from grus.api.inputs.job_spec import TRAINER, resized
 from grus.api.inputs.sweep_arguments import fill
+from grus.controlplane.admission.submission import new_job
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, JobType, Spec, worker_per_seat
 from grus.model.resources import Range
@@ -27,14 +28,8 @@ def trial_job(sweep: Job, start: Start, rungs: tuple[float, ...], id_: JobId, no
     assert sweep.spec.sweep is not None
     spec = trial_spec(sweep, start, rungs)
     wide = _wide(spec, sweep.spec.sweep)
-    return Job(
-        id=id_,
-        spec=wide or spec,
-        user=sweep.user,
-        submitted_at=now,
-        reason="waits for its turn; `grus why` says for what",
-        size=spec.request.roles[0].replicas if wide else None,
-    )
+    job = new_job(id_, sweep.user, wide or spec, now)
+    return replace(job, size=spec.request.roles[0].replicas if wide else None)
 
 
 def heard_rungs(stopping: Stopping) -> tuple[float, ...]:
