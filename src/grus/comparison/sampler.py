@@ -621,7 +621,8 @@ class SampledRun:
             }
             shown = {name: round(value, 4) for name, value in values.items() if value is not None}
             gpus = self.readings.read() if self.readings else []
-            self.write("sample", t=self.now(), **shown, processes=used.processes, gpus=gpus)
+            # Its rates cover the time until `now`, not until the readings were complete.
+            self.write("sample", t=round(now - self.begin, 4), **shown, processes=used.processes, gpus=gpus)
             self.before, self.samples = (now, self.total, load, own, cpu), self.samples + 1
         self.tell()
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from grus.kubernetes.client.errors import Invalid, Missing, Refused, Unreachable
+from grus.kubernetes.client.errors import Invalid, Missing, Unreachable
 from grus.kubernetes.node.annotation_writer import Address, Notes, Send, Writer
 from tests.contracts.engine_contract import until
 
@@ -70,7 +70,7 @@ def test_one_pod_does_not_wait_for_another() -> None:
 
 def test_what_could_not_be_said_is_said_again_unless_there_is_something_newer() -> None:
     server = Server()
-    server.failures = [Unreachable("away"), Unreachable("away"), ValueError("a mistake")]
+    server.failures = [Unreachable("away"), Unreachable("away")]
     with writing(server) as writer:
         writer.put(ONE, {"said": "old", "uuids": "x"})
         writer.put(ONE, {"said": "new"})
@@ -80,9 +80,11 @@ def test_what_could_not_be_said_is_said_again_unless_there_is_something_newer() 
 
 
 @pytest.mark.parametrize(
-    "refusal", [Missing(404, "NotFound", "gone"), Invalid(422, "Invalid", "too long")], ids=["gone", "bad"]
+    "refusal",
+    [Missing(404, "NotFound", "gone"), Invalid(422, "Invalid", "too long"), ValueError("a defect")],
+    ids=["gone", "bad", "defect"],
 )
-def test_what_is_refused_is_not_said_again(refusal: Refused) -> None:
+def test_what_is_refused_is_not_said_again(refusal: Exception) -> None:
     server = Server()
     server.failures = [refusal]
     with writing(server) as writer:
