@@ -16,9 +16,9 @@ import time
 from dataclasses import replace
 
 from benchmarks.machine import facts
-from grus.model.cluster import Device, Node
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Job, Phase, Spec
+from grus.model.nodes import Device, Node
 from grus.model.queues import Queue, Quota
 from grus.model.resources import Range, Replica, Request, Role
 from grus.scheduling.cycle import decide

@@ -18,7 +18,7 @@ from grus.model.queues import Queue, Quota
 from grus.model.resources import Range, Replica, Request, Role
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decisions, Pause, Resize, Start
-from grus.scheduling.elasticity.speed_outlook import Outlook
+from grus.scheduling.elasticity.throughput_outlook import Outlook
 from grus.scheduling.state.snapshot import Snapshot
 
 SIZES = (64, 512, 2048, 10_240)

@@ -14,10 +14,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from grus.model.curves import Reported
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Event
 from grus.model.jobs import Job
-from grus.model.ports import Event
+from grus.model.metrics_history import Reported
 from tests.dashboard.large import World, built, served
 
 REPORTS = 500

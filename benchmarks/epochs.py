@@ -21,16 +21,16 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from benchmarks.machine import facts
+from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import HOLDING
 from grus.model.queues import Queue, Quota
-from grus.model.tags import Tag, WorkloadKind
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decisions
 from grus.scheduling.state.snapshot import Snapshot
-from grus.simulation.events.decision_effects import Costs
-from grus.simulation.events.run_records import Result
-from grus.simulation.pools import parse_nodes
+from grus.simulation.cluster_spec import parse_nodes
+from grus.simulation.events.decision_executor import Costs
+from grus.simulation.events.run_results import Result
 from grus.simulation.simulator import Simulation
 from grus.simulation.workload.job_work import TraceJob
 

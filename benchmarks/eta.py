@@ -32,12 +32,12 @@ from benchmarks.philly import POOL, say, trace_file
 from grus.model.identifiers import JobId, QueueName
 from grus.model.queues import Queue
 from grus.scheduling.decisions import Decisions, Start
+from grus.simulation.cluster_spec import parse_nodes, quotas_by_use
 from grus.simulation.events.job_progress import SimulatedRun
 from grus.simulation.forecasting.calibration import ForecastOutcome, calibrate, outcome
 from grus.simulation.forecasting.durations import Durations
-from grus.simulation.forecasting.eta import Forecast, Present, at_once, forecast
+from grus.simulation.forecasting.eta_prediction import Forecast, Present, at_once, forecast
 from grus.simulation.forecasting.expected_duration import ForecastJob, traits_of
-from grus.simulation.pools import parse_nodes, quotas_by_use
 from grus.simulation.simulator import Simulation
 from grus.simulation.workload.job_work import TraceJob
 from grus.simulation.workload.traces import read_trace

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from benchmarks.gpu_days import KINDS, gpu_days
 from benchmarks.machine import facts
 from benchmarks.philly import say, trace_file
-from grus.patterns.forecast import DAY, WEEK, Nothing, forecast
+from grus.patterns.demand_forecast import DAY, WEEK, Nothing, forecast
 from grus.patterns.periods import rhythm
 from grus.simulation.workload.job_work import TraceJob
 from grus.simulation.workload.traces import read_trace

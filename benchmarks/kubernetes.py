@@ -38,7 +38,7 @@ from benchmarks.kubernetes_cluster import (
 )
 from benchmarks.machine import busy_share, facts, wait_for
 from grus.kubernetes.client.api import Object
-from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.informer import Reflector
 from grus.kubernetes.client.resource_kinds import DEFINITIONS, GPU_JOBS, GPU_QUEUES, LEASES, NAMESPACES
 from grus.kubernetes.install.custom_resources import definitions
 

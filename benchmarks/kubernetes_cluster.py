@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.machine import wait_for
 from grus.kubernetes.client.api import Api, Forbidden, Object, Unreachable
-from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.informer import Reflector
 from grus.kubernetes.client.resource_kinds import NAMESPACES, NODES, PODS
 from tools.kubernetes.build import built
 

@@ -21,12 +21,12 @@ from grus.engines.local import processes
 from grus.engines.local.engine import LocalEngine
 from grus.engines.local.usage import trees
 from grus.model.identifiers import DeviceId, JobId, NodeId, WorkerId
-from grus.model.ports import WorkerSpec, WorkerState
+from grus.model.interfaces import WorkerSpec, WorkerState
 from grus.model.resources import GPU
 from grus.telemetry.dcgm_fields import FIELDS
 from grus.telemetry.network_traffic import EVERY, Traffic
 from grus.telemetry.prometheus import INTERVAL, matrix
-from grus.telemetry.prometheus_targets import hosts, target_of, values
+from grus.telemetry.prometheus_labels import hosts, target_of, values
 from grus.telemetry.virtual_gpus import VirtualSource
 
 CONNECTIONS, FILES = 4, 40

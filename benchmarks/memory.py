@@ -34,8 +34,8 @@ from benchmarks.memory_models import CLASSES, CNNS, Decoder
 from benchmarks.memory_truth import real_peak
 from grus.estimation.allocator import MIB, replay
 from grus.estimation.calibration import Observation, learn
-from grus.estimation.tracing import trace
-from grus.estimation.training import Training
+from grus.estimation.fake_tensor_trace import trace
+from grus.estimation.training_definition import Training
 
 CARD = 12_622_168_064
 """Bytes that CUDA reports for an RTX 3060 of 12 GiB."""

@@ -7,8 +7,8 @@ from typing import Any
 from torch._C._profiler import _EventType
 from torch.profiler import ProfilerActivity, profile
 
-from grus.estimation.tracing import STEPS
-from grus.estimation.training import Training
+from grus.estimation.fake_tensor_trace import STEPS
+from grus.estimation.training_definition import Training
 
 CONVOLUTIONS = {"aten::convolution", "aten::convolution_backward"}
 

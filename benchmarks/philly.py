@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 
 from benchmarks.machine import facts
-from grus.simulation.outcomes import measure
-from grus.simulation.pools import parse_nodes, quotas_by_use
+from grus.simulation.cluster_spec import parse_nodes, quotas_by_use
+from grus.simulation.outcome_metrics import measure
 from grus.simulation.simulator import Simulation
 from grus.simulation.workload.traces import read_trace
 

@@ -31,13 +31,13 @@ from benchmarks.machine import facts
 from benchmarks.placement_graphs import Profiled, folder, read_all
 from benchmarks.placement_models import TRAININGS
 from grus.estimation.gpus import GpuKind, find
-from grus.partition.capture import capture
-from grus.partition.device_list import Gpu, topology
+from grus.partition.capture_profile import capture
 from grus.partition.execution.placement_plan import Infeasible, Pipeline, Plan, Rhythm, Schedule
 from grus.partition.graph import OpGraph
-from grus.partition.pipelining.micro_batch_stages import place_stages
-from grus.partition.pipelining.stage_division import describe, place_pipeline
-from grus.partition.portfolio import answers, place
+from grus.partition.parse_devices import Gpu, topology
+from grus.partition.pipelining.balanced_stages import describe, place_pipeline
+from grus.partition.pipelining.pipeline_search import place_stages
+from grus.partition.portfolio_planner import answers, place
 from grus.partition.topology import Topology, alike
 from grus.partition.verification.placement_check import faults, pipeline_faults
 

@@ -13,7 +13,7 @@ from torch.nn import functional
 from torch.optim import SGD, Adam, Optimizer
 
 from benchmarks.memory_models import Decoder, head, resnet
-from grus.estimation.training import Training, criterion
+from grus.estimation.training_definition import Training, criterion
 
 Size = int | tuple[int, int]
 

@@ -18,9 +18,9 @@ from benchmarks.machine import facts
 from benchmarks.pollux_traces import WORKLOADS, data_folder, published, read_applications
 from grus.model.queues import DEFAULT_QUEUE, Queue, Quota
 from grus.scheduling.queues.policies import POLICIES, policy_named
-from grus.simulation.events.decision_effects import Costs
-from grus.simulation.outcomes import SimulationOutcome, measure
-from grus.simulation.pools import parse_nodes
+from grus.simulation.cluster_spec import parse_nodes
+from grus.simulation.events.decision_executor import Costs
+from grus.simulation.outcome_metrics import SimulationOutcome, measure
 from grus.simulation.simulator import Simulation
 from grus.simulation.workload.pollux_jobs import PolluxCurves
 from grus.simulation.workload.traces import read_trace

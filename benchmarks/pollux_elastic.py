@@ -13,8 +13,8 @@ import numpy as np
 
 from benchmarks.pollux_placing import arrange
 from benchmarks.pollux_replay import NODES, PER_NODE, RESTART, Allocation, Running
-from grus.scheduling.elasticity.allocation import Candidate, Rule, allocate, within_reach
-from grus.scheduling.elasticity.speedup import (
+from grus.scheduling.elasticity.allocate_gpus import Candidate, Rule, allocate, within_reach
+from grus.scheduling.elasticity.throughput_model import (
     Batches,
     Choice,
     GradientNoise,

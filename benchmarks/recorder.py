@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from benchmarks import machine
 from grus.model.identifiers import DeviceId, NodeId
-from grus.telemetry.recorder import Recorder
 from grus.telemetry.samples import Measure, Sample, Subject
+from grus.telemetry.tsdb import Recorder
 
 START = 1_790_000_000.0
 PER_NODE = 8

@@ -22,7 +22,7 @@ from statistics import fmean
 from benchmarks.machine import facts
 from benchmarks.sharing_mix import Machine, draw, make_nodes, unusable
 from benchmarks.sharing_rules import Production, Rule, best_fit, fgd, first_fit
-from grus.model.cluster import Node
+from grus.model.nodes import Node
 from grus.model.resources import GPU
 
 ASKED = 1.3

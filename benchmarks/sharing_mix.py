@@ -10,8 +10,8 @@ tasks without GPUs are left out. Nodes are of the trace's sorts, about in its pr
 import random
 from dataclasses import dataclass
 
-from grus.model.cluster import Device, Node
 from grus.model.identifiers import DeviceId, NodeId
+from grus.model.nodes import Device, Node
 from grus.model.resources import GPU
 
 GB = 1_000_000_000

@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import lru_cache
 
 from benchmarks.sharing_mix import Machine, Sort, State, unusable
-from grus.model.cluster import Node
 from grus.model.identifiers import JobId, UserName
 from grus.model.jobs import PRIORITIES, Job, Phase, Spec
+from grus.model.nodes import Node
 from grus.model.queues import DEFAULT_QUEUE, Queue, Quota
 from grus.model.resources import GPU, Range, Replica, Request, Role
 from grus.scheduling.cycle import decide

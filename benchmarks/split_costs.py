@@ -16,8 +16,8 @@ from pathlib import Path
 
 from benchmarks.placement_models import TRAININGS
 from grus.estimation.gpus import find
-from grus.partition.device_list import Gpu
 from grus.partition.options import Option, options
+from grus.partition.parse_devices import Gpu
 
 SMALL, LARGE = find("RTX3060"), find("RTX3090")
 BATCHES = {"Inception-v3": (128, 64), "Transformer": (192, 96), "GPT-2": (24, 12), "ResNet-50": (192, 96)}

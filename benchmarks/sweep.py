@@ -30,8 +30,8 @@ from optuna.pruners import BasePruner, SuccessiveHalvingPruner
 from benchmarks.machine import facts
 from benchmarks.sweep_pool import GrusSide, OptunaSide, Outcome, by_chance
 from benchmarks.sweep_tasks import TASKS, Floats, Task
-from grus.model.sweeps import Budget, Stopping, Sweep
-from grus.tuning import sampling
+from grus.model.sweep_search import Budget, Stopping, Sweep
+from grus.tuning import random_grid_sampling
 
 REFERENCE_SEED = 1_000_003
 BEST_PART = 0.01
@@ -44,7 +44,9 @@ SHORT = 200.0
 def reference(task: Task) -> Floats:
     """Curves of whole runs by chance."""
     sweep = Sweep(axes=task.axes, metric="loss", seed=REFERENCE_SEED)
-    runs = (task.start(sampling.random(sweep, (), number), number) for number in range(task.reference))
+    runs = (
+        task.start(random_grid_sampling.random(sweep, (), number), number) for number in range(task.reference)
+    )
     return np.array([list(run) for run in runs])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import grus
 from benchmarks.sweep_live_training import LEFT, STEP, STEPS, UP, Note, Training, note, process_began
-from grus.model.sweeps import Value
+from grus.model.sweep_search import Value
 
 
 def main(journal: Path, pace: float, chance: int) -> None:

@@ -19,7 +19,7 @@ from benchmarks.grus_server import GrusServer
 from benchmarks.machine import wait_for
 from benchmarks.sweep_live_figures import Found, found, target_at
 from benchmarks.sweep_live_training import LEFT, STEP, STEPS, UP, Note, Training, note, notes, task
-from grus.model.sweeps import Axis, Value
+from grus.model.sweep_search import Axis, Value
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

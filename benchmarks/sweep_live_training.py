@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from benchmarks.sweep_tasks import NetworkTraining, Task, network, spirals
-from grus.model.sweeps import Axis, Value
+from grus.model.sweep_search import Axis, Value
 
 STEPS, EPOCHS = 27, 3
 """Of a whole trial, and of a step."""

@@ -15,12 +15,12 @@ import numpy as np
 
 from benchmarks.sweep_tasks import Floats, Task
 from grus.model.jobs import Phase
-from grus.model.sweeps import Params, Sweep
+from grus.model.sweep_search import Params, Sweep
+from grus.tuning.decide_trials import Room, decide
 from grus.tuning.optuna_samplers import distribution
 from grus.tuning.orders import Finish, Order, Pause, Resume, Start, Stop
 from grus.tuning.rungs import rungs
-from grus.tuning.search_step import Room, decide
-from grus.tuning.trial_state import TrialView
+from grus.tuning.sweep_trials import TrialView
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner

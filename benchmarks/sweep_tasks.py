@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from grus.model.sweeps import Axis, Params, Value
+from grus.model.sweep_search import Axis, Params, Value
 
 Floats = npt.NDArray[np.float64]
 Run = Callable[[Mapping[str, Value], int], Iterator[float]]

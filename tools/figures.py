@@ -23,7 +23,7 @@ from grus.cli.demo_run.demo import own_server
 from grus.cli.demo_run.story import JOBS
 from grus.cli.render.scaling_report import with_static
 from grus.reports import charts
-from grus.reports.page import page
+from grus.reports.report_html import page
 from grus.sdk.client import Client
 from grus.simulation.html_pages.page_skeleton import Figure
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from grus.model.identifiers import NodeId, WorkerId
+from grus.model.interfaces import Event
 from grus.model.jobs import Job, Phase
-from grus.model.ports import Event
 from grus.model.resources import GPU
 from grus.simulation.workload.job_history import gpus_asked
-from grus.telemetry.recorder import POOL
 from grus.telemetry.samples import Measure, Sample, Subject
+from grus.telemetry.tsdb import POOL
 from tests.dashboard import large
 
 EVERY = 60.0

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.periods_traces import Floats, drifting, measured, training
-from grus.patterns.forecast import Forecast, forecast
+from grus.patterns.demand_forecast import Forecast, forecast
 from grus.patterns.periods import Rhythm, rhythm
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "rhythm.svg"

@@ -6,7 +6,7 @@ The same table is used against the parser, the server and the command line.
 from dataclasses import dataclass
 from typing import Any
 
-from grus.api.parsing.document import read_documents
+from grus.api.parsing.yaml_document import read_documents
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from grus.api.inputs.job_file import parse_job_file
+from grus.api.inputs.yaml_job_file import parse_job_file
 from grus.api.wire import JobIn, read, to_spec
 from grus.model.artefacts import Input, Output
 from grus.model.errors import BadInput

@@ -35,15 +35,15 @@ from grus.api.wire import (
     worker_out,
 )
 from grus.api.wire_types.runs import result_out
-from grus.cli.commands.dev_session import SESSION
-from grus.model.cluster import Device, Health, Node
+from grus.cli.commands.notebook_session import SESSION
 from grus.model.errors import BadInput
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, WorkerId
+from grus.model.interfaces import AccessRole, Event, Token, Usage, User, WorkerState, WorkerStatus
 from grus.model.jobs import Desired, Exit, ExitCause, Idle, Job, PauseCause, Phase, Seat
-from grus.model.ports import AccessRole, Event, Token, Usage, User, WorkerState, WorkerStatus
+from grus.model.nodes import Device, Health, Node
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU, Range
-from grus.scheduling.queues.queue_tree import QueueState
+from grus.scheduling.queues.queue_usage_tree import QueueState
 from tests.store.builders import a_result
 
 NOON = 1_763_208_000.25

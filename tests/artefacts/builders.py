@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from grus.artefacts.vault import ArtifactStore
+from grus.artefacts.artifact_store import ArtifactStore
 
 NODE = "node"
 PLENTY = 1 << 30

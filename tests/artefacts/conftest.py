@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.artefacts.vault import ArtifactStore
+from grus.artefacts.artifact_store import ArtifactStore
 from tests.artefacts.builders import a_vault
 
 

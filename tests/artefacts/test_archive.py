@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from grus.artefacts.archive import stream, unpack
+from grus.artefacts.artifact_store import ArtifactStore
+from grus.artefacts.artifact_upload import keep
 from grus.artefacts.manifest import CHUNK, DamagedArtifact
-from grus.artefacts.storing import keep
-from grus.artefacts.vault import ArtifactStore
 from grus.model.errors import Conflict
 from tests.artefacts.builders import a_folder, contents
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from grus.artefacts.artifact_store import ArtifactStore
+from grus.artefacts.artifact_upload import keep
 from grus.artefacts.manifest import CHUNK
-from grus.artefacts.storing import keep
-from grus.artefacts.vault import ArtifactStore
 from tests.artefacts.builders import (
     a_folder,
 )

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from grus.artefacts.artifact_store import ArtifactStore
+from grus.artefacts.artifact_upload import keep
 from grus.artefacts.cache import fetch
 from grus.artefacts.manifest import CHUNK
-from grus.artefacts.storing import keep
 from grus.artefacts.sweeping import Order, Swept, goes, read_order, sweep
-from grus.artefacts.vault import ArtifactStore
 from grus.model.errors import Conflict, NotFound
 from tests.artefacts.builders import NODE, PLENTY, a_folder, contents
 

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.eta import DAY, Observer, Told, judge, pinball, sampled
 from grus.scheduling.decisions import Decisions
-from grus.simulation.pools import parse_nodes, quotas_by_use
+from grus.simulation.cluster_spec import parse_nodes, quotas_by_use
 from grus.simulation.simulator import Simulation
 from grus.simulation.workload.job_work import TraceJob
 from tests.simulation.scenes import a_work

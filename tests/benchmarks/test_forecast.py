@@ -6,7 +6,7 @@ import pytest
 from benchmarks.forecast import HOUR, Score, demand, score
 from benchmarks.gpu_days import KINDS, gpu_days
 from grus.model.identifiers import JobId
-from grus.patterns.forecast import DAY
+from grus.patterns.demand_forecast import DAY
 from grus.simulation.workload.job_work import TraceJob
 
 

@@ -9,7 +9,7 @@ import torch
 from benchmarks.placement import Tally, caps, figures, load, rounds, step
 from benchmarks.placement_graphs import Profiled, folder, read, read_all
 from benchmarks.placement_models import TRAININGS
-from grus.estimation.training import Training
+from grus.estimation.training_definition import Training
 from grus.partition.execution.placement_plan import Rhythm, Schedule
 from grus.partition.topology import Link, alike
 

@@ -8,7 +8,7 @@ from optuna.pruners import NopPruner
 
 from benchmarks.sweep_pool import BOOT, GrusSide, OptunaSide, by_chance
 from benchmarks.sweep_tasks import TASKS, Task, hartmann
-from grus.model.sweeps import Axis, Budget, Rule, Stopping, Sweep, Value
+from grus.model.sweep_search import Axis, Budget, Rule, Stopping, Sweep, Value
 
 
 def flat(params: Mapping[str, Value], chance: int) -> Iterator[float]:

@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from grus.model.artefacts import Artifact, Input, Output
-from grus.model.curves import Reported
 from grus.model.identifiers import JobId, QueueName, UserName
+from grus.model.interfaces import AccessRole, Event, Token, User
 from grus.model.jobs import LONGEST_BACK_OFF, Exit, ExitCause, Job, JobType, PauseCause, Phase
-from grus.model.ports import AccessRole, Event, Token, User
+from grus.model.metrics_history import Reported
 from grus.model.queues import Queue, Quota
 from grus.model.results import Metric, Result
-from grus.model.sweeps import Axis, Stopping, Sweep
+from grus.model.sweep_search import Axis, Stopping, Sweep
 from grus.server.runtime.first_start import ensure_admin
 from grus.store.sqlite import SqliteStore
 from tests.dashboard.sweeps import put_sweep, put_trial

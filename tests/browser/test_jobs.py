@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from grus.dashboard.mounting import mount
+from grus.model.interfaces import User
 from grus.model.jobs import Phase
-from grus.model.ports import User
 from tests.browser.visiting import SignIn, Site, Watch
 from tests.cli.real import RealGrus
 from tests.dashboard.large import World, built, served

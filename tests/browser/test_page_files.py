@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from grus.comparison import recorded_traces, report, report_tables, traces
-from grus.comparison.comparison_page import Sheet, page
+from grus.comparison import comparison_verdict, recorded_traces, report_tables, traces
+from grus.comparison.html_report import Sheet, page
 from tests.browser.visiting import Watch
 from tests.comparison.made import a_comparison, a_record, a_run, a_side
 
@@ -20,7 +20,7 @@ def compared(_: Path) -> Sheet:
         a_side(label, *[a_run(label, n, a_record(step_seconds=0.5 + n / 100)) for n in (1, 2, 3)])
         for label in ("local", HOSTILE)
     ]
-    return report_tables.sheet(report.report(a_comparison(*sides, repeats=3)))
+    return report_tables.sheet(comparison_verdict.report(a_comparison(*sides, repeats=3)))
 
 
 def traced(folder: Path) -> Sheet:

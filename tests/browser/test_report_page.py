@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from grus.reports.page import page
-from tests.reports.test_page import EVIL, a_report, drawn
+from grus.reports.report_html import page
+from tests.reports.test_report_html import EVIL, a_report, drawn
 
 WIDTHS = (1200, 360)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from grus.engines.local import processes
 from grus.engines.local.engine import LocalEngine
 from grus.model.identifiers import JobId, NodeId, WorkerId
-from grus.model.ports import WorkerSpec, WorkerState, WorkerStatus
+from grus.model.interfaces import WorkerSpec, WorkerState, WorkerStatus
 from grus.telemetry.virtual_gpus import VirtualSource
 
 TOGETHER = 4

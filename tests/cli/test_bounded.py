@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.parsing.document import LARGEST
+from grus.api.parsing.yaml_document import LARGEST
 from grus.cli.commands.jobs import read_file
 from grus.cli.commands.predict import _read
 from grus.comparison import workload

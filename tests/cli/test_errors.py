@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from grus.cli import main as cli
-from grus.cli.server.start_stop import _end_jobs
+from grus.cli.server.daemon_start_stop import _end_jobs
 from grus.model.errors import (
     BadInput,
     Conflict,

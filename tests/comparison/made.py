@@ -10,7 +10,7 @@ from grus.comparison.records import (
     StageStart,
     WorkloadReport,
 )
-from grus.comparison.result import Comparison, ComparisonRun, Description, Side, Visit, run_name
+from grus.comparison.result_directory import Comparison, ComparisonRun, Description, Side, Visit, run_name
 
 
 def a_record(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.comparison.drivers.staging import StagingFolder
+from grus.comparison.backends.staging import StagingFolder
 from grus.comparison.environments import DriverFailed
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from grus.comparison.drivers.run_wait import SILENCE, PollSchedule
+from grus.comparison.backends.run_wait import SILENCE, PollSchedule
 from grus.comparison.environments import DriverFailed
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from grus.api.inputs.job_spec import to_spec
 from grus.api.wire import JobIn
-from grus.cli.kubernetes.client import KubernetesClient
+from grus.cli.kubernetes.kubernetes_backend import KubernetesClient
 from grus.kubernetes.client.resource_kinds import GPU_JOBS, Object
 from grus.model.identifiers import JobId, UserName
+from grus.model.interfaces import AccessRole, User
 from grus.model.phases import Phase
-from grus.model.ports import AccessRole, User
 from tests.compatibility.archive import refuse
 from tests.compatibility.kept import described
 from tests.kubernetes.clusters import Cluster, shared, until

@@ -1,13 +1,13 @@
 """Cluster objects of each earlier version are read as the jobs, queues and workers that they were."""
 
-from grus.cli.kubernetes.object_reader import events_of, shown, workers_of
-from grus.engines.kubernetes import worker_records as worker_records
+from grus.cli.kubernetes.object_converter import events_of, shown, workers_of
+from grus.engines.kubernetes import worker_registry as worker_records
 from grus.engines.kubernetes.pod_status import job_of, worker_of
 from grus.kubernetes.api_objects.gpu_queues import accepted_queues
 from grus.kubernetes.client.resource_kinds import GPU_JOBS, GPU_QUEUES, PODS, Object
 from grus.model.jobs import HOLDING, Phase
-from grus.operator.plain.pod_as_job import is_plain
-from grus.store.kubernetes import job_objects
+from grus.operator.plain.pods_as_jobs import is_plain
+from grus.store.kubernetes import job_status_codec
 from tests.compatibility.kept import Kept, described, versions
 from tests.kubernetes.kubelets import GPU
 
@@ -17,7 +17,7 @@ def test_every_object_is_read_as_the_job_that_it_was(version: Kept) -> None:
     read = {
         item["metadata"]["name"]: found
         for item in version.of_kind(GPU_JOBS)
-        if (found := job_objects.found(item)) is not None
+        if (found := job_status_codec.found(item)) is not None
     }
     assert {name: described(found.job) for name, found in read.items()} == version.made["objects"]
     assert {found.job.phase for found in read.values()} == set(Phase)

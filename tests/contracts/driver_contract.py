@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.inputs.job_file import parse_job_file
+from grus.api.inputs.yaml_job_file import parse_job_file
 from grus.comparison import sampler
 from grus.comparison.environments import (
     CODE,

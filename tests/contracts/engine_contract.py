@@ -14,8 +14,8 @@ import pytest
 
 from grus.model.errors import Conflict, Fenced, NotFound
 from grus.model.identifiers import JobId, WorkerId
+from grus.model.interfaces import Engine, WorkerSpec, WorkerState, WorkerStatus
 from grus.model.jobs import Exit, ExitCause
-from grus.model.ports import Engine, WorkerSpec, WorkerState, WorkerStatus
 from tests.waiting import poll
 
 T = TypeVar("T")

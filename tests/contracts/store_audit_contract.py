@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from grus.model.audit import AuditRecord
-from grus.model.cluster import Drain
 from grus.model.errors import BadInput, NotFound, StaleVersion
 from grus.model.identifiers import NodeId, QueueName, UserName
+from grus.model.interfaces import Store, Token, User
 from grus.model.jobs import Desired
-from grus.model.ports import Store, Token, User
+from grus.model.nodes import Drain
 from grus.model.queues import Queue
 from tests.store.builders import ADA, BOB, a_job, done, stored
 

@@ -1,6 +1,6 @@
 """What every Store promises, as tests: inherit `StoreContract` and give it a fixture `store`.
 
-Each test is a sentence of the docstrings in `grus.model.ports.Store`.
+Each test is a sentence of the docstrings in `grus.model.interfaces.Store`.
 """
 
 import threading
@@ -9,15 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-from grus.model.curves import MOST_POINTS
+from grus.model.activity_labels import Tag, WorkloadKind, of_gpu, of_job
 from grus.model.errors import BadInput, Conflict, Fenced, NotFound, StaleVersion
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName
+from grus.model.interfaces import MOST_PROFILES, AccessRole, Prediction, Store, Token, User
 from grus.model.jobs import NEXT, TERMINAL, Job, Phase, Sizing
-from grus.model.ports import MOST_PROFILES, AccessRole, Prediction, Store, Token, User
+from grus.model.metrics_history import MOST_POINTS
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU, Range, Replica, Request, Role
-from grus.model.tags import Tag, WorkloadKind, of_gpu, of_job
 from tests.contracts.store_audit_contract import AuditContract
 from tests.contracts.store_log_contract import LogContract
 from tests.contracts.store_results_contract import ResultsContract

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from grus.model.errors import NotFound
+from grus.model.interfaces import Event, Store
 from grus.model.jobs import Job
-from grus.model.ports import Event, Store
 from tests.store.builders import Heard, a_job, an_event, done, stored
 
 

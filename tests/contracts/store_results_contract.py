@@ -6,8 +6,8 @@ import pytest
 
 from grus.model.errors import BadInput, NotFound
 from grus.model.identifiers import JobId, QueueName
+from grus.model.interfaces import Store
 from grus.model.jobs import Phase
-from grus.model.ports import Store
 from grus.model.results import Metric, Result
 from tests.store.builders import ADA, BOB, a_full_result, a_job, a_result, done, stored
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from grus.model.errors import BadInput, Conflict, Fenced
+from grus.model.interfaces import Event, NewJob, Store
 from grus.model.jobs import Job, Phase
-from grus.model.ports import Event, NewJob, Store
 from tests.store.builders import BOB, Heard, a_job, an_event, done, stored
 
 

@@ -6,26 +6,26 @@ from dataclasses import replace
 from pathlib import Path
 
 from grus.controlplane.admission.submission import JobRequest
-from grus.controlplane.effective_pool import usage
+from grus.controlplane.cluster_view import usage
 from grus.controlplane.facade.services import Services
 from grus.controlplane.fingerprint.profile_cache import Profiles
 from grus.controlplane.reconciler.loop import ControlLoop, Decide, Tags
 from grus.controlplane.settings import Settings
-from grus.controlplane.sweeps.driver import Decide as SearchDecides
-from grus.controlplane.sweeps.driver import Sweeper
+from grus.controlplane.sweeps.sweep_controller import Decide as SearchDecides
+from grus.controlplane.sweeps.sweep_controller import Sweeper
 from grus.controlplane.sweeps.trial_index import Trials
-from grus.model.cluster import Node
+from grus.model.activity_labels import Tag
 from grus.model.identifiers import JobId, UserName
+from grus.model.interfaces import AccessRole, Engine, Event, Store, User
 from grus.model.jobs import HOLDING, NEXT, Job, Phase, Spec
-from grus.model.ports import AccessRole, Engine, Event, Store, User
+from grus.model.nodes import Node
 from grus.model.queues import Queue
 from grus.model.resources import GPU
-from grus.model.tags import Tag
 from grus.scheduling.cycle import decide as real_decide
 from grus.scheduling.state.snapshot import Snapshot
-from grus.simulation.recorded.recording import Recording
+from grus.simulation.recorded.decision_recorder import Recording
 from grus.store.memory import MemoryStore
-from grus.tuning import search_step
+from grus.tuning import decide_trials
 from tests.fakes.engine import SimulatedEngine
 from tests.scheduling.builders import a_job, a_pool
 
@@ -66,7 +66,7 @@ class Server:
         entropy: Callable[[], int],
         steady: Callable[[], float] | None = None,
         decide: Decide = real_decide,
-        search: SearchDecides = search_step.decide,
+        search: SearchDecides = decide_trials.decide,
         snapshot: Snapshot | None = None,
         tags: Tags = lambda _: {},
         compare: Callable[[JobId], None] | None = None,
@@ -111,7 +111,7 @@ class Plane:
         decide: Decide = real_decide,
         store: Store | None = None,
         record: list[bytes] | None = None,
-        search: SearchDecides = search_step.decide,
+        search: SearchDecides = decide_trials.decide,
         compares: bool = False,
     ) -> None:
         self.settings = Settings(state=state, environment=(("PATH", "/bin"),), boxed=True)

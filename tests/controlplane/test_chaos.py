@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import pytest
 
+from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.errors import Conflict
 from grus.model.jobs import TERMINAL, Idle, Phase
 from grus.model.resources import Range
-from grus.model.tags import Tag, WorkloadKind
 from tests.controlplane.plane import ANN, Plane
 from tests.scheduling.builders import a_queue, a_role
 

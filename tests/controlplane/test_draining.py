@@ -7,8 +7,8 @@ import pytest
 
 from grus.model.errors import DoesNotFit, NotAllowed, NotFound
 from grus.model.identifiers import NodeId, UserName
+from grus.model.interfaces import User
 from grus.model.jobs import Checkpoint, Phase
-from grus.model.ports import User
 from grus.model.resources import GPU
 from tests.controlplane.plane import ADMIN, ANN, Plane
 from tests.scheduling.builders import a_queue

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from grus.controlplane.monitoring.profile_collector import Profiling
-from grus.controlplane.monitoring.sampler import holding
+from grus.controlplane.monitoring.profile_ingest import Profiling
+from grus.controlplane.monitoring.telemetry_collector import holding
 from grus.model.errors import DoesNotFit
 from grus.model.execution_plans import Shortage, Way
 from grus.model.identifiers import JobId

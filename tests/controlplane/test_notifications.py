@@ -13,6 +13,7 @@ import pytest
 
 from grus.controlplane.notifications import signing
 from grus.controlplane.notifications.cursor import Cursor, Position
+from grus.controlplane.notifications.delivery_channel import Receiver
 from grus.controlplane.notifications.mail import EmailSender, MailServer, compose
 from grus.controlplane.notifications.messages import (
     Notification,
@@ -22,14 +23,13 @@ from grus.controlplane.notifications.messages import (
     one_line,
 )
 from grus.controlplane.notifications.notifier import Notifier
-from grus.controlplane.notifications.receiver import Receiver
 from grus.controlplane.notifications.sender import DeliveryFailed, Undeliverable
 from grus.controlplane.notifications.webhook import WebhookSender
 from grus.model.errors import NotAllowed, NotFound, StoreFailed
 from grus.model.identifiers import JobId, UserName
+from grus.model.interfaces import AccessRole, Event, User
 from grus.model.jobs import Job
-from grus.model.ports import AccessRole, Event, User
-from grus.model.sweeps import Trial
+from grus.model.sweep_search import Trial
 from grus.store.memory import MemoryStore
 from tests.controlplane.mail_server import a_mail_server
 from tests.controlplane.webhook_server import a_webhook_server

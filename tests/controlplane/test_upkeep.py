@@ -20,10 +20,10 @@ from grus.model.artefacts import Input, Output
 from grus.model.audit import AuditRecord
 from grus.model.errors import StoreFailed
 from grus.model.identifiers import QueueName
+from grus.model.interfaces import Event
 from grus.model.jobs import Job, JobType, Phase
-from grus.model.ports import Event
 from grus.model.queues import Queue
-from grus.model.sweeps import Axis, Budget, Rule, Stopping, Sweep, Trial
+from grus.model.sweep_search import Axis, Budget, Rule, Stopping, Sweep, Trial
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decisions
 from grus.scheduling.state.snapshot import Snapshot

@@ -18,24 +18,24 @@ from fastapi import FastAPI
 
 from grus.controlplane.facade.services import Services
 from grus.controlplane.fingerprint.profile_cache import Profiles
+from grus.controlplane.monitoring.activity_tag_store import TagKeeper
 from grus.controlplane.monitoring.profile_query import Insight
-from grus.controlplane.monitoring.sampler import Watching, holding
-from grus.controlplane.monitoring.tag_store import TagKeeper
+from grus.controlplane.monitoring.telemetry_collector import Watching, holding
 from grus.controlplane.reconciler.loop import ControlLoop
 from grus.controlplane.settings import Settings
 from grus.dashboard.mounting import mount as dashboard
-from grus.model.cluster import Health, Node
+from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.identifiers import JobId, UserName, WorkerId
+from grus.model.interfaces import AccessRole, Event, Token, User
 from grus.model.jobs import Exit, ExitCause, Job, JobType, Phase
-from grus.model.ports import AccessRole, Event, Token, User
+from grus.model.nodes import Health, Node
 from grus.model.queues import Queue
-from grus.model.tags import Tag, WorkloadKind
 from grus.server.app import create_app
 from grus.server.http import listener
 from grus.store.sqlite import SqliteStore
-from grus.telemetry.profiler import JobFacts
-from grus.telemetry.recorder import Recorder
 from grus.telemetry.samples import Batch, Measure, Sample, Subject
+from grus.telemetry.telemetry_analyzer import JobFacts
+from grus.telemetry.tsdb import Recorder
 from grus.telemetry.virtual_gpus import parse_pool
 from tests.fakes.engine import SimulatedEngine
 from tests.scheduling.builders import a_job, a_queue

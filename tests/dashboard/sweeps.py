@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from grus.model.curves import Reported
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Event, Store
 from grus.model.jobs import Desired, Job, JobType, PauseCause, Phase
-from grus.model.ports import Event, Store
-from grus.model.sweeps import Axis, Params, Sweep, Trial
+from grus.model.metrics_history import Reported
+from grus.model.sweep_search import Axis, Params, Sweep, Trial
 from tests.store.builders import a_job
 
 SEARCH = Sweep(

@@ -19,18 +19,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from grus.api.inputs.job import JobIn
+from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.job_spec import to_spec
 from grus.controlplane.facade.services import Services
-from grus.controlplane.jobs import worker_groups
+from grus.controlplane.jobs import worker_group_membership
 from grus.controlplane.reconciler.loop import ControlLoop
 from grus.controlplane.settings import Settings
-from grus.controlplane.workers.worker_spec import Member, members
+from grus.controlplane.workers.worker_launch_spec import Member, members
 from grus.engines.local.engine import LocalEngine
 from grus.model.errors import Conflict, NotFound
 from grus.model.identifiers import JobId, UserName, WorkerId
+from grus.model.interfaces import AccessRole, Event, User, WorkerState, WorkerStatus
 from grus.model.jobs import TERMINAL, Job, Phase
-from grus.model.ports import AccessRole, Event, User, WorkerState, WorkerStatus
 from grus.model.resources import Range
 from grus.store.sqlite import SqliteStore
 from grus.telemetry.virtual_gpus import VirtualSource
@@ -149,7 +149,7 @@ class Pool:
 
     def team(self, job: JobId) -> tuple[Member, ...]:
         """Its members by rank."""
-        return worker_groups.team(self.store.job(job))
+        return worker_group_membership.team(self.store.job(job))
 
     def size(self, job: JobId) -> int:
         return len(self.team(job))

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.optim import Adam, Optimizer
 
-from grus.elastic.split import split_run
-from grus.estimation.training import Training
+from grus.elastic.split import pipeline_trainer
+from grus.estimation.training_definition import Training
 from tests.partition.networks import NETWORKS, loss
 
 SAMPLES, BATCH, EPOCHS, SEED = 56, 16, 2, 3
@@ -56,17 +56,17 @@ def training(network: str) -> Training:
 
 def wait_at(gate: Path) -> None:
     """Hold every step before it is complete, while the gate says so."""
-    usual = split_run._PipelineRun._settled
+    usual = pipeline_trainer._PipelineRun._settled
 
-    def settled(run: split_run._PipelineRun, loss: float | None) -> tuple[float, bool, bool]:
+    def settled(run: pipeline_trainer._PipelineRun, loss: float | None) -> tuple[float, bool, bool]:
         with suppress(FileNotFoundError):
             while run.at.step > int(gate.read_text()):
                 time.sleep(0.002)
         return usual(run, loss)
 
-    setattr(split_run._PipelineRun, "_settled", settled)  # noqa: B010 - a method, replaced on purpose
+    setattr(pipeline_trainer._PipelineRun, "_settled", settled)  # noqa: B010 - a method, replaced on purpose
 
 
 if __name__ == "__main__":
     wait_at(Path(os.environ["GATE"]))
-    split_run.train_split(training(sys.argv[1]), checkpoint=Path(sys.argv[2]))
+    pipeline_trainer.train_split(training(sys.argv[1]), checkpoint=Path(sys.argv[2]))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.inputs.job_file import parse_job_file
+from grus.api.inputs.yaml_job_file import parse_job_file
 from grus.model.identifiers import JobId
 from grus.model.jobs import Phase
 from tests.elastic.harness import Pool

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from grus.controlplane.jobs.lifecycle import Limits, advance
-from grus.controlplane.workers.worker_spec import members
+from grus.controlplane.workers.worker_launch_spec import members
 from grus.model.identifiers import DeviceId, NodeId
+from grus.model.interfaces import WorkerState, WorkerStatus
 from grus.model.jobs import Exit, ExitCause, Job, Phase, Seat
-from grus.model.ports import WorkerState, WorkerStatus
 from grus.model.resources import GPU
 from tests.scheduling.builders import a_job
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from grus.api.inputs.job import JobIn
-from grus.api.inputs.job_file import parse_job_file
+from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.job_spec import to_spec
+from grus.api.inputs.yaml_job_file import parse_job_file
 from grus.elastic.training_loop.model_export import load_exported
 from grus.elastic.training_loop.validation import mine
-from grus.estimation.entry import function
+from grus.estimation.script_loader import function
 from grus.model.jobs import Phase
 from tests.elastic.harness import ROOT, Pool
 

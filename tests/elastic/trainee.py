@@ -28,7 +28,7 @@ from typing import Any
 
 import torch
 
-from grus.elastic.gradients.step_exchange import Flags
+from grus.elastic.gradients.step_sync import Flags
 from grus.elastic.rendezvous.process_group import Group
 from grus.elastic.run import Run
 from grus.elastic.training_state import state_dict

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grus.engines.local.engine import LocalEngine, LogLimits
-from grus.model.ports import WorkerState
+from grus.model.interfaces import WorkerState
 from grus.telemetry.virtual_gpus import VirtualSource
 from tests.contracts.engine_contract import until
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from grus.engines.local.engine import LocalEngine
 from grus.model.identifiers import DeviceId, JobId, NodeId, WorkerId
-from grus.model.ports import WorkerSpec, WorkerState, WorkerStatus
+from grus.model.interfaces import WorkerSpec, WorkerState, WorkerStatus
 from grus.model.resources import GPU
 from grus.telemetry.virtual_gpus import VirtualSource
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from grus.engines.local.cpu_group import CpuGroup
-from grus.engines.local.cpu_limits import WORKERS, CpuGroups, find_groups, prepare
+from grus.engines.local.cgroup_detection import WORKERS, CpuGroups, find_groups, prepare
 from grus.engines.local.engine import LocalEngine
-from grus.model.ports import WorkerState
+from grus.engines.local.worker_cgroup import CpuGroup
+from grus.model.interfaces import WorkerState
 from grus.telemetry.virtual_gpus import VirtualSource
 from tests.contracts.engine_contract import until
 from tests.engines.conftest import opened

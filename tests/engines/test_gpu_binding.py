@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from grus.engines.local.gpu_binding import bind, find_mps
-from grus.model.cluster import Device
+from grus.engines.local.gpu_device_binding import bind, find_mps
 from grus.model.identifiers import DeviceId
+from grus.model.nodes import Device
 from grus.model.resources import GPU
 from tests.engines.test_local import a_worker
 

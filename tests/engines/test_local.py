@@ -9,7 +9,7 @@ import pytest
 
 from grus.engines.local.engine import LocalEngine
 from grus.model.identifiers import DeviceId, JobId, NodeId, WorkerId
-from grus.model.ports import Engine, WorkerSpec
+from grus.model.interfaces import Engine, WorkerSpec
 from grus.model.resources import GPU
 from grus.telemetry.virtual_gpus import VirtualSource
 from tests.contracts.engine_contract import PATH, EngineContract

@@ -8,8 +8,8 @@ import pytest
 from grus.engines.local import processes
 from grus.engines.local.engine import LocalEngine
 from grus.model.identifiers import DeviceId, WorkerId
+from grus.model.interfaces import WorkerState
 from grus.model.jobs import Exit, ExitCause
-from grus.model.ports import WorkerState
 from grus.model.resources import GPU
 from tests.contracts.engine_contract import SAVES, STUBBORN, end_of, until, until_says, until_state
 from tests.engines.test_local import a_worker

@@ -19,7 +19,7 @@ from pathlib import Path
 sys.executable = sys.argv[2]
 from grus.engines.local.engine import LocalEngine
 from grus.model.identifiers import JobId, NodeId, WorkerId
-from grus.model.ports import WorkerSpec, WorkerState
+from grus.model.interfaces import WorkerSpec, WorkerState
 from grus.telemetry.virtual_gpus import VirtualSource
 engine = LocalEngine(Path(sys.argv[1]), VirtualSource("1x4x1GB"))
 engine.open(1)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from grus.engines.local import log_files
+from grus.engines.local import log_rotation
 from grus.engines.local.engine import LocalEngine
-from grus.engines.local.log_files import LogWriter
+from grus.engines.local.log_rotation import LogWriter
 from grus.model.errors import NotFound
 from grus.model.identifiers import WorkerId
 from tests.contracts.engine_contract import end_of
@@ -33,9 +33,9 @@ def test_a_follower_reads_every_byte_once(tmp_path: Path) -> None:
         piece = b"%d," % number
         writer.write(piece)
         written += piece
-        data, offset = log_files.read(str(tmp_path / "log"), offset, 5)
+        data, offset = log_rotation.read(str(tmp_path / "log"), offset, 5)
         seen += data
-    while data := log_files.read(str(tmp_path / "log"), offset, 5)[0]:
+    while data := log_rotation.read(str(tmp_path / "log"), offset, 5)[0]:
         seen += data
         offset += len(data)
     assert seen == written

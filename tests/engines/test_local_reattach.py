@@ -14,8 +14,8 @@ import pytest
 from grus.engines.local import processes, state_files
 from grus.engines.local.engine import LocalEngine
 from grus.model.identifiers import WorkerId
+from grus.model.interfaces import WorkerState
 from grus.model.jobs import ExitCause
-from grus.model.ports import WorkerState
 from grus.telemetry.virtual_gpus import VirtualSource
 from tests.contracts.engine_contract import SAVES, end_of, status_of, until, until_says, until_state
 from tests.engines.test_local import a_worker

@@ -13,8 +13,8 @@ import pytest
 from grus.engines.local import processes, state_files
 from grus.engines.local.engine import LocalEngine
 from grus.model.identifiers import DeviceId, WorkerId
+from grus.model.interfaces import Usage, WorkerState
 from grus.model.jobs import ExitCause
-from grus.model.ports import Usage, WorkerState
 from grus.telemetry import disk_io
 from grus.telemetry.virtual_gpus import VirtualSource
 from tests.contracts.engine_contract import end_of, until, until_says, until_state

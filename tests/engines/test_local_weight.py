@@ -23,7 +23,7 @@ HEAVY = (
 def test_the_launcher_imports_nothing_heavy() -> None:
     program = (
         f"import sys; sys.path.insert(0, {str(LOCAL.parents[2])!r});"
-        "import grus.engines.local.launcher; print(*sorted(sys.modules))"
+        "import grus.engines.local.forkserver; print(*sorted(sys.modules))"
     )
     run = subprocess.run(
         [sys.executable, "-I", "-S", "-c", program], check=True, capture_output=True, text=True, timeout=300

@@ -16,8 +16,8 @@ from grus.engines.local.engine import LocalEngine
 from grus.engines.local.orphans import is_alive
 from grus.engines.local.sandbox import SandboxSettings, SandboxSpec
 from grus.model.identifiers import WorkerId
+from grus.model.interfaces import Engine, WorkerSpec, WorkerState
 from grus.model.jobs import ExitCause
-from grus.model.ports import Engine, WorkerSpec, WorkerState
 from grus.telemetry.virtual_gpus import VirtualSource
 from tests.contracts.engine_contract import EngineContract, end_of, until
 from tests.engines.conftest import opened

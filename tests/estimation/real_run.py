@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.memory_models import Decoder
-from grus.estimation.estimate import estimated
+from grus.estimation.fake_tensor_trace import trace
 from grus.estimation.gpus import virtual
-from grus.estimation.tracing import trace
-from grus.estimation.training import Training
+from grus.estimation.memory_estimator import estimated
+from grus.estimation.training_definition import Training
 
 
 def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from grus.model.cluster import Node
 from grus.model.errors import Fenced, NotFound
 from grus.model.identifiers import DeviceId, JobId, WorkerId
+from grus.model.interfaces import Usage, WorkerSpec, WorkerState, WorkerStatus
 from grus.model.jobs import Exit, ExitCause
-from grus.model.ports import Usage, WorkerSpec, WorkerState, WorkerStatus
+from grus.model.nodes import Node
 
 Listener = Callable[[WorkerStatus], None]
 
@@ -41,7 +41,7 @@ class Workers:
 
 
 class SimulatedEngine:
-    """See `grus.model.ports.Engine` for what it promises."""
+    """See `grus.model.interfaces.Engine` for what it promises."""
 
     def __init__(self, nodes: Iterable[Node], *, now: float = 1000.0, workers: Workers | None = None) -> None:
         self.pool = tuple(nodes)

@@ -7,8 +7,8 @@ of records changes: an old record must stay readable, and its decisions must sta
 import sys
 from collections.abc import Callable, Sequence
 
+from grus.model.interfaces import Event
 from grus.model.jobs import Job
-from grus.model.ports import Event
 from tests.controlplane.plane import ANN, Plane
 from tests.golden.files import FOLDER
 from tests.scheduling.builders import a_queue, lose

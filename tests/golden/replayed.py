@@ -10,7 +10,7 @@ from grus.model.jobs import Seat
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decisions
 from grus.scheduling.state.snapshot import Snapshot
-from grus.simulation.recorded.recording import Action, RecordedDecision, flat
+from grus.simulation.recorded.decision_recorder import Action, RecordedDecision, flat
 from grus.simulation.recorded.replay import Replay, replay
 from tests.golden.record import FILE
 

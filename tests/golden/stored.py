@@ -7,17 +7,17 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+from grus.model.activity_labels import Tag
 from grus.model.audit import AuditRecord
-from grus.model.cluster import Drain
-from grus.model.curves import Reported
+from grus.model.interfaces import Event, Prediction, Token, User
 from grus.model.jobs import Job
-from grus.model.ports import Event, Prediction, Token, User
+from grus.model.metrics_history import Reported
+from grus.model.nodes import Drain
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
 from grus.model.results import Result
-from grus.model.tags import Tag
 from grus.store import codec
-from grus.store.kubernetes import job_objects
+from grus.store.kubernetes import job_status_codec
 from grus.store.migrations import migrate
 from tests.golden.complete import complete
 from tests.golden.complete import words as words_in
@@ -61,10 +61,12 @@ def cluster() -> dict[str, Any]:
     roles = tuple(replace(one, pod=POD) for one in job.sizing.asked.roles)
     sizing = replace(job.sizing, asked=replace(job.sizing.asked, roles=roles))
     job = replace(job, spec=replace(job.spec, pod=POD), sizing=sizing)
-    made = job_objects.new_object(job, namespace="team", now=1.0, key="key", finalizers=("finalizer",))
+    made = job_status_codec.new_object(job, namespace="team", now=1.0, key="key", finalizers=("finalizer",))
     before = {"metadata": {"namespace": "team", "name": "name", "uid": "uid", "resourceVersion": "1"}}
     body = codec.JOB.encode(job)
-    status = job_objects.recorded(before, job, body, [(job.version, event)], epoch_now=2, now=3.0)["status"]
+    status = job_status_codec.recorded(before, job, body, [(job.version, event)], epoch_now=2, now=3.0)[
+        "status"
+    ]
     assert status.pop("record") == body
     return {"object": made, "status": {**status, "recent": json.loads(status["recent"])}}
 

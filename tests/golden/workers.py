@@ -11,20 +11,20 @@ from unittest.mock import patch
 
 from grus.api.parsing.fields import SET_BY_GRUS
 from grus.api.worker_reports import report_lines
-from grus.artefacts.telling import tell_kept, tell_trouble
-from grus.controlplane.reconciler.engine_calls import Control
-from grus.controlplane.workers.worker_spec import Surroundings, members, worker_spec
-from grus.engines.kubernetes import pods
+from grus.artefacts.status_reports import tell_kept, tell_trouble
+from grus.controlplane.reconciler.apply_engine_calls import Control
+from grus.controlplane.workers.worker_launch_spec import Surroundings, members, worker_spec
+from grus.engines.kubernetes import pod_manifest
 from grus.engines.local.engine import LocalEngine
-from grus.engines.local.gpu_binding import bind
+from grus.engines.local.gpu_device_binding import bind
 from grus.kubernetes.api_objects.job_home import Home
 from grus.model.artefacts import Artifact, input_variable, output_variable
-from grus.model.cluster import Device
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
+from grus.model.interfaces import WorkerSpec
 from grus.model.jobs import Checkpoint, Job, Launch, Seat, Spec
-from grus.model.ports import WorkerSpec
+from grus.model.nodes import Device
 from grus.model.resources import GPU, Range, Replica, Request, Role
-from grus.model.sweeps import Trial
+from grus.model.sweep_search import Trial
 from grus.sdk import worker as sdk
 from tests.golden import sources
 from tests.golden.complete import complete
@@ -85,7 +85,7 @@ def started(job: Job) -> WorkerSpec:
 def environment() -> dict[str, Any]:
     whole = started(a_trial(Launch.PER_GPU))
     half = started(a_trial(Launch.PER_GPU, GPU // 2))
-    slice_ = pods.Slice(uuid="GPU-1", memory=1 << 30, of=4 << 30)
+    slice_ = pod_manifest.Slice(uuid="GPU-1", memory=1 << 30, of=4 << 30)
     return {
         "by the control plane": {launch.value: dict(started(a_trial(launch)).env) for launch in Launch},
         "by the local engine": {
@@ -114,8 +114,8 @@ def _local(worker: WorkerSpec, *, virtual: bool, mps: Path | None = None) -> dic
     return {name: value for name, value in made.items() if dict(worker.env).get(name) != value}
 
 
-def _pod(worker: WorkerSpec, slice_: pods.Slice | None) -> dict[str, Any]:
-    made = pods._variables(worker, Home("team", "trial"), slice_)
+def _pod(worker: WorkerSpec, slice_: pod_manifest.Slice | None) -> dict[str, Any]:
+    made = pod_manifest._variables(worker, Home("team", "trial"), slice_)
     return {one["name"]: one.get("value", one.get("valueFrom")) for one in made}
 
 

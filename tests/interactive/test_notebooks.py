@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from grus.api.inputs.job_file import parse_job_file
+from grus.api.inputs.yaml_job_file import parse_job_file
 from grus.interactive.notebooks import training
 from grus.model.errors import BadInput
 

@@ -13,7 +13,7 @@ import time
 from contextlib import ExitStack
 
 from grus.kubernetes.client.api import Api, Object
-from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.informer import Reflector
 from grus.kubernetes.client.resource_kinds import PODS
 from grus.kubernetes.names import CONTROL, SAID
 from tests.kubernetes import agents

@@ -15,7 +15,7 @@ from grus.kubernetes.api_objects.job_home import Home
 from grus.kubernetes.client.api import Api
 from grus.kubernetes.client.resource_kinds import NAMESPACES, NODES, PODS
 from grus.model.identifiers import DeviceId, JobId, NodeId, WorkerId
-from grus.model.ports import WorkerSpec, WorkerState
+from grus.model.interfaces import WorkerSpec, WorkerState
 from grus.model.resources import GPU
 from tests.kubernetes.clusters import shared, until
 

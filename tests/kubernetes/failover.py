@@ -25,7 +25,7 @@ from pathlib import Path
 
 from grus.engines.kubernetes.nodes import terminal
 from grus.kubernetes.client.api import Api, Missing
-from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.informer import Reflector
 from grus.kubernetes.client.resource_kinds import (
     GPU_JOBS,
     GPU_QUEUES,

@@ -13,7 +13,7 @@ from socket import SHUT_RDWR, socket
 
 import urllib3
 
-from grus.kubernetes.client.credentials import access
+from grus.kubernetes.client.kubeconfig import access
 from tests.kubernetes.clusters import PATIENCE
 
 PASS, SILENT, LOST = 0, -1, -2

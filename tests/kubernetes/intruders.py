@@ -17,7 +17,7 @@ from grus.kubernetes.install.install_settings import Settings
 from grus.kubernetes.install.manifests import objects
 from grus.kubernetes.names import JOB
 from grus.model.identifiers import UserName
-from grus.model.ports import AccessRole, User
+from grus.model.interfaces import AccessRole, User
 from grus.operator.admission import MANAGER
 from grus.operator.options import SYSTEM
 from grus.server.app import create_app

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from grus.kubernetes.client.api import Api, Conflicts, Invalid, Missing, Unreachable
-from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.informer import Reflector
 from grus.kubernetes.client.resource_kinds import NODES, PODS, Object
 from grus.kubernetes.names import READ, RESERVATION, UUIDS
 

@@ -30,7 +30,7 @@ from grus.kubernetes.install.custom_resources import definitions
 from grus.model.jobs import TERMINAL, Phase
 from grus.operator.controller import Controller
 from grus.operator.options import SYSTEM, Options
-from grus.operator.plain.pod_as_job import QUEUE
+from grus.operator.plain.pods_as_jobs import QUEUE
 from tests.kubernetes.clusters import Cluster, until
 from tests.kubernetes.kubelets import GPU, Kubelets, add_nodes
 

@@ -9,7 +9,7 @@ import jsonschema
 from kubernetes_validate.utils import all_versions, schema_contents
 from referencing import Registry, Resource
 
-from grus.kubernetes.install import custom_resources, other_job_systems
+from grus.kubernetes.install import custom_resources, foreign_crds
 
 Object = Mapping[str, Any]
 
@@ -46,7 +46,7 @@ def _definitions(folder: str, release: str) -> Resource[Any]:
 @cache
 def _of_definition(api_version: str, kind: str) -> jsonschema.Draft202012Validator | None:
     """None for kinds of Kubernetes itself."""
-    for definition in (*custom_resources.definitions(), *other_job_systems.definitions()):
+    for definition in (*custom_resources.definitions(), *foreign_crds.definitions()):
         spec = definition["spec"]
         for version in spec["versions"]:
             if (f"{spec['group']}/{version['name']}", spec["names"]["kind"]) == (api_version, kind):

@@ -27,7 +27,7 @@ from tests.kubernetes import installed as whole
 from tests.kubernetes.clusters import PATIENCE, Cluster, kubectl, new_namespace, shared, until
 from tests.kubernetes.objects import ROOT
 from tests.kubernetes.test_install import everything_that_names_grus
-from tests.operator.converters.samples import annotated, brain_sample, horovod_sample
+from tests.operator.foreign_jobs.samples import annotated, brain_sample, horovod_sample
 from tools.kubernetes.node import IMAGE
 from tools.kubernetes.versions import pod_security, release_of
 

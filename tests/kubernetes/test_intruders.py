@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.inputs.pod import text
+from grus.api.inputs.pod_template import text
 from grus.kubernetes.api_objects.job_namespaces import namespace_of
 from grus.kubernetes.client.errors import Forbidden
 from grus.kubernetes.client.resource_kinds import GPU_JOBS, GPU_QUEUES, NAMESPACES, PODS, SERVICE_ACCOUNTS

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from grus.kubernetes.client.api import Api, Gone
+from grus.kubernetes.client.informer import Reflector
 from grus.kubernetes.client.leader_election import Leadership
-from grus.kubernetes.client.reflector import Reflector
 from grus.kubernetes.client.resource_kinds import CONFIG_MAPS
 from tests.kubernetes.clusters import PATIENCE, Cluster, shared, until
 from tests.kubernetes.troubles import TROUBLES, WITHOUT, Scene, restart_api_server

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks import pairs_program
 from grus.api.wire import EventOut, JobOut, parse_time
 from grus.scheduling.state.gpu_footprint import MEASURED
-from grus.simulation.recorded.recording import lines
+from grus.simulation.recorded.decision_recorder import lines
 from grus.simulation.recorded.replay import replay
 from tests.live.pool import PATIENCE
 from tests.live.test_replay import RecordedPool

@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import nn
 
-from grus.api.inputs.job_file import parse_job_file
-from grus.estimation.entry import function
+from grus.api.inputs.yaml_job_file import parse_job_file
+from grus.estimation.script_loader import function
 from grus.model.errors import BadInput, Conflict, GrusError, NotFound
 from grus.sdk.client import Client, Handle
 from tests.live import witness

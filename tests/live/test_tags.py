@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from grus.simulation.recorded.recording import lines
+from grus.simulation.recorded.decision_recorder import lines
 from grus.simulation.recorded.replay import replay
 from tests.live import epochs
 from tests.live.pool import PATIENCE

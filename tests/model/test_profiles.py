@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from grus.model.activity_labels import WorkloadKind
 from grus.model.identifiers import JobId
 from grus.model.jobs import Phase
 from grus.model.profiles import BINS, GpuUsage, JobProfile, ProfiledRun, Speed
-from grus.model.tags import WorkloadKind
 
 
 def levels(**seconds: float) -> tuple[float, ...]:

@@ -10,11 +10,11 @@ from grus.controlplane.admission.submission import Submission
 from grus.controlplane.jobs.lifecycle import JobChange
 from grus.model.identifiers import QueueName
 from grus.operator.admission import Admission, Refusal, Surroundings
-from grus.operator.converters import horovod
+from grus.operator.foreign_jobs import horovod
 from grus.operator.namespaces import Openness
 from grus.operator.pod_fields import PodFields
 from tests.controlplane.plane import Plane
-from tests.operator.converters.samples import horovod_sample
+from tests.operator.foreign_jobs.samples import horovod_sample
 from tests.operator.objects import a_gpu_job
 from tests.trust.pod_attacks import POD_ATTACKS, WHOLE
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from grus.estimation.training import Training
+from grus.estimation.training_definition import Training
 from grus.model.errors import BadInput
-from grus.partition.capture import CannotCapture, capture
+from grus.partition.capture_profile import CannotCapture, capture
 from tests.partition.trainings import GPU, of_pairs, of_rows, rows, sgd
 
 

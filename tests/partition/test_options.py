@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from grus.estimation.gpus import GpuKind, virtual
-from grus.estimation.training import Training
-from grus.partition.device_list import Gpu
+from grus.estimation.training_definition import Training
 from grus.partition.options import Option, find, options
+from grus.partition.parse_devices import Gpu
 
 KIND = GpuKind("tiny", 100_000_000, 10_000_000, 1e12, 1e12, 1e11, 1e10)
 

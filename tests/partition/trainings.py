@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import SGD, Adam, Optimizer
 
-from grus.estimation.training import Training
+from grus.estimation.training_definition import Training
 
 
 class Rates:

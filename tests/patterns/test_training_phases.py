@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from grus.model.tags import TrainingStage
+from grus.model.activity_labels import TrainingStage
 from grus.patterns.training_phases import TrainingSignals, levels, stage, usual
 
 TRAINS = TrainingSignals(begun=True, period=120.0, now=0.9, usual=0.9, writes=0.0)

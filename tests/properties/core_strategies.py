@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from grus.model.cluster import Health, Node
 from grus.model.jobs import Job
+from grus.model.nodes import Health, Node
 from grus.model.queues import Queue
 from grus.model.resources import GPU, Role
 from tests.scheduling.builders import Gpus, a_job, a_pool, a_queue, a_role, with_device

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from grus.model.cluster import Health
+from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.identifiers import JobId
 from grus.model.jobs import Desired, Job, Phase
+from grus.model.nodes import Health
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU
-from grus.model.tags import Tag, WorkloadKind
 from grus.scheduling.placement.feasibility import never_fits
 from tests.properties.core_strategies import jobs, pools, size_of, trees
 from tests.properties.profiles import profile

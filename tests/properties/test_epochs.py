@@ -7,8 +7,8 @@ quota left waiting, no wait longer than the bound – and at rest the shares are
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.queues import Queue
-from grus.model.tags import Tag, WorkloadKind
 from grus.scheduling.preempt.epoch_windows import LONGEST_WAIT
 from tests.properties.profiles import profile
 from tests.properties.test_core_machine import flat

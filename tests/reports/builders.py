@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from grus.model.curves import Reported, curves
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Event
 from grus.model.jobs import Phase
-from grus.model.ports import Event
+from grus.model.metrics_history import Reported, curves
 from grus.model.profiles import GpuUsage, ProfiledRun, Speed
 from grus.model.resources import GPU
-from grus.reports.report_inputs import JobPast, PoolHistory, Span
+from grus.reports.report_data_types import JobPast, PoolHistory, Span
 from tests.scheduling.builders import a_job
 
 V100 = "V100"

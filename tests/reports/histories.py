@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 
 from grus.model.identifiers import JobId, QueueName
+from grus.model.interfaces import Event
 from grus.model.jobs import Job
-from grus.model.ports import Event
 from grus.model.queues import DEFAULT_QUEUE, Queue, Quota
-from grus.reports.job_spans import spans
-from grus.reports.report_inputs import JobPast, PoolHistory
-from grus.simulation.pools import parse_nodes
+from grus.reports.job_timeline import spans
+from grus.reports.report_data_types import JobPast, PoolHistory
+from grus.simulation.cluster_spec import parse_nodes
 from grus.simulation.workload.job_history import gpus_asked
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "histories"

@@ -4,11 +4,11 @@ import pytest
 
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, QueueName
+from grus.model.interfaces import User
 from grus.model.jobs import Phase
-from grus.model.ports import User
 from grus.reports import data_collection
 from grus.reports.data_collection import Scope, gather
-from grus.reports.report_inputs import PoolHistory
+from grus.reports.report_data_types import PoolHistory
 from tests.controlplane.plane import ADMIN, ANN, Plane
 from tests.scheduling.builders import a_queue
 

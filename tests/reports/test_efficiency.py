@@ -8,9 +8,9 @@ from grus.model.errors import BadInput
 from grus.model.prices import Prices
 from grus.model.profiles import ProfiledRun
 from grus.reports.efficiency import JobEfficiency, Target, efficiency, output, parse_target, reached
-from grus.reports.hours import hours
-from grus.reports.report_inputs import JobPast, PoolHistory
-from tests.reports.test_hours import AGAIN, RUN
+from grus.reports.gpu_hours_breakdown import hours
+from grus.reports.report_data_types import JobPast, PoolHistory
+from tests.reports.test_gpu_hours_breakdown import AGAIN, RUN
 from tests.reports.told import a_life, a_past
 
 

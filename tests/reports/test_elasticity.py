@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from grus.model.cluster import Device, Node
 from grus.model.identifiers import DeviceId, NodeId
+from grus.model.nodes import Device, Node
 from grus.reports.elasticity import elasticity
-from grus.reports.report_inputs import JobPast, PoolHistory
+from grus.reports.report_data_types import JobPast, PoolHistory
 from grus.reports.supply_and_demand import supply
-from grus.telemetry.recorder import Series
 from grus.telemetry.samples import Measure
+from grus.telemetry.tsdb import Series
 from tests.reports.builders import a_past, a_past_job, a_span, an_event
 
 RUNS = (an_event(10.0, "running", 2, 2), an_event(11.0, "team", 2, 2))

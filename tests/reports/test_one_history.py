@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from grus.dashboard.views.history import view
-from grus.dashboard.what_if.simulation_form import Question
-from grus.dashboard.what_if.simulation_process import play
-from grus.reports.report import report
+from grus.dashboard.views.usage_history import view
+from grus.dashboard.whatif.simulation_form import Question
+from grus.dashboard.whatif.simulation_worker import play
+from grus.reports.build_report import report
 from grus.reports.static_split import of_past, split
 from grus.reports.text_tables import completion_sentence
 from grus.reports.wire import report_out
-from grus.simulation import answers
-from grus.simulation.events.decision_effects import Costs
-from grus.simulation.what_if import ScenarioChange, compare
-from grus.simulation.workload.ended_jobs import decode, encode, measured
+from grus.simulation import result_summary
+from grus.simulation.events.decision_executor import Costs
+from grus.simulation.whatif_scenarios import ScenarioChange, compare
+from grus.simulation.workload.history_trace import decode, encode, measured
 from tests.reports.histories import NAMES, past_of, recorded
 
 CLOSE = 0.15
@@ -52,7 +52,7 @@ def test_four_ways_give_the_same_figures(name: str) -> None:
     # What is simulated: the static split, the simulation and the dashboard, to the digit.
     for side, outcome in zip(static.sides[1:], (one.outcomes[0] for one in simulated.sides), strict=True):
         assert (side.completion_mean, side.wait_mean) == (outcome.jct_mean, outcome.wait_mean)
-    rows = answers.table(simulated)[1]
+    rows = result_summary.table(simulated)[1]
     assert [[row[0], *row[2:]] for row in shown["tables"][0]["rows"]] == rows
     assert shown["tables"][0]["heading"] == ["", "measured", "present", "static split"]
     # The model is stated with how far it is off, and it is not far off.

@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from grus.model.cluster import Device, Node
 from grus.model.identifiers import DeviceId, NodeId, QueueName
 from grus.model.jobs import JobType, Phase
+from grus.model.nodes import Device, Node
 from grus.model.queues import Queue, Quota
-from grus.reports.report_inputs import JobPast, PoolHistory
-from grus.reports.scalability import scalability
+from grus.reports.report_data_types import JobPast, PoolHistory
+from grus.reports.scaling_efficiency import scalability
 from grus.reports.static_split import measured_speedups, of_past, split
-from grus.simulation.workload.ended_jobs import TabulatedSpeedup, decode, encode, measured_costs
+from grus.simulation.workload.history_trace import TabulatedSpeedup, decode, encode, measured_costs
 from grus.simulation.workload.job_history import HistoryEvent
 from tests.reports.builders import a_past_job, a_span, an_event
-from tests.reports.test_scalability import a_run
+from tests.reports.test_scaling_efficiency import a_run
 
 NODES = (Node(NodeId("n"), tuple(Device(DeviceId(f"g{n}"), "V100", 16_000_000_000) for n in range(4))),)
 QUEUES = tuple(Queue(name=QueueName(name), quota=Quota.of(2)) for name in ("speech", "vision"))

@@ -7,19 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grus.model.cluster import Device, Node
-from grus.model.curves import Reported, curves
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName
 from grus.model.jobs import Phase
+from grus.model.metrics_history import Reported, curves
+from grus.model.nodes import Device, Node
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU
 from grus.reports.efficiency import efficiency
 from grus.reports.elasticity import elasticity
-from grus.reports.hours import hours
-from grus.reports.report_inputs import JobPast, PoolHistory
-from grus.reports.scalability import scalability
+from grus.reports.gpu_hours_breakdown import hours
+from grus.reports.report_data_types import JobPast, PoolHistory
+from grus.reports.scaling_efficiency import scalability
 from grus.reports.static_split import of_past, split
-from grus.telemetry.recorder import Series
+from grus.telemetry.tsdb import Series
 from tests.reports.builders import a_past_job, a_span, an_event
 
 PAGE = Path(__file__).parents[2] / "docs" / "reports.md"

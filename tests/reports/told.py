@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from grus.model.curves import Reported, curves
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Event
 from grus.model.jobs import Job, Phase
-from grus.model.ports import Event
+from grus.model.metrics_history import Reported, curves
 from grus.model.resources import GPU
-from grus.reports.job_spans import Ended, spans
-from grus.reports.report_inputs import JobPast, PoolHistory
-from grus.telemetry.recorder import Series
+from grus.reports.job_timeline import Ended, spans
+from grus.reports.report_data_types import JobPast, PoolHistory
+from grus.telemetry.tsdb import Series
 from tests.scheduling.builders import a_job, a_pool
 
 ENDS = {"succeeded": Phase.SUCCEEDED, "failed": Phase.FAILED, "stopped": Phase.STOPPED}

@@ -9,7 +9,6 @@ a_job("a1", queue="A", gpus="2..4")
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from grus.model.cluster import Device, Health, Node
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
 from grus.model.jobs import (
     PRIORITIES,
@@ -22,6 +21,7 @@ from grus.model.jobs import (
     Resizing,
     Spec,
 )
+from grus.model.nodes import Device, Health, Node
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU, Range, Replica, Request, Role
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from grus.model.cluster import Device, Health, Node
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Desired, Job, PauseCause, Phase
+from grus.model.nodes import Device, Health, Node
 from grus.model.queues import Queue
 from grus.model.resources import GPU, Range, Replica, Role
 

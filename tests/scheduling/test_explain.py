@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
+from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.identifiers import JobId
 from grus.model.resources import GPU
-from grus.model.tags import Tag, WorkloadKind
-from grus.scheduling.elasticity.speed_outlook import Outlook
+from grus.scheduling.elasticity.throughput_outlook import Outlook
 from tests.scheduling.builders import a_job, a_queue
 from tests.scheduling.changes import change_is_true, why
 from tests.scheduling.world import World, jobs_of, two_queues

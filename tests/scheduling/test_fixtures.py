@@ -4,7 +4,7 @@ import pytest
 
 from grus.model.jobs import Phase
 from grus.model.resources import GPU
-from grus.scheduling.queues.queue_tree import queue_states
+from grus.scheduling.queues.queue_usage_tree import queue_states
 from tests.scheduling.builders import a_job, a_queue
 from tests.scheduling.world import World, jobs_of, two_queues
 

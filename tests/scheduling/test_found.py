@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from grus.model.cluster import Health
 from grus.model.identifiers import JobId
 from grus.model.jobs import PauseCause, Phase
+from grus.model.nodes import Health
 from grus.scheduling.cycle import decide
 from grus.scheduling.state.snapshot import Snapshot
 from tests.scheduling.builders import a_job, a_pool, a_queue, lose

@@ -2,8 +2,8 @@
 
 import pytest
 
-from grus.model.cluster import Health
 from grus.model.jobs import Phase
+from grus.model.nodes import Health
 from grus.scheduling.decisions import Requeue
 from tests.scheduling.builders import a_job, a_queue
 from tests.scheduling.world import World, jobs_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from grus.scheduling.elasticity.allocation import Candidate, Rule, allocate
+from grus.scheduling.elasticity.allocate_gpus import Candidate, Rule, allocate
 
 GPUS = 8
 EVERY = 45.0  # Decisions come at least this often.

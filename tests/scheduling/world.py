@@ -10,15 +10,15 @@ import random
 from collections.abc import Iterable
 from dataclasses import replace
 
-from grus.model.cluster import Node
+from grus.model.activity_labels import Tag
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import NEXT, Desired, Job, PauseCause, Phase
+from grus.model.nodes import Node
 from grus.model.queues import Queue
 from grus.model.resources import GPU, Range, Request
-from grus.model.tags import Tag
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decision, Decisions, Pause, Requeue, Resize, Share, Start, with_share
-from grus.scheduling.elasticity.speed_outlook import Outlook
+from grus.scheduling.elasticity.throughput_outlook import Outlook
 from grus.scheduling.preempt.epoch_windows import LONGEST_WAIT
 from grus.scheduling.queues.policies import GRUS, Policy
 from grus.scheduling.state.gpu_footprint import Footprint

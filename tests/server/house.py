@@ -16,20 +16,20 @@ import httpx2
 
 from grus.controlplane.facade.services import Services
 from grus.controlplane.fingerprint.profile_cache import Profiles
+from grus.controlplane.monitoring.activity_tag_store import TagKeeper
 from grus.controlplane.monitoring.profile_query import Insight
-from grus.controlplane.monitoring.sampler import Watching, holding
-from grus.controlplane.monitoring.tag_store import TagKeeper
+from grus.controlplane.monitoring.telemetry_collector import Watching, holding
 from grus.controlplane.monitoring.worker_source import OwnSamples
 from grus.controlplane.reconciler.loop import ControlLoop
 from grus.controlplane.settings import Settings
 from grus.model.identifiers import JobId, QueueName, UserName
-from grus.model.ports import AccessRole, Token, User
+from grus.model.interfaces import AccessRole, Token, User
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue, Quota
 from grus.server.app import create_app
 from grus.server.http.event_streams import Streams
 from grus.store.memory import MemoryStore
-from grus.telemetry.recorder import Recorder
+from grus.telemetry.tsdb import Recorder
 from grus.telemetry.virtual_gpus import parse_pool
 from tests.fakes.engine import SimulatedEngine
 from tests.store.builders import a_result

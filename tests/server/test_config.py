@@ -7,7 +7,7 @@ import pytest
 from grus.controlplane.notifications.messages import EVENTS
 from grus.model.errors import BadInput
 from grus.model.identifiers import QueueName, UserName
-from grus.model.ports import User
+from grus.model.interfaces import User
 from grus.model.prices import Prices
 from grus.model.queues import Queue
 from grus.sdk.state_paths import GrusPaths, places
@@ -17,7 +17,7 @@ from grus.server.runtime.last_address import FILE, recall, remember
 from grus.server.runtime.notification_config import WebhookIn, channels
 from grus.server.runtime.unknown_names import unknown_names
 from grus.store.memory import MemoryStore
-from grus.telemetry.recorder import Keep
+from grus.telemetry.tsdb import Keep
 from grus.telemetry.virtual_gpus import VirtualSource
 
 

@@ -11,11 +11,11 @@ import pytest
 import uvicorn
 
 from grus.model.errors import BadInput, Conflict, DoesNotFit
-from grus.model.ports import AccessRole
+from grus.model.interfaces import AccessRole
 from grus.server.http.listener import Brake, bind
-from grus.server.runtime import gpu_pool
+from grus.server.runtime import device_inventory
+from grus.server.runtime.device_inventory import PoolChoice, before, choose, remember, remembered
 from grus.server.runtime.first_start import ensure_admin
-from grus.server.runtime.gpu_pool import PoolChoice, before, choose, remember, remembered
 from grus.server.runtime.lock import StateLock
 from grus.server.runtime.log_files import log_to
 from grus.store.memory import MemoryStore
@@ -103,7 +103,7 @@ def test_requests_that_are_handed_on_are_not_logged(tmp_path: Path) -> None:
 
 @pytest.fixture
 def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_pool, "_nvml", lambda: None)
+    monkeypatch.setattr(device_inventory, "_nvml", lambda: None)
 
 
 class RealSource(VirtualSource):
@@ -114,7 +114,7 @@ class RealSource(VirtualSource):
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_pool, "_nvml", lambda: RealSource("1x4x80GB"))
+    monkeypatch.setattr(device_inventory, "_nvml", lambda: RealSource("1x4x80GB"))
 
 
 def gpus(pool: PoolChoice) -> list[int]:

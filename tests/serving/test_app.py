@@ -10,7 +10,7 @@ import torch
 
 from grus.serving.app import LARGEST_BODY, App
 from grus.serving.json_tensors import Form
-from grus.serving.loaded_model import Served
+from grus.serving.model_loader import Served
 
 SECRET = "s" * 32
 PROOF = (b"authorization", f"token {SECRET}".encode())

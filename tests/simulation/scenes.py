@@ -6,8 +6,8 @@ from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import PRIORITIES, JobType
 from grus.model.queues import Queue
 from grus.model.resources import GPU, Range
-from grus.simulation.events.decision_effects import Costs
-from grus.simulation.events.run_records import JobOutcome, Result
+from grus.simulation.events.decision_executor import Costs
+from grus.simulation.events.run_results import JobOutcome, Result
 from grus.simulation.simulator import Fault, Simulation
 from grus.simulation.workload.job_work import Linear, TraceJob
 from tests.scheduling.builders import a_pool, a_queue

@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 
 from grus.model.resources import Replica
 from grus.simulation.alternatives import Advice, Alternative, Future, ProposedJob, advise, decide, drawn
-from grus.simulation.what_if import PRESENT, Scenario
+from grus.simulation.whatif_scenarios import PRESENT, Scenario
 from grus.simulation.workload.job_work import TraceJob
 from tests.scheduling.builders import GB, a_pool, a_queue
 from tests.simulation.scenes import FREE, a_work

@@ -2,7 +2,7 @@
 
 import random
 
-from grus.simulation.events.decision_effects import Costs
+from grus.simulation.events.decision_executor import Costs
 from tests.scheduling.builders import a_queue
 from tests.simulation.scenes import a_simulation, a_work, by_name, held_at, running_at
 

@@ -7,8 +7,8 @@ import pytest
 from grus.model.errors import BadInput
 from grus.model.identifiers import NodeId
 from grus.scheduling.queues.policies import POLICIES
-from grus.simulation.events.decision_effects import Costs
-from grus.simulation.pools import parse_nodes
+from grus.simulation.cluster_spec import parse_nodes
+from grus.simulation.events.decision_executor import Costs
 from grus.simulation.simulator import Fault, Simulation, Underway
 from tests.scheduling.builders import a_pool, a_queue
 from tests.simulation.scenes import FREE, a_simulation, a_work, by_name, simulated

@@ -4,7 +4,7 @@ import pytest
 
 from grus.model.identifiers import JobId
 from grus.scheduling.state.gpu_footprint import Footprint
-from grus.simulation.events.decision_effects import Costs
+from grus.simulation.events.decision_executor import Costs
 from grus.simulation.simulator import simulate
 from grus.simulation.workload.job_work import TraceJob
 from tests.scheduling.builders import GB, a_pool, a_queue

@@ -9,7 +9,7 @@ from grus.model.jobs import Job
 from grus.model.queues import Queue
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decisions
-from grus.simulation.events.decision_effects import Costs
+from grus.simulation.events.decision_executor import Costs
 from grus.simulation.simulator import Simulation
 from grus.simulation.workload.job_work import TraceJob
 from grus.simulation.workload.synthetic import random_faults

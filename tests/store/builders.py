@@ -5,10 +5,11 @@ from dataclasses import replace
 from itertools import count
 from typing import TypeVar
 
+from grus.model.activity_labels import WorkloadKind
 from grus.model.artefacts import Artifact
-from grus.model.curves import Reported
 from grus.model.execution_plans import Shortage, Way
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
+from grus.model.interfaces import Event, Store
 from grus.model.jobs import (
     Affinity,
     Checkpoint,
@@ -23,12 +24,11 @@ from grus.model.jobs import (
     Sizing,
     Spec,
 )
-from grus.model.ports import Event, Store
+from grus.model.metrics_history import Reported
 from grus.model.profiles import BINS, GpuUsage, JobProfile, Pair, ProfiledRun, Speed
 from grus.model.resources import GPU, Range, Replica, Request, Role
 from grus.model.results import Metric, Result
-from grus.model.sweeps import Trial
-from grus.model.tags import WorkloadKind
+from grus.model.sweep_search import Trial
 
 T = TypeVar("T")
 Heard = list[tuple[Job, Event | None]]

@@ -11,7 +11,7 @@ import sys
 import threading
 from itertools import count
 
-from grus.model.ports import NewJob
+from grus.model.interfaces import NewJob
 from grus.store.sqlite import SqliteStore
 from tests.store.builders import a_job, an_event
 

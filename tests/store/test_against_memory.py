@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.errors import GrusError
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
+from grus.model.interfaces import Event, NewJob, Store, Token, User
 from grus.model.jobs import TERMINAL, Job, Phase
-from grus.model.ports import Event, NewJob, Store, Token, User
 from grus.model.queues import Queue, Quota
 from grus.model.results import Result
-from grus.model.tags import Tag, WorkloadKind
 from grus.store.memory import MemoryStore
 from grus.store.sqlite import SqliteStore
 from tests.store.builders import a_full_profile, a_job, a_report, a_result

@@ -2,7 +2,7 @@
 
 import pytest
 
-from grus.model.ports import Store
+from grus.model.interfaces import Store
 from grus.store.memory import MemoryStore
 from tests.contracts.store_audit_contract import DrainContract
 from tests.contracts.store_contract import StoreContract

@@ -14,8 +14,8 @@ import pytest
 from grus.model.audit import AuditRecord
 from grus.model.errors import Fenced, StaleVersion, StoreFailed
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Store, User
 from grus.model.jobs import Job, Phase
-from grus.model.ports import Store, User
 from grus.store import sqlite
 from grus.store.sqlite import SqliteStore
 from tests.contracts.store_audit_contract import DrainContract

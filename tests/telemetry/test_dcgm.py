@@ -10,7 +10,7 @@ import pytest
 
 from grus.model.identifiers import DeviceId, NodeId
 from grus.telemetry.dcgm import DcgmSource
-from grus.telemetry.exposition import read_labels, rows
+from grus.telemetry.prometheus_exposition import read_labels, rows
 from grus.telemetry.samples import Batch, Measure, Sample, Subject
 from tests.telemetry.exporter import NEW, OLD, Exporter, Gpu, a_gpu, served
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from grus.model.tags import Tag, TrainingStage, WorkloadKind
+from grus.model.activity_labels import Tag, TrainingStage, WorkloadKind
 from grus.telemetry.tag_debounce import FIGURES, LASTS, StableTag
 
 LIFE = 600.0

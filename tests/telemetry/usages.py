@@ -3,7 +3,7 @@
 from typing import Any
 
 from grus.model.identifiers import WorkerId
-from grus.model.ports import Usage
+from grus.model.interfaces import Usage
 
 
 def a_usage(*, at: float, cpu: float, **more: Any) -> Usage:

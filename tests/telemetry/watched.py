@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from grus.model.activity_labels import Tag
 from grus.model.identifiers import DeviceId, JobId, NodeId, WorkerId
-from grus.model.tags import Tag
-from grus.telemetry.profiler import JobFacts, Profiler
 from grus.telemetry.samples import Batch, Measure, Sample, Subject
+from grus.telemetry.telemetry_analyzer import JobFacts, Profiler
 
 JOB = JobId("j1")
 NODE = NodeId("n1")

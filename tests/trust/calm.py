@@ -9,9 +9,9 @@ L2 (nobody who runs is stopped by a new control plane) is checked at every stop,
 many nodes may be quarantined by themselves; Grus takes out single GPUs that are lost, and never a node.
 """
 
-from grus.model.cluster import Health
 from grus.model.identifiers import DeviceId, JobId
 from grus.model.jobs import Desired, Job, JobType, Phase
+from grus.model.nodes import Health
 from grus.model.queues import gpus
 from grus.model.resources import GPU
 from tests.controlplane.plane import a_spec

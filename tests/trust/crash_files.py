@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from grus.artefacts import storing, vault
+from grus.artefacts import artifact_store, artifact_upload
 from grus.elastic.training_state import checkpoint_files
 
 PIECE = 1500
@@ -63,7 +63,7 @@ def _die(commit: Commit, place: Path, at: int) -> tuple[bool, bool]:
 
 def _commit_until(commit: Commit, place: Path, at: int, told: int) -> None:
     """In the child: commit, and die at that line of the code that commits."""
-    files = {checkpoint_files.__file__, storing.__file__, vault.__file__}
+    files = {checkpoint_files.__file__, artifact_upload.__file__, artifact_store.__file__}
     lines = 0
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
@@ -129,24 +129,24 @@ def a_result(folder: Path) -> None:
     """A vault, and what a job has left."""
     for name in ("vault", "result"):
         (folder / name).mkdir()
-    vault.ArtifactStore(folder / "vault").make()
+    artifact_store.ArtifactStore(folder / "vault").make()
     for name in ("model", "figures"):
         (folder / "result" / name).write_bytes(name.encode() * 300)
 
 
 def keep(folder: Path) -> None:
-    storing.keep(vault.ArtifactStore(folder / "vault"), folder / "result")
+    artifact_upload.keep(artifact_store.ArtifactStore(folder / "vault"), folder / "result")
 
 
 def kept(folder: Path, told: bool) -> None:
     """What was told to be kept is; kept again, it is whole and the same; the dead one's parts can go."""
-    place = vault.ArtifactStore(folder / "vault")
-    wanted = storing.measured(folder / "result").digest
+    place = artifact_store.ArtifactStore(folder / "vault")
+    wanted = artifact_upload.measured(folder / "result").digest
     assert place.whole(wanted) or not told
-    assert storing.keep(place, folder / "result").digest == wanted
+    assert artifact_upload.keep(place, folder / "result").digest == wanted
     assert place.whole(wanted)
-    vault.sweep_partial(place, before=vault.now() + 60)
-    assert list((folder / "vault" / vault.PARTIAL).iterdir()) == []
+    artifact_store.sweep_partial(place, before=artifact_store.now() + 60)
+    assert list((folder / "vault" / artifact_store.PARTIAL).iterdir()) == []
 
 
 COMMITS: tuple[tuple[Commit, Commit, Look], ...] = ((two_saved, save, resume), (a_result, keep, kept))

@@ -6,13 +6,13 @@ must be in the end. Those about stages and sweeps are in `tests.trust.crash_work
 
 import json
 
+from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.artefacts import Artifact, Input, Output
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, NodeId
 from grus.model.jobs import Exit, ExitCause, Idle, PauseCause, Phase
 from grus.model.queues import Queue
 from grus.model.resources import Range
-from grus.model.tags import Tag, WorkloadKind
 from tests.controlplane.plane import ADMIN, ANN
 from tests.scheduling.builders import GB, a_queue, a_role, lose
 from tests.trust.dying import Drive

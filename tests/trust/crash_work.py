@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from unittest.mock import patch
 
-from grus.api.inputs.job_file import parse_job_file
+from grus.api.inputs.yaml_job_file import parse_job_file
 from grus.controlplane.fingerprint import fingerprints
 from grus.controlplane.jobs.stage_cache import Skipping
 from grus.model.identifiers import JobId, NodeId
 from grus.model.jobs import Job, JobType, Phase
-from grus.model.sweeps import Axis, Budget, Rule, Stopping, Sweep
+from grus.model.sweep_search import Axis, Budget, Rule, Stopping, Sweep
 from tests.controlplane.plane import ANN, a_spec
 from tests.trust.dying import Drive
 

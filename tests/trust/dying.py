@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Event, NewJob, Store
 from grus.model.jobs import Job
-from grus.model.ports import Event, NewJob, Store
 from grus.store.memory import MemoryStore
 from grus.store.sqlite import SqliteStore
 from tests.controlplane.plane import ANN, Plane, a_spec

@@ -10,11 +10,11 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from grus.controlplane.history.results import result_of
+from grus.controlplane.history.finished_runs import result_of
 from grus.controlplane.jobs.lifecycle import change
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
+from grus.model.interfaces import Event
 from grus.model.jobs import Exit, ExitCause, Job, Phase, Seat, Spec
-from grus.model.ports import Event
 from grus.model.resources import GPU, Range, Replica, Request, Role
 from grus.store import codec
 from grus.store.migrations import migrate

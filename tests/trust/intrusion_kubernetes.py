@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from grus.api.inputs.pod import text
-from grus.engines.kubernetes.pods import CannotStart, require_allowed
+from grus.api.inputs.pod_template import text
+from grus.engines.kubernetes.pod_manifest import CannotStart, require_allowed
 from grus.kubernetes.client.resource_kinds import GPU_JOBS, PODS
 from grus.kubernetes.install import rbac
 from grus.model.identifiers import JobId, NodeId, WorkerId
-from grus.model.ports import WorkerSpec
+from grus.model.interfaces import WorkerSpec
 from grus.operator.options import SYSTEM
 from tests.kubernetes.clusters import Cluster, shared, until
 from tests.kubernetes.intruders import ACCOUNTS, InstalledPool

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from grus.model.cluster import Health, Node
 from grus.model.errors import GrusError
 from grus.model.identifiers import DeviceId, JobId, NodeId, WorkerId
+from grus.model.interfaces import WorkerSpec, WorkerState, WorkerStatus
 from grus.model.jobs import Exit, ExitCause
-from grus.model.ports import WorkerSpec, WorkerState, WorkerStatus
+from grus.model.nodes import Health, Node
 from tests.fakes.engine import Living, SimulatedEngine, Workers
 from tests.trust.chance import dice, one_of
 

@@ -15,8 +15,8 @@ from unittest import mock
 from grus.engines.local import processes
 from grus.model.errors import GrusError, NotFound
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Event, WorkerState
 from grus.model.jobs import Job
-from grus.model.ports import Event, WorkerState
 from grus.store.sqlite import SqliteStore
 from tests.artefacts.builders import contents
 from tests.store.builders import a_job, an_event, done
@@ -146,9 +146,9 @@ def checkpoints(folder: Path, words: Words) -> Findings:
 
 def vault(folder: Path, words: Words) -> Findings:
     """What was kept is there, each byte of it; what was not can be brought in again."""
+    from grus.artefacts.artifact_store import ArtifactStore
+    from grus.artefacts.artifact_upload import keep
     from grus.artefacts.manifest import DamagedArtifact
-    from grus.artefacts.storing import keep
-    from grus.artefacts.vault import ArtifactStore
 
     found = Findings(held=len(words))
     kept = ArtifactStore(folder / "vault")
@@ -190,7 +190,7 @@ def code(folder: Path, words: Words) -> Findings:
 
 def first_start(folder: Path, words: Words) -> Findings:
     """Whoever was told the secret gets in with it; a server always starts, and its token is in the file."""
-    from grus.server.http.browser_sessions import key_in
+    from grus.server.http.session_cookies import key_in
     from grus.server.runtime.first_start import ensure_admin
 
     found = Findings(held=len(words))

@@ -17,10 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from grus.model.interfaces import Event, NewJob, WorkerSpec, WorkerState, WorkerStatus
 from grus.model.jobs import Job, Phase
-from grus.model.ports import Event, NewJob, WorkerSpec, WorkerState, WorkerStatus
 from grus.store import codec
-from grus.store.on_disk import make_folder
+from grus.store.atomic_files import make_folder
 from tests.store.builders import a_job, a_result, done
 
 SAID = "said"
@@ -159,8 +159,8 @@ def vault(folder: Path, seed: int, size: int) -> None:
     """`size` artefacts are kept."""
     import tempfile
 
-    from grus.artefacts.storing import keep
-    from grus.artefacts.vault import ArtifactStore
+    from grus.artefacts.artifact_store import ArtifactStore
+    from grus.artefacts.artifact_upload import keep
 
     said = Said(folder)
     make_folder(folder / "vault")  # as the server does
@@ -195,7 +195,7 @@ def code(folder: Path, seed: int, size: int) -> None:
 
 def first_start(folder: Path, seed: int, size: int) -> None:
     """A server's first start: its administrator's token, and the key of its sessions."""
-    from grus.server.http.browser_sessions import key_in
+    from grus.server.http.session_cookies import key_in
     from grus.server.runtime.first_start import ensure_admin
     from grus.store.sqlite import SqliteStore
 

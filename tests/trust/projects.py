@@ -19,12 +19,12 @@ from urllib.parse import urlsplit
 
 from grus.model.artefacts import Artifact
 from grus.model.identifiers import JobId, QueueName, UserName
+from grus.model.interfaces import AccessRole, Event, Token, User
 from grus.model.jobs import Exit, ExitCause, Job, JobType, PauseCause, Phase
-from grus.model.ports import AccessRole, Event, Token, User
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue, Quota
 from grus.model.results import Metric, Result
-from grus.model.sweeps import Axis, Sweep
+from grus.model.sweep_search import Axis, Sweep
 from grus.sdk.client import Client
 from grus.sdk.state_paths import running
 from grus.sdk.transport import Transport

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from grus.controlplane.reconciler.loop import ControlLoop
-from grus.model.cluster import Node
 from grus.model.identifiers import DeviceId, JobId, QueueName, WorkerId
+from grus.model.interfaces import Event, WorkerSpec
 from grus.model.jobs import HOLDING, NEVER_CHARGED, NEXT, Desired, Job, JobType, Phase, Seat
-from grus.model.ports import Event, WorkerSpec
+from grus.model.nodes import Node
 from grus.model.queues import Queue
 from grus.model.resources import GPU
-from grus.scheduling.state.pool_topology import NOW
+from grus.scheduling.state.node_capacity_index import NOW
 from tests.scheduling import reference
 from tests.scheduling.reference import Facts
 from tests.trust.machines import Pool

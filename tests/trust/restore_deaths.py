@@ -25,8 +25,8 @@ from grus.sdk.state_paths import GrusPaths, places
 from grus.server.backup.create import back_up
 from grus.server.backup.restore import restore
 from grus.server.runtime.state_check import require
-from grus.store.integrity_check import examine
 from grus.store.sqlite import SqliteStore
+from grus.store.verify_integrity import examine
 from tests.store.builders import a_job, an_event
 from tests.trust import disk, preloading
 from tests.trust.used_state import examined

@@ -12,8 +12,8 @@ from typing import Protocol, TypeVar
 
 from grus.model.errors import StoreFailed
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Event, NewJob
 from grus.model.jobs import Job
-from grus.model.ports import Event, NewJob
 from grus.store.memory import MemoryStore
 
 T = TypeVar("T")

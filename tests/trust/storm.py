@@ -4,17 +4,17 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from grus.api.inputs.job_file import parse_job_file
+from grus.api.inputs.yaml_job_file import parse_job_file
 from grus.api.wire import JobIn
 from grus.controlplane.history import retention
-from grus.model.cluster import Health
+from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.errors import BadInput, Conflict, DoesNotFit, Fenced, NotFound, StoreFailed
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import Checkpoint, Idle, Job, JobType, Spec
+from grus.model.nodes import Health
 from grus.model.queues import Quota
 from grus.model.resources import GPU, Range
-from grus.model.sweeps import Axis, Budget, Rule, Stopping, Sweep
-from grus.model.tags import Tag, WorkloadKind
+from grus.model.sweep_search import Axis, Budget, Rule, Stopping, Sweep
 from tests.controlplane.plane import ADMIN, ANN, a_spec
 from tests.scheduling.builders import a_pool, a_queue, a_role
 from tests.trust.deeds import Deed

@@ -10,8 +10,8 @@ import pytest
 
 from grus.controlplane.reconciler.loop import ControlLoop
 from grus.elastic.training_state import checkpoint_files
+from grus.model.interfaces import NewJob, Store
 from grus.model.jobs import Job
-from grus.model.ports import NewJob, Store
 from grus.store.memory import MemoryStore
 from tests.fakes.engine import SimulatedEngine, Workers
 from tests.trust import crash_files

@@ -8,7 +8,7 @@ import pytest
 from grus.model.errors import Conflict, StoreFailed
 from grus.server.backup.create import back_up
 from grus.server.backup.restore import restore
-from grus.store.file_copy import epoch_of
+from grus.store.sqlite_backup import epoch_of
 from tests.server.process import ServerProcess
 from tests.store import released
 from tests.trust import preloading, restore_deaths, upgrades

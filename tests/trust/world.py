@@ -19,13 +19,13 @@ from pathlib import Path
 
 from grus.controlplane.fingerprint.profile_cache import Profiles
 from grus.controlplane.settings import Settings
-from grus.model.cluster import Node
+from grus.model.activity_labels import Tag
 from grus.model.errors import Fenced, GrusError, StoreFailed
 from grus.model.identifiers import JobId, WorkerId
+from grus.model.interfaces import Event, WorkerSpec, WorkerStatus
 from grus.model.jobs import HOLDING, ExitCause, Job, JobType, Phase
-from grus.model.ports import Event, WorkerSpec, WorkerStatus
+from grus.model.nodes import Node
 from grus.model.queues import Queue
-from grus.model.tags import Tag
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decisions
 from grus.scheduling.state.snapshot import Snapshot

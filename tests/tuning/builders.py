@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from grus.model.jobs import Phase
-from grus.model.sweeps import Axis, Budget, Rule, Stopping, Sweep
+from grus.model.sweep_search import Axis, Budget, Rule, Stopping, Sweep
+from grus.tuning.decide_trials import Room, decide
 from grus.tuning.orders import Order, Start
-from grus.tuning.search_step import Room, decide
-from grus.tuning.trial_state import TrialView
+from grus.tuning.sweep_trials import TrialView
 
 NO_LIMIT = Budget()
 AXES = (

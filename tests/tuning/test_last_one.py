@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from grus.model.jobs import Phase
-from grus.model.sweeps import Axis, Budget, Rule, Stopping, Sweep
+from grus.model.sweep_search import Axis, Budget, Rule, Stopping, Sweep
+from grus.tuning.decide_trials import Room, champion, decide
 from grus.tuning.orders import Order, Pause, Resume
-from grus.tuning.search_step import Room, champion, decide
-from grus.tuning.trial_state import TrialView
+from grus.tuning.sweep_trials import TrialView
 
 SWEEP = Sweep(
     axes=(Axis(name="lr", low=0.0, high=1.0),),

@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 
 from grus.model.jobs import Phase
-from grus.model.sweeps import Axis, Budget, Sweep
+from grus.model.sweep_search import Axis, Budget, Sweep
+from grus.tuning.decide_trials import Room, decide
 from grus.tuning.orders import Finish, Start
-from grus.tuning.search_step import Room, decide
 from grus.tuning.stopping_criteria import HOPELESS
-from grus.tuning.trial_state import Curve, TrialView
+from grus.tuning.sweep_trials import Curve, TrialView
 
 SWEEP = Sweep(
     axes=(Axis(name="lr", low=0.0, high=1.0),),

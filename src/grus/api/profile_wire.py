@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from grus.api.units import gpu_number
 from grus.api.wire_types.base import Out
 from grus.api.wire_types.timestamps import maybe_rfc3339, rfc3339
+from grus.model.activity_labels import Tag
 from grus.model.profiles import GpuUsage, JobProfile, Pair, ProfiledRun, Speed
-from grus.model.run_estimate import Expected
-from grus.model.tags import Tag
+from grus.model.run_prediction import Expected
 
 
 class TagOut(Out):

@@ -1,9 +1,9 @@
 """All wire models in one module to import from; each noun has a module of its own."""
 
-from grus.api.inputs.job import AffinityIn, CheckpointIn, IdleIn, JobIn, RoleIn
+from grus.api.inputs.job_schema import AffinityIn, CheckpointIn, IdleIn, JobIn, RoleIn
 from grus.api.inputs.job_spec import is_bundle, looks_like_job_id, to_spec, with_launch
 from grus.api.inputs.resources import ResourcesIn
-from grus.api.parsing.rules import mistakes_of, read
+from grus.api.parsing.validation_errors import mistakes_of, read
 from grus.api.profile_wire import (
     ExpectedOut,
     LearnedOut,

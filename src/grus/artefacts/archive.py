@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from grus.artefacts.artifact_store import ArtifactStore
+from grus.artefacts.artifact_upload import measured
 from grus.artefacts.manifest import (
     FILE,
     FOLDER,
@@ -25,8 +27,6 @@ from grus.artefacts.manifest import (
     is_inside,
     leads_inside,
 )
-from grus.artefacts.storing import measured
-from grus.artefacts.vault import ArtifactStore
 from grus.model.errors import Conflict, GrusError
 
 BLOCK = tarfile.BLOCKSIZE

@@ -21,9 +21,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from grus.artefacts.artifact_store import CACHE, ArtifactStore
+from grus.artefacts.artifact_upload import Tell
 from grus.artefacts.manifest import FILE, FOLDER, LINK, Manifest, Piece, digest_of, is_digest
-from grus.artefacts.storing import Tell
-from grus.artefacts.vault import CACHE, ArtifactStore
 
 USE, BUILD, SIZE, TREE, WHOLE = "use", "build", "size", "tree", "whole"
 BOOT = Path("/proc/sys/kernel/random/boot_id")

@@ -24,11 +24,11 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from grus.artefacts import telling
+from grus.artefacts import status_reports
+from grus.artefacts.artifact_store import WORK, ArtifactStore
+from grus.artefacts.artifact_upload import keep
 from grus.artefacts.cache import ArtifactLease, fetch, remove_tree
 from grus.artefacts.manifest import Manifest
-from grus.artefacts.storing import keep
-from grus.artefacts.vault import WORK, ArtifactStore
 from grus.model.artefacts import Artifact, input_variable, output_variable
 from grus.model.errors import GrusError
 
@@ -96,9 +96,9 @@ def run(plan: StagingPlan, argv: Sequence[str]) -> int:
         for name, place in places(vault, plan).items():
             os.environ[output_variable(name)] = str(place)
         code, asked = _Program(argv).run()
-        keeps = telling.rank_zero() if plan.keeps is None else plan.keeps
+        keeps = status_reports.rank_zero() if plan.keeps is None else plan.keeps
         if code == 0 and not asked and keeps and plan.outputs:
-            telling.tell_kept(keep_all(vault, plan))
+            status_reports.tell_kept(keep_all(vault, plan))
         return code
     finally:
         for one in lent:
@@ -246,7 +246,7 @@ def main(plan: str, argv: Sequence[str]) -> NoReturn:
         code = run(read_plan(plan), argv)
     except Trouble as trouble:
         _say(str(trouble))
-        telling.tell_trouble(str(trouble))
+        status_reports.tell_trouble(str(trouble))
         code = trouble.code
     end_as(code)
 

@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from grus.artefacts import cache, vault
+from grus.artefacts import artifact_store, cache
+from grus.artefacts.artifact_store import CACHE, CHUNKS, MANIFESTS, WORK, ArtifactStore
 from grus.artefacts.manifest import DamagedArtifact
-from grus.artefacts.vault import CACHE, CHUNKS, MANIFESTS, WORK, ArtifactStore
 from grus.model.errors import NotFound
 
 
@@ -78,7 +78,7 @@ def sweep(place: ArtifactStore, order: Order, now: float) -> Swept:
             if digest not in named and now - at > order.grace:
                 swept.freed += place.remove(CHUNKS, digest)
                 swept.chunks += 1
-        swept.freed += vault.sweep_partial(place, now - order.grace)
+        swept.freed += artifact_store.sweep_partial(place, now - order.grace)
     kept = {digest for digest, _ in place.kept(MANIFESTS)}
     for node in _folders(place.root / CACHE):
         swept.freed += _sweep_cache(node, kept, order.budget)
@@ -113,7 +113,7 @@ def main(root: str) -> None:
     os.nice(10)  # jobs come first
     place = ArtifactStore(Path(root))
     place.make()
-    swept = sweep(place, read_order(sys.stdin.read()), vault.now())
+    swept = sweep(place, read_order(sys.stdin.read()), artifact_store.now())
     sys.stdout.write(json.dumps(asdict(swept)) + "\n")
 
 

@@ -32,7 +32,7 @@ def connect(*, timeout: float = 30.0, patience: float = 30.0) -> "Client":
     With `--kubernetes` (GRUS_KUBERNETES), return a client of a cluster's API instead.
     """
     if os.environ.get("GRUS_KUBERNETES"):
-        from grus.cli.kubernetes.commands import client
+        from grus.cli.kubernetes.install_commands import client
 
         return client()
     from grus.cli.render.output import hint

@@ -14,32 +14,32 @@ from typer.core import TyperGroup
 
 from grus.cli.commands import (
     artifacts,
+    cluster_nodes,
     compare,
     contexts,
     dashboard,
-    dev_session,
     estimate,
-    forecast,
     jobs,
+    notebook_session,
     notifications,
-    pool,
     predict,
-    profile,
-    queues,
-    report,
+    profile_stats,
+    queue_admin,
     runs,
     secrets,
     simulate,
-    split,
-    stages,
+    split_plan,
     sweeps,
+    usage_report,
     users,
+    utilization_forecast,
+    workflow_stages,
 )
 from grus.cli.demo_run import demo
-from grus.cli.kubernetes import commands as kubernetes
+from grus.cli.kubernetes import install_commands as kubernetes
 from grus.cli.render.output import FORMAT, Format, hint, say, show_error
 from grus.cli.selftest import command as selftest
-from grus.cli.server import backup_restore, start_stop, systemd_service
+from grus.cli.server import backup_restore, daemon_start_stop, systemd_service
 from grus.model.errors import BadInput, GrusError, Mistake
 
 OWN_ERRORS = 120
@@ -123,22 +123,22 @@ def _root(
         os.environ["GRUS_NAMESPACE"] = namespace
 
 
-start_stop.add_to(app)
+daemon_start_stop.add_to(app)
 systemd_service.add_to(app)
 backup_restore.add_to(app)
 selftest.add_to(app)
 dashboard.add_to(app)
 jobs.add_to(app)
 sweeps.add_to(app)
-stages.add_to(app)
-dev_session.add_to(app)
-profile.add_to(app)
+workflow_stages.add_to(app)
+notebook_session.add_to(app)
+profile_stats.add_to(app)
 predict.add_to(app)
 runs.add_to(app)
 artifacts.add_to(app)
-pool.add_to(app)
-queues.add_to(app)
-forecast.add_to(app)
+cluster_nodes.add_to(app)
+queue_admin.add_to(app)
+utilization_forecast.add_to(app)
 estimate.add_to(app)
 users.add_to(app)
 contexts.add_to(app)
@@ -146,9 +146,9 @@ secrets.add_to(app)
 notifications.add_to(app)
 kubernetes.add_to(app)
 simulate.add_to(app)
-report.add_to(app)
+usage_report.add_to(app)
 compare.add_to(app)
-split.add_to(app)
+split_plan.add_to(app)
 demo.add_to(app)
 
 

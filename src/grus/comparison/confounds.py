@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from grus.comparison import run_metrics
 from grus.comparison.records import RunRecord
-from grus.comparison.result import Comparison, Side
+from grus.comparison.result_directory import Comparison, Side
 from grus.comparison.run_metrics import MeasuredRun
 
 OTHERS = 0.10

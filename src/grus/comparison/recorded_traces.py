@@ -8,7 +8,7 @@ from html import escape
 
 import numpy as np
 
-from grus.comparison.comparison_page import Plot, Section, Sheet, digits, listed
+from grus.comparison.html_report import Plot, Section, Sheet, digits, listed
 from grus.comparison.trace_errors import objections
 from grus.comparison.trace_features import (
     GIB,

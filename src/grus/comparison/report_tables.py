@@ -2,10 +2,10 @@
 
 from dataclasses import asdict
 
-from grus.comparison import drawing
-from grus.comparison.comparison_page import NOTHING, Section, Sheet, shown
-from grus.comparison.report import ComparisonReport, answers
-from grus.comparison.result import Side, lacking
+from grus.comparison import comparison_charts
+from grus.comparison.comparison_verdict import ComparisonReport, answers
+from grus.comparison.html_report import NOTHING, Section, Sheet, shown
+from grus.comparison.result_directory import Side, lacking
 from grus.comparison.statistics import Interval, Ratio, Summary
 from grus.model.plural_words import counted
 
@@ -33,7 +33,7 @@ def sheet(made: ComparisonReport) -> Sheet:
         title=f"Comparison: {name} in {' and '.join(made.labels)}",
         answers=answers(made),
         sections=tuple(section for section in sections if section.rows),
-        plots=drawing.plots(made),
+        plots=comparison_charts.plots(made),
         data=as_json(made),
     )
 

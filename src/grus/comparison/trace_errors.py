@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from grus.comparison.comparison_page import digits, listed
+from grus.comparison.html_report import digits, listed
 from grus.comparison.trace_features import (
     BUSY,
     GIB,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from grus.comparison.comparison_page import listed
+from grus.comparison.html_report import listed
 from grus.comparison.trace_features import (
     GIB,
     all_memory,

@@ -1,6 +1,6 @@
 """Positions in the event log of a store."""
 
-from grus.model.ports import Store
+from grus.model.interfaces import Store
 
 
 def last_seq(store: Store) -> int:

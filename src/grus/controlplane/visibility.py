@@ -1,11 +1,11 @@
 """Visibility of jobs and queues for each user: the rules of `authorization` applied to the present queues."""
 
-from grus.controlplane.reconciler.cluster_state import ClusterState
-from grus.controlplane.security import authorization
-from grus.controlplane.security.authorization import Owner
+from grus.controlplane.reconciler.cluster_state_cache import ClusterState
+from grus.controlplane.security import rbac
+from grus.controlplane.security.rbac import Owner
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, QueueName
-from grus.model.ports import Event, Store, User
+from grus.model.interfaces import Event, Store, User
 from grus.model.queues import Queue
 
 MOST_OWNERS = 200_000
@@ -20,7 +20,7 @@ class JobVisibility:
         self._owners: dict[JobId, Owner] = {}
 
     @property
-    def by_name(self) -> authorization.Queues:
+    def by_name(self) -> rbac.Queues:
         """All queues, replaced whole when they change."""
         return self._picture.by_name
 
@@ -29,7 +29,7 @@ class JobVisibility:
         by_name = self.by_name
         seen = set()
         for name, queue in by_name.items():
-            if authorization.sees_queue(user, name, by_name):
+            if rbac.sees_queue(user, name, by_name):
                 at: Queue | None = queue
                 while at is not None:
                     seen.add(at.name)
@@ -41,10 +41,10 @@ class JobVisibility:
 
     def job(self, user: User, job: JobId) -> bool:
         """Return whether the user sees the job; only administrators see a job that is no longer on record."""
-        if authorization.is_admin(user):
+        if rbac.is_admin(user):
             return True
         owner = self.owner(job)
-        return owner is not None and authorization.sees_job(user, owner, self.by_name)
+        return owner is not None and rbac.sees_job(user, owner, self.by_name)
 
     def owner(self, job: JobId) -> Owner | None:
         """Return the owner of the job; None if it is no longer on record."""

@@ -5,32 +5,32 @@ import time
 from fastapi import FastAPI
 
 from grus.dashboard import page_rendering, static_files
-from grus.dashboard.live_state import shared_state
+from grus.dashboard.live_state import shared_context
 from grus.dashboard.routes import (
     admin,
-    history,
+    cluster_overview,
     job,
     jobs,
-    pool,
+    login,
     queues,
     runs,
-    sign_in,
     simulate,
     submit,
     sweep,
+    usage_history,
     workflow,
 )
 from grus.server.http.one_time_codes import Codes
 
 PAGES = (
     admin,
-    history,
+    usage_history,
     job,
     jobs,
-    pool,
+    cluster_overview,
     queues,
     runs,
-    sign_in,
+    login,
     simulate,
     static_files,
     submit,
@@ -46,4 +46,4 @@ def mount(app: FastAPI) -> None:
         app.router.routes.extend(part.router.routes)
     app.state.codes = Codes(time.monotonic, "Run `grus dashboard` again, or paste a token.")
     page_rendering.prepare(app)
-    shared_state.keep(app)
+    shared_context.keep(app)

@@ -32,20 +32,20 @@ from grus.elastic.data.batch import Batch, Step
 from grus.elastic.data.loader import Loader, Stream
 from grus.elastic.data.sample_schedule import Micro, Progress
 from grus.elastic.gradients.noise_scale import NoiseMeter
-from grus.elastic.gradients.step_exchange import Exchange, Flags
+from grus.elastic.gradients.step_sync import Exchange, Flags
 from grus.elastic.rendezvous.backends import Broken
 from grus.elastic.rendezvous.device_errors import OUT
 from grus.elastic.rendezvous.membership import Left, find_membership
 from grus.elastic.rendezvous.process_group import Group
-from grus.elastic.training_loop.arguments import ONLY, Arguments
 from grus.elastic.training_loop.devices import own_device
 from grus.elastic.training_loop.evaluation import evaluating, share_statistics
 from grus.elastic.training_loop.seeding import sow
+from grus.elastic.training_loop.validate_arguments import ONLY, Arguments
 from grus.elastic.training_loop.warmup import rehearse
-from grus.elastic.training_state.run_records import Keeping
+from grus.elastic.training_state.persist_records import Keeping
 from grus.elastic.training_state.state_dict import Differs
 from grus.elastic.training_state.state_sync import Torn, TrainingState
-from grus.estimation.memory_savers import lighten
+from grus.estimation.activation_checkpointing import lighten
 from grus.sdk import worker
 
 log = logging.getLogger(__name__)

@@ -25,17 +25,17 @@ from torch.distributed.tensor import DTensor
 
 import grus
 from grus.elastic.run import Run
-from grus.estimation.section import training_of
-from grus.estimation.training import Training
+from grus.estimation.training_definition import Training
+from grus.estimation.training_factory import training_of
 from grus.model.artefacts import output_variable
+from grus.model.distributed_options import Strategy, parse
 from grus.model.errors import BadInput, Mistake
 from grus.model.plural_words import counted
-from grus.model.sections import TrainSection, on_command_line
-from grus.model.strategies import Strategy, parse
+from grus.model.train_serve_spec import TrainSection, on_command_line
 from grus.sdk import worker
 
 if TYPE_CHECKING:
-    from grus.partition.plan_file import Split
+    from grus.partition.placement_plan_file import Split
 
 RESULT = "model.pt"
 """The trained weights: the model's `state_dict`, on the CPU."""
@@ -69,9 +69,9 @@ def split(training: Training, plan: str) -> None:
     """Train like `train`, with a part of the model on each GPU; by the plan of a file, if there is one."""
     # Not imported above: the code that places operators would take memory in all runs that are not split.
     try:
-        from grus.elastic.split.split_run import train_split
+        from grus.elastic.split.pipeline_trainer import train_split
         from grus.partition.execution.placement_plan import Plan
-        from grus.partition.plan_file import read as read_plan
+        from grus.partition.placement_plan_file import read as read_plan
     except ModuleNotFoundError as error:
         rule = f"split needs {error.name}: pip install 'grus-gpu-sdk[split]'"
         raise BadInput([Mistake("train.strategy", rule)]) from error
@@ -98,7 +98,7 @@ def train(training: Training, strategy: str, plan: "Split | None" = None, *, exp
     optimizer = training.optimizer
     forward: Callable[[Any], Tensor] = partial(training.loss, model)
     if plan is not None:
-        from grus.elastic.split.operator_placement import Spread
+        from grus.elastic.split.model_parallel_executor import Spread
 
         spread = Spread(training, plan, model, len(data))
         model, optimizer, forward = spread.model, spread.optimizer, spread

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from grus.elastic.run import Run
-from grus.elastic.training_loop.arguments import HANG_AFTER, check
+from grus.elastic.training_loop.validate_arguments import HANG_AFTER, check
 
 
 def train(

@@ -1,1 +1,1 @@
-"""Engines, which run the workers: one package for each implementation of `grus.model.ports.Engine`."""
+"""Engines, which run the workers: one package for each implementation of `grus.model.interfaces.Engine`."""

@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from grus.estimation.child import Tell
-from grus.estimation.entry import load
-from grus.estimation.estimate import Biggest, Estimate, biggest
+from grus.estimation.estimate_subprocess import Tell
 from grus.estimation.gpus import GpuKind
+from grus.estimation.memory_estimator import Biggest, Estimate, biggest
 from grus.estimation.meta_tensors import untouched
-from grus.estimation.section import training_of
-from grus.estimation.strategies import Strategist
-from grus.estimation.strategies import estimate as estimated
-from grus.estimation.training import Training
+from grus.estimation.script_loader import load
+from grus.estimation.strategy_costs import Strategist
+from grus.estimation.strategy_costs import estimate as estimated
+from grus.estimation.training_definition import Training
+from grus.estimation.training_factory import training_of
+from grus.model.distributed_options import Strategy, parse, spell, together
 from grus.model.errors import BadInput
-from grus.model.sections import TrainSection
-from grus.model.sections import section as section_of
-from grus.model.strategies import Strategy, parse, spell, together
+from grus.model.train_serve_spec import TrainSection
+from grus.model.train_serve_spec import section as section_of
 
 How = tuple[Strategy, ...]
 

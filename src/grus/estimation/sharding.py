@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from grus.estimation.allocation_trace import Event, MemoryCategory, Trace
-from grus.model.strategies import Strategy
+from grus.model.distributed_options import Strategy
 
 AHEAD = 2
 """Number of blocks whose weights exist at once: the one being computed, and the next one, prefetched."""

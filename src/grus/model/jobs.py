@@ -22,7 +22,7 @@ from grus.model.phases import NEXT as NEXT
 from grus.model.phases import TERMINAL as TERMINAL
 from grus.model.phases import Phase as Phase
 from grus.model.resources import Range, Request
-from grus.model.sweeps import Params, Sweep, Trial
+from grus.model.sweep_search import Params, Sweep, Trial
 
 
 class JobType(StrEnum):

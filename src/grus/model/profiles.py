@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from grus.model.activity_labels import WorkloadKind
 from grus.model.execution_plans import Shortage
 from grus.model.identifiers import JobId, UserName
 from grus.model.jobs import Phase
-from grus.model.tags import WorkloadKind
 
 MOST_RUNS = 16
 """Runs that a profile is made of; recent runs are more informative than older ones."""

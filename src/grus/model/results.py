@@ -7,7 +7,7 @@ from grus.model.artefacts import Artifact
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import JobType, Phase
 from grus.model.profiles import ProfiledRun
-from grus.model.sweeps import Params, Trial
+from grus.model.sweep_search import Params, Trial
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from grus.kubernetes.api_objects.job_namespaces import system_mistake
 from grus.kubernetes.client.resource_kinds import Object
 from grus.model.errors import BadInput, Conflict, DoesNotFit, GrusError, Mistake, NotAllowed
 from grus.model.identifiers import JobId, QueueName, UserName
+from grus.model.interfaces import AccessRole, Event, User
 from grus.model.jobs import Job, Spec
-from grus.model.ports import AccessRole, Event, User
 from grus.model.queues import DEFAULT_QUEUE
+from grus.operator.decide_next_step import asked, document, id_of, size
 from grus.operator.namespaces import Openness, refused
-from grus.operator.next_step import asked, document, id_of, size
 
 KUBECTL = UserName("kubectl")
 """User name that events give for changes of objects."""

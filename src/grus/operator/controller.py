@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 
 from grus.controlplane.admission.submission import Submission
-from grus.controlplane.composition_root import ControlPlane
-from grus.controlplane.security.authorization import is_admin, members_of
+from grus.controlplane.application_wiring import ControlPlane
+from grus.controlplane.security.rbac import is_admin, members_of
 from grus.controlplane.settings import Settings
 from grus.engines.kubernetes.engine import KubernetesEngine
 from grus.kubernetes.api_objects.job_namespaces import (
@@ -22,35 +22,35 @@ from grus.kubernetes.api_objects.job_namespaces import (
     system_mistake,
 )
 from grus.kubernetes.client.api import Api
+from grus.kubernetes.client.informer import Reflector
 from grus.kubernetes.client.leader_election import Leadership
-from grus.kubernetes.client.reflector import Reflector
 from grus.kubernetes.client.resource_kinds import NAMESPACES, NODES, Object
 from grus.kubernetes.names import MANAGED
 from grus.model.errors import Mistake, NotAllowed, StoreFailed
 from grus.model.identifiers import JobId, QueueName, UserName
+from grus.model.interfaces import User
 from grus.model.jobs import Job
-from grus.model.ports import User
-from grus.operator import definition_check
+from grus.operator import crd_schema_check
 from grus.operator.admission import Admission, Surroundings
-from grus.operator.converters.sync import Converters
-from grus.operator.job_usage import from_nodes
+from grus.operator.decide_next_step import FINALIZER
+from grus.operator.foreign_jobs.sync import Converters
+from grus.operator.job_metrics_collector import from_nodes
 from grus.operator.jobs import Jobs
+from grus.operator.namespace_rolebindings import Grants
 from grus.operator.namespaces import refused
-from grus.operator.next_step import FINALIZER
 from grus.operator.options import Options
-from grus.operator.plain.engine import EngineWithPods
-from grus.operator.plain.pods import PlainPods
-from grus.operator.plain.store import StoreWithPods
+from grus.operator.plain.engine_router import EngineWithPods
+from grus.operator.plain.pod_binding import PlainPods
+from grus.operator.plain.store_router import StoreWithPods
 from grus.operator.plain.unschedulable import Refuser
 from grus.operator.pod_fields import PodFields
 from grus.operator.queues import QueueBook, Queues
-from grus.operator.rbac_grants import Grants
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decisions
 from grus.scheduling.queues.policies import policy_named
 from grus.scheduling.state.snapshot import Snapshot
 from grus.store.kubernetes.store import KubernetesStore
-from grus.telemetry.recorder import Recorder
+from grus.telemetry.tsdb import Recorder
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class Controller:
         on_stopped: Callable[[str], None],
         make_decisions: Decide,
     ) -> None:
-        definition_check.check(api, options.namespace)
+        crd_schema_check.check(api, options.namespace)
         options.state.mkdir(parents=True, exist_ok=True)
         settings = Settings(
             state=options.state,

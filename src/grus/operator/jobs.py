@@ -10,18 +10,18 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from grus.concurrency.work_queue import WorkQueue
+from grus.concurrency.workqueue import WorkQueue
 from grus.controlplane.facade.services import Services
 from grus.controlplane.reconciler.loop import ControlLoop
 from grus.kubernetes.client.api import Api, Conflicts, Missing, Unreachable
 from grus.kubernetes.client.resource_kinds import GPU_JOBS, Object
 from grus.model.errors import Fenced, GrusError, NotFound, StaleVersion
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Written
 from grus.model.jobs import Job
-from grus.model.ports import Written
 from grus.operator.admission import MANAGER, Admission, Refusal
 from grus.operator.conditions import Condition, message_of, with_conditions
-from grus.operator.next_step import (
+from grus.operator.decide_next_step import (
     FINALIZER,
     AdmitObject,
     Follow,
@@ -33,7 +33,7 @@ from grus.operator.next_step import (
     id_of,
     next_step,
 )
-from grus.store.kubernetes.job_objects import being_made
+from grus.store.kubernetes.job_status_codec import being_made
 from grus.store.kubernetes.store import KubernetesStore
 
 log = logging.getLogger(__name__)

@@ -7,10 +7,10 @@ with the capabilities of sshd, and the keys of horovodrun. It is known by its te
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from grus.api.inputs.pod_allow_list import fields_for
+from grus.api.inputs.pod_field_policy import fields_for
 from grus.kubernetes.api_objects.job_namespaces import allowed_fields, is_managed
 from grus.model.jobs import Spec
-from grus.operator.converters.horovod import SSH_POD
+from grus.operator.foreign_jobs.horovod import SSH_POD
 
 EVERYTHING = frozenset({"metadata", "spec"})
 

@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from grus.concurrency.background_thread import BackgroundThread
-from grus.controlplane import effective_pool
+from grus.controlplane import cluster_view
 from grus.controlplane.facade.services import Services
 from grus.controlplane.reconciler.loop import ControlLoop
 from grus.kubernetes.api_objects.gpu_queues import accepted_queues, accepted_spec
 from grus.kubernetes.client.api import Api, Conflicts, Missing
-from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.informer import Reflector
 from grus.kubernetes.client.resource_kinds import GPU_QUEUES, Object
 from grus.model.errors import GrusError
 from grus.model.identifiers import QueueName
+from grus.model.interfaces import Store
 from grus.model.jobs import TERMINAL, Job, Phase
-from grus.model.ports import Store
 from grus.model.queues import Queue, gpus
 from grus.operator.admission import MANAGER
 from grus.operator.conditions import Condition, with_conditions
 from grus.operator.namespaces import Openness, openness
-from grus.operator.queue_rules import QueueValidation, beyond_pool, judge, leave
+from grus.operator.validate_queues import QueueValidation, beyond_pool, judge, leave
 
 log = logging.getLogger(__name__)
 
@@ -170,7 +170,7 @@ class Queues:
             if verdict.mistakes
             else Condition("Accepted", True, "Accepted")
         ]
-        more = beyond_pool(accepted_queues(objects), effective_pool.size(self._loop.picture.nodes))
+        more = beyond_pool(accepted_queues(objects), cluster_view.size(self._loop.picture.nodes))
         said.append(
             Condition("WithinPool", False, "Oversubscribed", more)
             if more and not (one.get("spec") or {}).get("parent")

@@ -10,18 +10,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from grus.estimation.entry import load
-from grus.estimation.estimate import Estimate
 from grus.estimation.gpus import GpuKind
+from grus.estimation.memory_estimator import Estimate
 from grus.estimation.meta_tensors import untouched
-from grus.estimation.strategies import Strategist, estimate
-from grus.estimation.training import Training
-from grus.model.strategies import Strategy
-from grus.partition import device_list
-from grus.partition.capture import CannotCapture, capture
-from grus.partition.device_list import Gpu
+from grus.estimation.script_loader import load
+from grus.estimation.strategy_costs import Strategist, estimate
+from grus.estimation.training_definition import Training
+from grus.model.distributed_options import Strategy
+from grus.partition import parse_devices
+from grus.partition.capture_profile import CannotCapture, capture
 from grus.partition.execution.placement_plan import Infeasible, Pipeline
-from grus.partition.splitting import alone, placed
+from grus.partition.parse_devices import Gpu
+from grus.partition.split_child import alone, placed
 
 Tell = Callable[[str], None]
 MOST_PARTS = 32
@@ -91,12 +91,12 @@ def _split(training: Training, gpu: Gpu, whole: Estimate, most: int, tell: Tell)
     for count in range(2, most + 1):
         used = [gpu] * count
         tell(f"splitting over {count} {gpu.kind.name}")
-        _, plan, _ = placed(training, captured, used, device_list.topology(used), None)
+        _, plan, _ = placed(training, captured, used, parse_devices.topology(used), None)
         if isinstance(plan, Infeasible) or len(set(plan.device_of)) < 2:
             continue
         form = plan.schedule if isinstance(plan, Pipeline) else None
         note = f"{form.micro_batches} micro-batches, {form.rhythm}" if form else "one batch at a time"
-        bytes_ = device_list.at_most(max(plan.peaks), gpu.kind)
+        bytes_ = parse_devices.at_most(max(plan.peaks), gpu.kind)
         # An estimate has the update of the weights too, a plan has not: what counts is how they compare.
         yield Option(
             SPLIT, gpu.kind.name, count, gpu.share, bytes_, plan.seconds / seconds * whole.seconds, note

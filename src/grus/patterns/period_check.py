@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from grus.patterns.autocorrelation import FEWEST
+from grus.patterns.autocorrelation_spectrum import FEWEST
 
 Floats = NDArray[np.float64]
 Harmonics = NDArray[np.complex128]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from grus.patterns.autocorrelation import DEEP, FEWEST, SHORTEST, Lags
+from grus.patterns.autocorrelation_spectrum import DEEP, FEWEST, SHORTEST, Lags
 from grus.patterns.period_check import Cycles, Evidence
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ change the figures for reasons of their own, and then nothing is said but that.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grus.patterns.activity import QUIET
+from grus.patterns.activity_bursts import QUIET
 
 MUCH = 0.1
 """Difference of utilization that is worth a remark."""

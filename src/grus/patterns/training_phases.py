@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from grus.model.tags import TrainingStage
-from grus.patterns.activity import QUIET
+from grus.model.activity_labels import TrainingStage
+from grus.patterns.activity_bursts import QUIET
 
 Floats = NDArray[np.float64]
 

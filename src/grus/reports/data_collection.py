@@ -13,15 +13,15 @@ import numpy as np
 from grus.controlplane.facade.services import Services
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, QueueName
+from grus.model.interfaces import Event, User
 from grus.model.jobs import Job
-from grus.model.ports import Event, User
 from grus.model.profiles import JobProfile, ProfiledRun
 from grus.model.resources import GPU, Request
-from grus.reports.job_spans import spans
-from grus.reports.report_inputs import NO_CURVES, JobPast, PoolHistory
+from grus.reports.job_timeline import spans
+from grus.reports.report_data_types import NO_CURVES, JobPast, PoolHistory
 from grus.simulation.workload.job_history import gpus_asked
-from grus.telemetry.recorder import Series
 from grus.telemetry.samples import Measure
+from grus.telemetry.tsdb import Series
 
 PAGE = 10_000
 """Events read at once."""

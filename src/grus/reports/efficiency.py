@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from grus.model.curves import BATCH, STEP, Reported
 from grus.model.errors import BadInput, Mistake
 from grus.model.jobs import Phase
+from grus.model.metrics_history import BATCH, STEP, Reported
 from grus.model.prices import Prices
-from grus.reports.hours import HOUR, JobHours, use
-from grus.reports.report_inputs import JobPast, PoolHistory
+from grus.reports.gpu_hours_breakdown import HOUR, JobHours, use
+from grus.reports.report_data_types import JobPast, PoolHistory
 
 JOULES_PER_KWH = 3.6e6
 SAMPLES = "samples"

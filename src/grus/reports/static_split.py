@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from grus.api.scaling_wire import ScalabilityOut, SplitOut, SplitSideOut
-from grus.model.cluster import Node
 from grus.model.errors import BadInput
+from grus.model.nodes import Node
 from grus.model.resources import GPU
-from grus.reports.report_inputs import JobPast, PoolHistory
-from grus.reports.scalability import scalability
-from grus.simulation import answers
-from grus.simulation.outcomes import MeasuredTimes, SimulationOutcome
-from grus.simulation.what_if import (
+from grus.reports.report_data_types import JobPast, PoolHistory
+from grus.reports.scaling_efficiency import scalability
+from grus.simulation import result_summary
+from grus.simulation.outcome_metrics import MeasuredTimes, SimulationOutcome
+from grus.simulation.whatif_scenarios import (
     PRESENT,
     STATIC,
     Runner,
@@ -26,7 +26,7 @@ from grus.simulation.what_if import (
     one_by_one,
     static_split,
 )
-from grus.simulation.workload.ended_jobs import (
+from grus.simulation.workload.history_trace import (
     MOST_JOBS,
     EndedJob,
     History,
@@ -129,9 +129,9 @@ def split(history: History, *, buying: bool = True, runner: Runner = one_by_one)
         },
         sides=tuple(sides),
         left_out=history.left_out,
-        sentence=answers.against_static(found),
+        sentence=result_summary.against_static(found),
         buying=advice,
-        model=answers.model(found, history.costs),
+        model=result_summary.model(found, history.costs),
     )
 
 
@@ -140,7 +140,7 @@ def _advice(present: Scenario, was: MeasuredTimes, runner: Runner) -> str:
     seeds = WORLDS if 2 * WORLDS * len(present.works) <= MOST_WORK else 1
     more = ScenarioChange(add_nodes=one_more(present.nodes))
     found = compare(present, more, seeds=seeds, static=False, runner=runner)
-    return answers.answer(replace(found, measured=was))
+    return result_summary.answer(replace(found, measured=was))
 
 
 def one_more(nodes: Sequence[Node]) -> str:

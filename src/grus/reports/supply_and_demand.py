@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from grus.api.scaling_wire import SupplyOut
 from grus.api.wire_types.timestamps import rfc3339
-from grus.reports.report_inputs import JobPast, PoolHistory, Span
-from grus.telemetry.recorder import Series
+from grus.reports.report_data_types import JobPast, PoolHistory, Span
 from grus.telemetry.samples import Measure
+from grus.telemetry.tsdb import Series
 
 Floats = NDArray[np.float64]
 BINS = 240

@@ -11,12 +11,12 @@ from grus.api.wire_types.report import (
     TargetOut,
 )
 from grus.api.wire_types.timestamps import rfc3339
+from grus.reports.build_report import JobPart, UsageReport
 from grus.reports.efficiency import TargetReached
-from grus.reports.hours import AllocatedHours, Hours
-from grus.reports.report import JobPart, UsageReport
-from grus.reports.report_inputs import PoolHistory
+from grus.reports.gpu_hours_breakdown import AllocatedHours, Hours
+from grus.reports.report_data_types import PoolHistory
 from grus.reports.static_split import measured_side
-from grus.simulation.workload.ended_jobs import measured
+from grus.simulation.workload.history_trace import measured
 
 MOST_JOBS = 1000
 """Number of jobs that are listed one by one."""

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from grus.model.resources import GPU
 from grus.scheduling.decisions import Decisions
-from grus.scheduling.elasticity.rebalancing import trade
-from grus.scheduling.elasticity.spare_gpus import grow
-from grus.scheduling.net_changes import difference
-from grus.scheduling.placement.colocation import SharingDecision, fold, pack
+from grus.scheduling.elasticity.grow_into_spare_gpus import grow
+from grus.scheduling.elasticity.rebalance_gpus import trade
+from grus.scheduling.net_actions import difference
 from grus.scheduling.placement.defragmentation import defragment
 from grus.scheduling.placement.gang_placement import PLANNED, Place, held_by_type, place
-from grus.scheduling.placement.gpu_type_choice import preferred_shapes
+from grus.scheduling.placement.heterogeneous_gpus import preferred_shapes
+from grus.scheduling.placement.pack_shared_gpus import SharingDecision, fold, pack
 from grus.scheduling.preempt.candidates import shrink_step
 from grus.scheduling.preempt.eligibility import MINIMUM_RUN, PATIENCE, CapacityRequest, Piece, inside
 from grus.scheduling.preempt.epoch_windows import wait_until
@@ -37,16 +37,16 @@ from grus.scheduling.queues.admission_stage import (
     UNLIKE,
     AllocationStage,
 )
+from grus.scheduling.queues.backfill_guard import Barriers
 from grus.scheduling.queues.gang_reservation import Reservation, due_at, passes
 from grus.scheduling.queues.gpu_type_quota import admits, admitted
-from grus.scheduling.queues.head_of_line import Barriers
 from grus.scheduling.queues.nomination import awaited, behind_preemptor
 from grus.scheduling.queues.ordering import Group, Key, RequestClass, Turn, giving_key
 from grus.scheduling.queues.prefilter import hopeless, own_to_take, worth_asking
-from grus.scheduling.queues.queue_tree import UNLIMITED, QueueNode
+from grus.scheduling.queues.queue_usage_tree import UNLIMITED, QueueNode
 from grus.scheduling.queues.user_limits import USER_LIMIT, frees_own
 from grus.scheduling.state.job_entry import Entry
-from grus.scheduling.state.pool_topology import NOW, SOON
+from grus.scheduling.state.node_capacity_index import NOW, SOON
 from grus.scheduling.state.request_shapes import Shape
 from grus.scheduling.state.snapshot import NoopDecision, Snapshot
 from grus.scheduling.state.transaction import Transaction

@@ -6,7 +6,7 @@ from grus.model.jobs import JobType
 from grus.model.queues import gpus
 from grus.model.resources import GPU, replica_words
 from grus.scheduling.preempt.epoch_windows import hung, phase
-from grus.scheduling.state.pool_topology import SOON
+from grus.scheduling.state.node_capacity_index import SOON
 
 NEAR = 1.0
 """Seconds after the beginning of an epoch in which the lost work is negligible."""

@@ -21,10 +21,10 @@ from grus.scheduling.placement.feasibility import with_replicas
 from grus.scheduling.preempt.node_drain import leave_drained
 from grus.scheduling.queues.admission_stage import UNLIKE
 from grus.scheduling.queues.gpu_type_quota import typed_bar
-from grus.scheduling.queues.queue_tree import QueueNode
+from grus.scheduling.queues.queue_usage_tree import QueueNode
 from grus.scheduling.queues.user_limits import USER_LIMIT, Allowance
 from grus.scheduling.state.job_entry import Entry
-from grus.scheduling.state.pool_topology import NOW, SOON
+from grus.scheduling.state.node_capacity_index import NOW, SOON
 from grus.scheduling.state.snapshot import Snapshot
 
 STOPPABLE = 8

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, TypeAdapter
 
-from grus.api.inputs.job_file import parse_job_file
+from grus.api.inputs.yaml_job_file import parse_job_file
 from grus.api.wire import (
     AuditOut,
     DrainIn,

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
-from grus.api.inputs.job import JobIn
+from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.resources import ResourcesIn
-from grus.api.parsing.rules import Place, mistakes_of
+from grus.api.parsing.validation_errors import Place, mistakes_of
 from grus.model.errors import BadInput
 
 _HERE = {"gpus": "gpu", "num_gpus": "gpu", "cpus": "cpu", "mem": "memory", "size": "sizes"}

@@ -22,7 +22,6 @@ from grus.controlplane.reconciler.loop import ControlLoopHealth
 from grus.model.errors import GrusError
 from grus.server.http.auth_middleware import PUBLIC, Gate
 from grus.server.http.body_limits import LARGEST_BODY, SLOWEST_BODY, Bodies
-from grus.server.http.browser_sessions import KEY_BYTES, Sessions
 from grus.server.http.errors import (
     ERROR,
     ERROR_ANSWER,
@@ -35,6 +34,7 @@ from grus.server.http.errors import (
 from grus.server.http.event_streams import Streams
 from grus.server.http.inference_proxy import Forwarder
 from grus.server.http.rate_limit import RateLimit
+from grus.server.http.session_cookies import KEY_BYTES, Sessions
 from grus.server.routes import (
     artifacts,
     dev_sessions,

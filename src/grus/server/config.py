@@ -34,7 +34,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
-from grus.api.parsing.rules import Strict, read
+from grus.api.parsing.validation_errors import Strict, read
 from grus.api.units import parse_bytes, parse_seconds
 from grus.api.wire import QueueIn
 from grus.model.errors import BadInput, Mistake
@@ -45,7 +45,7 @@ from grus.sdk.state_paths import GrusPaths
 from grus.server.runtime.last_address import ListenAddress, recall
 from grus.server.runtime.notification_config import NotificationsIn
 from grus.server.runtime.tls_certificate import Certificate, read_certificate
-from grus.telemetry.recorder import Keep
+from grus.telemetry.tsdb import Keep
 
 DEFAULT_PORT = 7600
 SMALLEST = 10_000_000

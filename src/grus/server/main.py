@@ -18,16 +18,16 @@ from pathlib import Path
 
 import grus
 from grus.api.wire import to_queue
-from grus.controlplane.composition_root import ControlPlane
+from grus.controlplane.application_wiring import ControlPlane
 from grus.controlplane.security import audit_records, isolation
 from grus.controlplane.security.secret_store import SecretStore
 from grus.controlplane.settings import Settings
 from grus.engines.local import fencing, sandbox
-from grus.engines.local.cpu_limits import find_groups
+from grus.engines.local.cgroup_detection import find_groups
 from grus.engines.local.engine import NO_CPU_LIMITS, LocalEngine
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import QueueName, UserName
-from grus.model.ports import Store, User
+from grus.model.interfaces import Store, User
 from grus.model.queues import DEFAULT_QUEUE, check_tree, pool_of_quotas
 from grus.model.resources import GPU
 from grus.scheduling.cycle import decide
@@ -36,9 +36,9 @@ from grus.scheduling.state.snapshot import Snapshot
 from grus.server.app import Mount, create_app
 from grus.server.config import ServerSettings, in_file, is_loopback, with_identity
 from grus.server.http import listener
-from grus.server.http.browser_sessions import key_in
+from grus.server.http.session_cookies import key_in
 from grus.server.routes.dev_sessions import dev_app
-from grus.server.runtime import gpu_pool
+from grus.server.runtime import device_inventory
 from grus.server.runtime.first_start import ensure_admin
 from grus.server.runtime.last_address import remember
 from grus.server.runtime.lock import StateLock
@@ -49,10 +49,10 @@ from grus.server.runtime.state_check import DATABASE, require
 from grus.server.runtime.telemetry_sources import telemetry
 from grus.server.runtime.unknown_names import unknown_names
 from grus.server.session_proxy.session_access import OneTimeLinks, Origins
-from grus.simulation.recorded.recording import MOST_BYTES, Recording
-from grus.store.on_disk import PASSABLE, PRIVATE, closed_folder, make_state_folder, sync_folder
+from grus.simulation.recorded.decision_recorder import MOST_BYTES, Recording
+from grus.store.atomic_files import PASSABLE, PRIVATE, closed_folder, make_state_folder, sync_folder
 from grus.store.sqlite import SqliteStore
-from grus.telemetry.source import DeviceSource
+from grus.telemetry.device_provider import DeviceSource
 
 log = logging.getLogger(__name__)
 
@@ -88,10 +88,10 @@ def serve(settings: ServerSettings, mount: Mount | None = None) -> int:
         dev_sock = listener.bind_beside(interface, sock.getsockname()[1], settings.dev_port)
         stack.callback(dev_sock.close)
         require(settings.places.state)
-        pool = gpu_pool.choose(settings.pool, gpu_pool.before(settings.places.state))
+        pool = device_inventory.choose(settings.pool, device_inventory.before(settings.places.state))
         store = SqliteStore(settings.places.state / DATABASE)
         stack.callback(store.close)
-        gpu_pool.remember(pool, settings.places.state)
+        device_inventory.remember(pool, settings.places.state)
         store.raise_epoch(fencing.highest(settings.places.state / "engine"))  # a restore may have broken off
         first = ensure_admin(store, settings.places.token_file, time.time()) is not None
         put_queues(store, settings, pool.source)

@@ -20,7 +20,7 @@ import torch
 from grus.model.errors import BadInput, Mistake
 from grus.serving.dynamic_batching import Batcher, Busy
 from grus.serving.json_tensors import NotFinite, plain, request, tensor
-from grus.serving.loaded_model import Served
+from grus.serving.model_loader import Served
 
 log = logging.getLogger(__name__)
 

@@ -29,10 +29,10 @@ except ModuleNotFoundError as error:
 from grus.elastic.rendezvous.device_errors import OUT, is_sticky
 from grus.elastic.training_loop.devices import own_device
 from grus.model.errors import BadInput
-from grus.model.sections import ServeSection, on_command_line
+from grus.model.train_serve_spec import ServeSection, on_command_line
 from grus.sdk import worker
 from grus.serving.app import App
-from grus.serving.loaded_model import served
+from grus.serving.model_loader import served
 
 TELL = 2.0
 """Seconds between two looks at whether there is something new to tell."""

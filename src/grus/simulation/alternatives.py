@@ -18,11 +18,11 @@ from grus.model.resources import Range, Replica, Request, Role
 from grus.scheduling.placement.feasibility import never_fits
 from grus.scheduling.queues.policies import policy_named
 from grus.scheduling.state.snapshot import Snapshot
-from grus.simulation.answers import span
-from grus.simulation.events.run_records import Result
-from grus.simulation.outcomes import HOUR, mean, percentile
+from grus.simulation.events.run_results import Result
+from grus.simulation.outcome_metrics import HOUR, mean, percentile
+from grus.simulation.result_summary import span
 from grus.simulation.simulator import Simulation
-from grus.simulation.what_if import Scenario
+from grus.simulation.whatif_scenarios import Scenario
 from grus.simulation.workload.job_work import NOBODY, WORKER, TraceJob
 
 WORTH = 0.05

@@ -16,10 +16,10 @@ from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from grus.model.cluster import Node
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import NodeId
 from grus.model.jobs import Job
+from grus.model.nodes import Node
 from grus.model.queues import Queue
 from grus.model.resources import GPU
 from grus.scheduling import cycle
@@ -28,11 +28,11 @@ from grus.scheduling.placement.feasibility import never_fits
 from grus.scheduling.queues.policies import GRUS, Policy
 from grus.scheduling.queues.user_limits import UserLimits
 from grus.scheduling.state.snapshot import Snapshot
-from grus.simulation.events.decision_effects import Costs, Effects
+from grus.simulation.events.decision_executor import Costs, Effects
 from grus.simulation.events.event_queue import SimulationEventKind
 from grus.simulation.events.job_progress import SimulatedRun
-from grus.simulation.events.pool_counters import Ledger
-from grus.simulation.events.run_records import Result
+from grus.simulation.events.pool_metrics import Ledger
+from grus.simulation.events.run_results import Result
 from grus.simulation.workload.job_work import TraceJob
 
 Decide = Callable[[Snapshot, float], Decisions]

@@ -10,16 +10,16 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from grus.model.activity_labels import Tag
 from grus.model.audit import AuditRecord
-from grus.model.cluster import Drain
-from grus.model.curves import Reported
 from grus.model.errors import BadInput, Mistake
+from grus.model.interfaces import Event, Prediction, Token, User
 from grus.model.jobs import Job
-from grus.model.ports import Event, Prediction, Token, User
+from grus.model.metrics_history import Reported
+from grus.model.nodes import Drain
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
 from grus.model.results import Result
-from grus.model.tags import Tag
 
 T = TypeVar("T")
 

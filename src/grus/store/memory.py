@@ -12,24 +12,24 @@ from dataclasses import replace
 from typing import TypeVar
 
 from grus.concurrency.listeners import Listeners
+from grus.model.activity_labels import Tag
 from grus.model.audit import MOST_AUDIT_RECORDS, AuditRecord
-from grus.model.cluster import Drain
-from grus.model.curves import MOST_POINTS, Reported, stride_of
 from grus.model.errors import GrusError, NotFound, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
+from grus.model.interfaces import MOST_PROFILES, Event, NewJob, Prediction, Token, User, Written
 from grus.model.jobs import Job, Phase
-from grus.model.ports import MOST_PROFILES, Event, NewJob, Prediction, Token, User, Written
+from grus.model.metrics_history import MOST_POINTS, Reported, stride_of
+from grus.model.nodes import Drain
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
 from grus.model.results import Result
-from grus.model.tags import Tag
 from grus.store import codec, rules
 
 T = TypeVar("T")
 
 
 class MemoryStore:
-    """In-memory store; see `grus.model.ports.Store` for its guarantees (except for durability)."""
+    """In-memory store; see `grus.model.interfaces.Store` for its guarantees (except for durability)."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

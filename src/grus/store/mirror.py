@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Event, Written
 from grus.model.jobs import Desired, Job, Phase
-from grus.model.ports import Event, Written
 from grus.store import codec, write_batch
 from grus.store.write_batch import WriteOutcome, numbered
 

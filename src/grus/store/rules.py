@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from grus.model.errors import BadInput, Conflict, Fenced, Mistake, NotFound, StaleVersion
 from grus.model.identifiers import JobId
+from grus.model.interfaces import NewJob
 from grus.model.jobs import NEXT, Job, Phase, Spec
-from grus.model.ports import NewJob
 
 
 def check_epoch(given: int | None, current: int) -> None:

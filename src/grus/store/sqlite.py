@@ -17,21 +17,21 @@ from pathlib import Path
 from typing import Any
 
 from grus.concurrency.listeners import Listeners
+from grus.model.activity_labels import Tag
 from grus.model.audit import AuditRecord
-from grus.model.cluster import Drain
-from grus.model.curves import Reported
 from grus.model.errors import GrusError, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
+from grus.model.interfaces import Event, NewJob, Prediction, Token, User, Written
 from grus.model.jobs import TERMINAL, Job, Phase
-from grus.model.ports import Event, NewJob, Prediction, Token, User, Written
+from grus.model.metrics_history import Reported
+from grus.model.nodes import Drain
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
 from grus.model.results import Result
-from grus.model.tags import Tag
-from grus.store import codec, rules, statements
+from grus.store import codec, rules, sql_tables
+from grus.store.atomic_files import FileInPlace, make_folder, sync_folder
 from grus.store.audit_log import audit_row, page_query
 from grus.store.migrations import migrate, version_of
-from grus.store.on_disk import FileInPlace, make_folder, sync_folder
 from grus.store.readers import BUSY, Readers, read_only
 from grus.store.write_batch import Elsewhere, JobWrite, WriteGroup
 from grus.store.writer import Work, Writer
@@ -49,7 +49,7 @@ WAL_BYTES = 64 * 1024 * 1024
 
 
 class SqliteStore:
-    """SQLite store; see `grus.model.ports.Store` for its guarantees.
+    """SQLite store; see `grus.model.interfaces.Store` for its guarantees.
 
     Listeners are called from the writer's thread before the futures of the commit are done: a thread that
     waited for a future knows that the listeners were called. So a listener must not wait for a future of the
@@ -82,13 +82,13 @@ class SqliteStore:
     # ------------------------------------------------------------------------------------ jobs, written
 
     def take_over(self) -> int:
-        return self._writer.do(statements.next_epoch).result()
+        return self._writer.do(sql_tables.next_epoch).result()
 
     def raise_epoch(self, seen: int) -> None:
         """Raise the leader term: the next one is above this one, which an engine has seen and below which it
         does not act.
         """
-        self._writer.do(statements.raise_epoch(seen)).result()
+        self._writer.do(sql_tables.raise_epoch(seen)).result()
 
     def create(
         self, job: Job, event: Event, key: str | None = None, epoch: int | None = None
@@ -216,30 +216,30 @@ class SqliteStore:
         return sorted(found, key=lambda queue: queue.name)
 
     def put_queue(self, queue: Queue, *, record: AuditRecord | None = None) -> "Future[None]":
-        return self._put(lambda: statements.put_queue(queue), record)
+        return self._put(lambda: sql_tables.put_queue(queue), record)
 
     def delete_queue(self, name: QueueName, *, record: AuditRecord | None = None) -> "Future[None]":
-        return self._put(lambda: statements.delete_queue(name), record)
+        return self._put(lambda: sql_tables.delete_queue(name), record)
 
     def users(self) -> list[User]:
         found = codec.USER.decode_list(self._readers.text(_as_array("SELECT body FROM users")))
         return sorted(found, key=lambda user: user.name)
 
     def put_user(self, user: User, *, record: AuditRecord | None = None) -> "Future[None]":
-        return self._put(lambda: statements.put_user(user), record)
+        return self._put(lambda: sql_tables.put_user(user), record)
 
     def delete_user(self, name: UserName, *, record: AuditRecord | None = None) -> "Future[None]":
-        return self._put(lambda: statements.delete_user(name), record)
+        return self._put(lambda: sql_tables.delete_user(name), record)
 
     def tokens(self) -> list[Token]:
         found = codec.TOKEN.decode_list(self._readers.text(_as_array("SELECT body FROM tokens")))
         return sorted(found, key=lambda token: token.digest)
 
     def put_token(self, token: Token, *, record: AuditRecord | None = None) -> "Future[None]":
-        return self._put(lambda: statements.put_token(token), record)
+        return self._put(lambda: sql_tables.put_token(token), record)
 
     def delete_token(self, digest: str, *, record: AuditRecord | None = None) -> "Future[None]":
-        return self._put(lambda: statements.delete_token(digest), record)
+        return self._put(lambda: sql_tables.delete_token(digest), record)
 
     def audit(
         self, *, actor: UserName | None = None, target: str = "", before: int | None = None, limit: int = 100
@@ -264,10 +264,10 @@ class SqliteStore:
         drain: Drain | None = None,
         record: AuditRecord | None = None,
     ) -> "Future[None]":
-        return self._put(lambda: statements.set_cordoned(node, cordoned, drain), record)
+        return self._put(lambda: sql_tables.set_cordoned(node, cordoned, drain), record)
 
     def put_predictions(self, predictions: Sequence[Prediction]) -> "Future[None]":
-        return self._put(lambda: statements.put_predictions(predictions))
+        return self._put(lambda: sql_tables.put_predictions(predictions))
 
     def predictions(self, limit: int) -> list[Prediction]:
         rows = "SELECT body FROM predictions ORDER BY at DESC, job DESC LIMIT ?"
@@ -275,14 +275,14 @@ class SqliteStore:
         return sorted(found, key=lambda one: (one.at, one.job), reverse=True)
 
     def put_profile(self, profile: JobProfile) -> "Future[None]":
-        return self._put(lambda: statements.put_profile(profile))
+        return self._put(lambda: sql_tables.put_profile(profile))
 
     def profiles(self) -> list[JobProfile]:
         found = codec.PROFILE.decode_list(self._readers.text(_as_array("SELECT body FROM profiles")))
         return sorted(found, key=lambda profile: profile.fingerprint)
 
     def put_reports(self, reports: Sequence[Reported]) -> "Future[None]":
-        return self._put(lambda: statements.put_reports(reports))
+        return self._put(lambda: sql_tables.put_reports(reports))
 
     def reports(self, job: JobId) -> list[Reported]:
         rows = "SELECT body FROM reports WHERE job = ? ORDER BY number"
@@ -290,14 +290,14 @@ class SqliteStore:
         return sorted(found, key=lambda one: one.number)
 
     def put_tags(self, tags: Mapping[str, Tag | None]) -> "Future[None]":
-        return self._put(lambda: statements.put_tags(tags))
+        return self._put(lambda: sql_tables.put_tags(tags))
 
     def tags(self) -> dict[str, Tag]:
         rows = self._readers.text("SELECT CAST(json_group_object(key, json(body)) AS BLOB) FROM tags")
         return codec.TAGS.decode(rows)
 
     def put_result(self, result: Result) -> "Future[None]":
-        return self._put(lambda: statements.put_result(result))
+        return self._put(lambda: sql_tables.put_result(result))
 
     def result(self, job: JobId) -> Result:
         body = self._readers.text("SELECT CAST(body AS BLOB) FROM results WHERE job = ?", (job,))
@@ -349,14 +349,14 @@ class SqliteStore:
         whole: Future[int] = Future()
         whole.set_running_or_notify_cancel()
         self._prune_on(
-            whole, 0, statements.prune(events_before, jobs_before, results_before, keep, most=PRUNED_AT_ONCE)
+            whole, 0, sql_tables.prune(events_before, jobs_before, results_before, keep, most=PRUNED_AT_ONCE)
         )
         return whole
 
-    def _prune_on(self, whole: "Future[int]", gone: int, slice_: Work[statements.Pruned]) -> None:
+    def _prune_on(self, whole: "Future[int]", gone: int, slice_: Work[sql_tables.Pruned]) -> None:
         """Prune a slice at a time, so that concurrent writers wait for one slice only."""
 
-        def go_on(done: "Future[statements.Pruned]") -> None:
+        def go_on(done: "Future[sql_tables.Pruned]") -> None:
             if (error := done.exception()) is not None:
                 whole.set_exception(error)
             elif done.result().more:
@@ -374,7 +374,7 @@ class SqliteStore:
 
     def _put(self, work: Callable[[], Work[None]], record: AuditRecord | None = None) -> "Future[None]":
         try:
-            return self._writer.do(statements.with_record(work(), record))
+            return self._writer.do(sql_tables.with_record(work(), record))
         except GrusError as error:
             return _refused(error)
 

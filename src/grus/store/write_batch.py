@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from grus.model.errors import GrusError, StoreFailed
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Event, Written
 from grus.model.jobs import Job, Phase
-from grus.model.ports import Event, Written
 from grus.store import codec, rules
 from grus.store.audit_log import AuditRow, insert_audit
 

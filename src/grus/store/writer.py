@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from grus.concurrency.listeners import Listeners
 from grus.model.errors import GrusError, StoreFailed
+from grus.model.interfaces import Written
 from grus.model.jobs import Job
-from grus.model.ports import Written
 from grus.store import write_batch
 from grus.store.write_batch import Elsewhere, JobWrite, WriteGroup, WriteOutcome
 

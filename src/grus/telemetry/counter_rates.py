@@ -1,6 +1,6 @@
 """Rates from a worker's counters between two looks: cores, bytes per second. Pure."""
 
-from grus.model.ports import Usage
+from grus.model.interfaces import Usage
 from grus.telemetry.samples import Measure
 
 

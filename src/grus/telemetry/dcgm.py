@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from grus.model.identifiers import NodeId
 from grus.telemetry.dcgm_fields import ENERGY, FIELDS, Meaning, Value, device, place
 from grus.telemetry.exporter_scrape import Fetcher, Page, by
-from grus.telemetry.exposition import MetricSample, rows
 from grus.telemetry.missing_metrics import Missing, Roll, missing_of, name
+from grus.telemetry.prometheus_exposition import MetricSample, rows
 from grus.telemetry.samples import Batch, Fault, Sample, Subject
 
 MEASURED = 30.0

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from grus.model.cluster import Device, Health
 from grus.model.identifiers import DeviceId
-from grus.telemetry.source import Reading
+from grus.model.nodes import Device, Health
+from grus.telemetry.device_provider import Reading
 
 CLEAN = 512 << 20
 """Bytes that an unused GPU may show as taken: contexts of the driver, and of persistence daemons."""

@@ -12,7 +12,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
-from grus.telemetry.sockets import Connection, connections
+from grus.telemetry.netlink_sockets import Connection, connections
 
 EVERY = 1.0
 """Seconds between two counts."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from grus.model.identifiers import DeviceId, NodeId
 from grus.telemetry.missing_metrics import Missing, Roll, missing_of, name
-from grus.telemetry.nvml import DriverTimeout, Probe
+from grus.telemetry.nvidia_nvml import DriverTimeout, Probe
 from grus.telemetry.samples import Batch, Measure, Sample, Subject
 
 PATIENCE = 2.0

@@ -16,9 +16,9 @@ from typing import Any
 from grus.model.identifiers import NodeId
 from grus.telemetry.dcgm_fields import FIELDS, Meaning, Value
 from grus.telemetry.exporter_scrape import Fetcher, Page, by
-from grus.telemetry.exposition import number
 from grus.telemetry.missing_metrics import Missing, Roll, missing_of, name
-from grus.telemetry.prometheus_targets import Labels, PrometheusSeries, Target, hosts, target_of, values
+from grus.telemetry.prometheus_exposition import number
+from grus.telemetry.prometheus_labels import Labels, PrometheusSeries, Target, hosts, target_of, values
 from grus.telemetry.samples import Batch, Subject
 
 INTERVAL = 15.0

@@ -8,7 +8,7 @@ writes on change only.
 import math
 from dataclasses import replace
 
-from grus.model.tags import Tag, TrainingStage, WorkloadKind
+from grus.model.activity_labels import Tag, TrainingStage, WorkloadKind
 
 LASTS = 2.0
 """Seconds for which another kind or stage must be seen before it is reported."""

@@ -9,10 +9,10 @@ import re
 from collections.abc import Collection
 
 from grus.api.units import parse_bytes
-from grus.model.cluster import Device, Node
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import DeviceId, NodeId
-from grus.telemetry.source import Owned, Reading
+from grus.model.nodes import Device, Node
+from grus.telemetry.device_provider import Owned, Reading
 
 ISLAND = 4
 """GPUs of a virtual node that are simulated as joined by NVLink."""

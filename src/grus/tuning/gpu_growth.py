@@ -8,11 +8,11 @@ go to the running ones.
 
 from collections.abc import Sequence
 
-from grus.model.sweeps import Sweep
+from grus.model.sweep_search import Sweep
 from grus.tuning.orders import ScaleTrial
 from grus.tuning.rungs import ladder, rungs
 from grus.tuning.stopping_criteria import no_more
-from grus.tuning.trial_state import TrialView
+from grus.tuning.sweep_trials import TrialView
 
 
 def growing(sweep: Sweep, trials: Sequence[TrialView], leaving: set[int]) -> list[ScaleTrial]:

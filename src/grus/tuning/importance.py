@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from grus.model.jobs import Phase
-from grus.model.sweeps import Axis, Goal, Rule, Sweep
+from grus.model.sweep_search import Axis, Goal, Rule, Sweep
 from grus.tuning.learning_curve import continued
 from grus.tuning.ranking import ranks, smaller
 from grus.tuning.rungs import ladder
-from grus.tuning.trial_state import TrialView, best_value
+from grus.tuning.sweep_trials import TrialView, best_value
 
 LEAST = 8
 """Minimum number of trials for an importance."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from grus.model.sweeps import Axis, Params, Sweep, Value
+from grus.model.sweep_search import Axis, Params, Sweep, Value
 from grus.tuning.importance import worth
-from grus.tuning.trial_state import TrialView
+from grus.tuning.sweep_trials import TrialView
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from grus.model.sweeps import Params
+from grus.model.sweep_search import Params
 
 
 @dataclass(frozen=True, slots=True)

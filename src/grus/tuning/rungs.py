@@ -5,8 +5,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grus.model.sweeps import Goal, Rule, Stopping, Sweep
-from grus.tuning.trial_state import TrialView
+from grus.model.sweep_search import Goal, Rule, Stopping, Sweep
+from grus.tuning.sweep_trials import TrialView
 
 MOST_RUNGS = 32
 LATEST = 0.75

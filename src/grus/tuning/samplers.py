@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from importlib.util import find_spec
 
-from grus.tuning import optuna_samplers, sampling
-from grus.tuning.sampling import Sampler
+from grus.tuning import optuna_samplers, random_grid_sampling
+from grus.tuning.random_grid_sampling import Sampler
 
 SAMPLERS: Mapping[str, Sampler] = {
     "tpe": optuna_samplers.tpe,
     "gp": optuna_samplers.gp,
-    "random": sampling.random,
-    "grid": sampling.grid,
+    "random": random_grid_sampling.random,
+    "grid": random_grid_sampling.grid,
 }
 _NEEDS = {"tpe": {"optuna": "tuning"}, "gp": {"optuna": "tuning", "torch": "torch"}}
 """Packages beyond the base install that each sampler needs, and the extra that installs each."""

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from grus.model.jobs import Phase
 from grus.model.plural_words import counted
-from grus.model.sweeps import Goal, Sweep
-from grus.tuning import sampling
+from grus.model.sweep_search import Goal, Sweep
+from grus.tuning import random_grid_sampling
 from grus.tuning.orders import Finish, Stop
-from grus.tuning.trial_state import TrialView, best_trial, best_value
+from grus.tuning.sweep_trials import TrialView, best_trial, best_value
 
 HOPELESS = 5
 """Number of ended trials without any report of the metric after which the search gives up: the next ones will
@@ -74,7 +74,7 @@ def no_more(sweep: Sweep, trials: Sequence[TrialView]) -> bool:
     """Return whether no further trial will be created."""
     most = math.inf if sweep.budget.trials is None else sweep.budget.trials
     if sweep.sampler == "grid":
-        most = min(sampling.grid_size(sweep), most)
+        most = min(random_grid_sampling.grid_size(sweep), most)
     return len(trials) >= most
 
 

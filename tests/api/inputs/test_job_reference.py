@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.inputs.job import AffinityIn, CheckpointIn, IdleIn, JobIn, RoleIn
-from grus.api.inputs.job_file import parse_job_file
+from grus.api.inputs.job_schema import AffinityIn, CheckpointIn, IdleIn, JobIn, RoleIn
 from grus.api.inputs.resources import ResourcesIn
-from grus.api.inputs.serve import ServeIn
-from grus.api.inputs.train import TrainIn
+from grus.api.inputs.serving_schema import ServeIn
+from grus.api.inputs.training_schema import TrainIn
+from grus.api.inputs.yaml_job_file import parse_job_file
+from grus.api.optimizer_names import LOSSES, METRICS, OPTIMIZERS
 from grus.api.parsing.fields import SET_BY_GRUS
-from grus.api.parsing.rules import Strict
-from grus.api.train_names import LOSSES, METRICS, OPTIMIZERS
+from grus.api.parsing.validation_errors import Strict
 from grus.api.units import parse_gpu
 from grus.model.errors import BadInput
 

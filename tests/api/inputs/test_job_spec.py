@@ -10,7 +10,7 @@ from grus.model.identifiers import JobId, UserName
 from grus.model.jobs import Checkpoint, Idle, Job, JobType, Launch, Spec
 from grus.model.resources import Range, Replica, Request, Role
 from grus.store.codec import JOB
-from grus.store.kubernetes.specs import written
+from grus.store.kubernetes.job_manifest import written
 
 FULL = {
     "type": "train",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.inputs.job_file import parse_job_file
+from grus.api.inputs.yaml_job_file import parse_job_file
 from grus.api.wire import to_spec
 from grus.model.identifiers import JobId
 

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 
 from grus.api.worker_reports import stored_outputs
+from grus.artefacts.artifact_store import ArtifactStore
 from grus.artefacts.cache import fetch
 from grus.artefacts.manifest import CHUNK
-from grus.artefacts.vault import ArtifactStore
 from tests.artefacts.builders import (
     NODE,
     PLENTY,

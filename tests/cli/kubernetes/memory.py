@@ -10,10 +10,10 @@ from typing import Any
 from grus.kubernetes.client.errors import Exists, Forbidden, Missing
 from grus.kubernetes.client.resource_kinds import GPU_JOBS, GPU_QUEUES, NODES, PODS, Object, ResourceKind
 from grus.kubernetes.names import JOB, WORKER
+from grus.model.interfaces import Event
 from grus.model.jobs import Job, Phase
-from grus.model.ports import Event
 from grus.store.codec import JOB as JOBS
-from grus.store.kubernetes.job_objects import recorded
+from grus.store.kubernetes.job_status_codec import recorded
 from tests.store.builders import a_job
 
 Key = tuple[ResourceKind, str, str]

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from grus.cli.main import app
-from grus.comparison import drivers
+from grus.comparison import backends
 from tests.comparison.fake import FakeDriver
 
 PAGE = Path(__file__).parents[3] / "docs" / "comparison.md"
@@ -17,7 +17,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def test_every_command_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log: list[str] = []
-    monkeypatch.setattr(drivers, "of", lambda environment: FakeDriver(environment, log))
+    monkeypatch.setattr(backends, "of", lambda environment: FakeDriver(environment, log))
     monkeypatch.chdir(tmp_path)
     blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
     (job,) = [text for kind, text in blocks if kind == "yaml"]

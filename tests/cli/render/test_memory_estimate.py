@@ -1,9 +1,9 @@
 """What `grus estimate` advises."""
 
 from grus.cli.render.memory_estimate import advice
-from grus.estimation.estimate import Estimate
 from grus.estimation.gpus import find
 from grus.estimation.memory_breakdown import Parts
+from grus.estimation.memory_estimator import Estimate
 
 
 def an_estimate(seconds: float, *how: str, fits: bool = True) -> Estimate:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from grus.model.jobs import Phase
 from grus.model.queues import DEFAULT_QUEUE, Queue, Quota
-from grus.simulation.pools import parse_nodes
-from grus.simulation.workload.ended_jobs import EndedJob, History
-from tests.cli.commands.test_report import a_report
+from grus.simulation.cluster_spec import parse_nodes
+from grus.simulation.workload.history_trace import EndedJob, History
+from tests.cli.commands.test_usage_report import a_report
 from tests.cli.conftest import Grus
 from tests.cli.fake import FakeClient
-from tests.reports.test_page import a_report as a_full_report
+from tests.reports.test_report_html import a_report as a_full_report
 from tests.scheduling.builders import a_job as a_stored_job
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from grus.cli.selftest.checks import Bench, checks
-from grus.cli.selftest.machine import Machine
+from grus.cli.selftest.host_inventory import Machine
 from grus.cli.selftest.results import (
     CheckFailed,
     CheckResult,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from grus.comparison.drivers import pods
-from grus.comparison.drivers.kubernetes import Kubernetes
+from grus.comparison.backends import pod_manifest
+from grus.comparison.backends.kubernetes import Kubernetes
 from grus.comparison.environments import (
     Driver,
     DriverFailed,
@@ -68,12 +68,12 @@ class Place:
         pod = self.api.get(PODS, name, self.namespace)
         written = f"node*/var/lib/kubelet/pods/{pod['metadata']['uid']}/volumes/*/*/run/record.jsonl"
         files = self.cluster.kubeconfig.parent.glob(written)
-        return pods.standing(pod).phase == "Running" and any(file.stat().st_size for file in files)
+        return pod_manifest.standing(pod).phase == "Running" and any(file.stat().st_size for file in files)
 
     def left(self) -> list[str]:
         found = []
         for kind in (PODS, CONFIG_MAPS):
-            here, _ = self.api.list(kind, self.namespace, labels=pods.LABEL)
+            here, _ = self.api.list(kind, self.namespace, labels=pod_manifest.LABEL)
             found += [f"{kind.name} {one['metadata']['name']}" for one in here]
         return found
 
@@ -126,7 +126,7 @@ class TestKubernetes(DriverContract):
         assert ending.queued is not None
         assert ending.startup is not None
         assert ending.node in ("node1", "node2")
-        assert record.node.host == pods.name_of(staging_key(ready), "one")
+        assert record.node.host == pod_manifest.name_of(staging_key(ready), "one")
 
 
 def staging_key(driver: Driver) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.comparison.drivers import of
+from grus.comparison.backends import of
 from grus.comparison.environments import Driver, parse
 from tests.contracts.driver_contract import DriverContract
 

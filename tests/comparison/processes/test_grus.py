@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.comparison.drivers.grus import Grus
+from grus.comparison.backends.grus import Grus
 from grus.comparison.environments import Driver, DriverFailed, EndingKind, Order, PreflightStatus, parse
 from grus.model.jobs import TERMINAL, Phase
 from grus.sdk.client import Client

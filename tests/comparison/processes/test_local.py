@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from grus.cli.main import app
-from grus.comparison.drivers.local import visible
+from grus.comparison.backends.local import visible
 
 TRAIN = """
 import json, os, time

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.slurm_cluster import SlurmCluster
-from grus.comparison.drivers.run_wait import PollSchedule
-from grus.comparison.drivers.slurm import Slurm
+from grus.comparison.backends.run_wait import PollSchedule
+from grus.comparison.backends.slurm import Slurm
 from grus.comparison.environments import Driver, DriverFailed, EndingKind, Order, PreflightStatus, parse
 from grus.comparison.workload import Workload
 from tests.comparison.end_to_end import a_job, check_whole, compare, sides

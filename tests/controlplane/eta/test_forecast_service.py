@@ -11,11 +11,11 @@ from grus.controlplane.eta import forecast_service
 from grus.controlplane.eta.forecast_process import ForecastProcessLost
 from grus.controlplane.eta.forecast_service import Expectation, Forecaster, in_order
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Prediction
 from grus.model.jobs import Phase
-from grus.model.ports import Prediction
-from grus.simulation.forecasting.eta import Enough, Forecast
+from grus.simulation.forecasting.eta_prediction import Enough, Forecast
 from grus.simulation.forecasting.expected_duration import NO_HISTORY
-from grus.simulation.forecasting.live_forecaster import Fact, ForecastQuery, JobForecaster
+from grus.simulation.forecasting.live_forecast_service import Fact, ForecastQuery, JobForecaster
 from grus.simulation.forecasting.quantiles import LEVELS
 from tests.controlplane.plane import ANN, Plane, a_spec
 

@@ -10,8 +10,8 @@ from grus.controlplane.admission.submission import Submission
 from grus.model.artefacts import Input, Output
 from grus.model.errors import BadInput, Conflict, DoesNotFit, NotAllowed, NotFound
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
+from grus.model.interfaces import AccessRole, User
 from grus.model.jobs import Checkpoint, Launch, Phase
-from grus.model.ports import AccessRole, User
 from grus.model.queues import DEFAULT_QUEUE, Queue
 from grus.model.resources import GPU, Range
 from tests.controlplane.plane import ADMIN, ANN, Plane, a_request, a_spec

@@ -8,7 +8,7 @@ import pytest
 
 from grus.controlplane.fingerprint import profile_cache as module
 from grus.controlplane.fingerprint.profile_cache import Profiles, with_pair, with_run, with_speeds
-from grus.controlplane.speed.speed_observations import Learning
+from grus.controlplane.speed.throughput_observations import Learning
 from grus.model.errors import StoreFailed
 from grus.model.identifiers import JobId, UserName
 from grus.model.jobs import Job, Phase

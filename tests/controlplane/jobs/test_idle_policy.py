@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from grus.controlplane.jobs.idle_policy import Policy, idles, policies
+from grus.model.activity_labels import Tag, TrainingStage, WorkloadKind
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import Desired, Idle, PauseCause, Phase
-from grus.model.tags import Tag, TrainingStage, WorkloadKind
 from tests.controlplane.plane import ANN, Plane
 from tests.scheduling.builders import a_job, a_queue
 

@@ -6,11 +6,11 @@ from itertools import product
 import pytest
 
 from grus.controlplane.jobs.lifecycle import Limits, advance, ending, working
-from grus.controlplane.reconciler.engine_calls import Forget, Launch, StopWorker, wanted
-from grus.controlplane.workers.worker_spec import Surroundings, members
+from grus.controlplane.reconciler.apply_engine_calls import Forget, Launch, StopWorker, wanted
+from grus.controlplane.workers.worker_launch_spec import Surroundings, members
 from grus.model.identifiers import DeviceId, NodeId, WorkerId
+from grus.model.interfaces import WorkerState, WorkerStatus
 from grus.model.jobs import HOLDING, NEXT, Desired, Exit, ExitCause, Job, PauseCause, Phase, Seat, job_backoff
-from grus.model.ports import WorkerState, WorkerStatus
 from grus.model.resources import GPU
 from tests.scheduling.builders import a_job
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.inputs.job_file import parse_job_file
+from grus.api.inputs.yaml_job_file import parse_job_file
 from grus.controlplane.fingerprint import fingerprints
 from grus.controlplane.jobs import stage_cache
 from grus.controlplane.jobs.stage_cache import Skipping, key_of, uncompared

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.identifiers import JobId
-from grus.model.tags import Tag, WorkloadKind
 from grus.simulation.recorded.replay import replay
 from tests.controlplane.plane import Plane
 

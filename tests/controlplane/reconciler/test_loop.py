@@ -10,8 +10,8 @@ import pytest
 from grus.controlplane.settings import Settings
 from grus.model.errors import Conflict, Fenced, StoreFailed
 from grus.model.identifiers import JobId, NodeId, WorkerId
+from grus.model.interfaces import Event, WorkerState
 from grus.model.jobs import FIRST_BACK_OFF, Checkpoint, Exit, ExitCause, Job, Launch, Phase
-from grus.model.ports import Event, WorkerState
 from grus.model.queues import Queue
 from grus.model.resources import Range
 from grus.store.memory import MemoryStore

@@ -10,8 +10,8 @@ from grus.controlplane.security.isolation import Isolation
 from grus.controlplane.settings import Settings
 from grus.model.errors import BadInput, Conflict
 from grus.model.identifiers import UserName
+from grus.model.interfaces import AccessRole, User
 from grus.model.jobs import Checkpoint
-from grus.model.ports import AccessRole, User
 from tests.controlplane.plane import ADMIN, ANN, Plane, a_spec
 
 EVE = User(name=UserName("eve"))

@@ -10,7 +10,7 @@ from grus.controlplane.security.secret_store import SecretStore
 from grus.controlplane.settings import Settings
 from grus.model.errors import BadInput, Conflict, NotAllowed, NotFound
 from grus.model.identifiers import UserName
-from grus.model.ports import AccessRole, User
+from grus.model.interfaces import AccessRole, User
 from tests.controlplane.plane import ADMIN, ANN, Plane, a_spec
 
 EVE = User(name=UserName("eve"))

@@ -7,8 +7,8 @@ import pytest
 
 from grus.model.errors import BadInput, Conflict, NotFound, NotLoggedIn
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
+from grus.model.interfaces import User
 from grus.model.jobs import Phase
-from grus.model.ports import User
 from grus.model.resources import Range
 from tests.controlplane.plane import ADMIN, ANN, Plane
 from tests.scheduling.builders import a_queue

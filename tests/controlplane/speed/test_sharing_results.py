@@ -5,10 +5,10 @@ import json
 import pytest
 
 from grus.controlplane.speed.sharing_results import LONGEST
+from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.identifiers import JobId
 from grus.model.jobs import Exit, ExitCause, Phase
 from grus.model.resources import GPU
-from grus.model.tags import Tag, WorkloadKind
 from grus.simulation.recorded.replay import replay
 from tests.controlplane.plane import ANN, Plane
 

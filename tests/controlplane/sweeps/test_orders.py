@@ -10,12 +10,12 @@ import pytest
 from grus.model.identifiers import JobId
 from grus.model.jobs import Checkpoint, Job, JobType, Launch, PauseCause, Phase
 from grus.model.resources import GPU, Range
-from grus.model.sweeps import Budget, Rule, Stopping, Sweep
+from grus.model.sweep_search import Budget, Rule, Stopping, Sweep
+from grus.tuning.decide_trials import Room
 from grus.tuning.orders import Finish, Order, Pause, Resume, ScaleTrial, Start, Stop
-from grus.tuning.search_step import Room
-from grus.tuning.trial_state import TrialView
+from grus.tuning.sweep_trials import TrialView
 from tests.controlplane.plane import ANN, Plane, a_spec
-from tests.controlplane.sweeps.test_driver import LR
+from tests.controlplane.sweeps.test_sweep_controller import LR
 from tests.trust.dying import Bomb, Killed, mine
 
 SAVES = Checkpoint(path="/w/saved")

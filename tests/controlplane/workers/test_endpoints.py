@@ -9,8 +9,8 @@ import pytest
 from grus.controlplane.workers.endpoints import Endpoint
 from grus.model.errors import NotAllowed, NotFound
 from grus.model.identifiers import JobId, UserName
+from grus.model.interfaces import AccessRole, User
 from grus.model.jobs import JobType
-from grus.model.ports import AccessRole, User
 from tests.controlplane.plane import ADMIN, ANN, Plane
 from tests.scheduling.builders import a_queue
 

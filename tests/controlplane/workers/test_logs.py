@@ -8,8 +8,8 @@ import pytest
 from grus.controlplane.workers import logs
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, WorkerId
+from grus.model.interfaces import Engine
 from grus.model.jobs import Job
-from grus.model.ports import Engine
 from tests.scheduling.builders import a_job
 
 

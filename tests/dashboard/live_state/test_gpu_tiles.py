@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from grus.dashboard.live_state.gpu_tiles import Tiles
-from grus.model.cluster import Drain, Health
+from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.jobs import Job, Phase, Seat
+from grus.model.nodes import Drain, Health
 from grus.model.resources import GPU
-from grus.model.tags import Tag, WorkloadKind
 from grus.telemetry.samples import Fault, Measure, Sample, Subject
 from tests.scheduling.builders import a_job, a_pool, with_device
 

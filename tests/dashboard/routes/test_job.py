@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 
-from grus.dashboard.live_state.job_data import JobView
+from grus.dashboard.live_state.job_detail import JobView
 from grus.model.identifiers import JobId
 from grus.scheduling.explain import Explanation
 from tests.server.house import House, events_of

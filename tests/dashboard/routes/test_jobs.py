@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 
-from grus.dashboard.live_state.job_board import JobFilter
+from grus.dashboard.live_state.job_index import JobFilter
 from grus.dashboard.mounting import mount
 from grus.server.app import create_app
 from tests.scheduling.builders import a_job

@@ -13,9 +13,9 @@ from grus.dashboard.mounting import mount
 from grus.dashboard.routes.queues import follow
 from grus.dashboard.views.queues import FULL, QueueTableRow, rows
 from grus.model.identifiers import QueueName, UserName
-from grus.model.ports import AccessRole, User
+from grus.model.interfaces import AccessRole, User
 from grus.model.resources import GPU
-from grus.scheduling.queues.queue_tree import QueueState
+from grus.scheduling.queues.queue_usage_tree import QueueState
 from grus.server.http.auth_middleware import Caller
 from tests.scheduling.builders import a_queue
 from tests.server.house import House, events_of

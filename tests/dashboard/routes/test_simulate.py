@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from grus.dashboard.what_if.simulation_form import SimulatedPool, WhatIfIn, judged, question
+from grus.dashboard.whatif.simulation_form import SimulatedPool, WhatIfIn, judged, question
 from grus.model.errors import BadInput
 from grus.model.identifiers import UserName
-from grus.model.ports import AccessRole, User
+from grus.model.interfaces import AccessRole, User
 from tests.server.house import House
 
 ADA = User(name=UserName("ada"))

@@ -10,9 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from grus.model.interfaces import Event
 from grus.model.jobs import Job, Phase
-from grus.model.ports import Event
-from grus.model.sweeps import Axis
+from grus.model.sweep_search import Axis
 from tests.dashboard.sweeps import SEARCH, put_sweep, put_trial
 from tests.server.house import House, events_of
 

@@ -1,9 +1,9 @@
 """Sweeps to draw."""
 
-from grus.dashboard.views.sweep_search import SweepSnapshot, TrialRow
+from grus.dashboard.views.sweep_search_data import SweepSnapshot, TrialRow
 from grus.model.identifiers import JobId
 from grus.model.jobs import Phase
-from grus.model.sweeps import Axis, Sweep, Value
+from grus.model.sweep_search import Axis, Sweep, Value
 
 RATE = Axis(name="lr", low=1e-4, high=1.0, log=True)
 WIDTH = Axis(name="width", choices=(64, 128, 256))

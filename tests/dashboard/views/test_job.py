@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from grus.controlplane.eta.forecast_service import Expectation
-from grus.dashboard.live_state.job_board import brief_of
+from grus.dashboard.live_state.job_index import brief_of
 from grus.dashboard.views.job import JobPageData, buttons, parts, scale, worker_rows
 from grus.dashboard.views.job_timeline import attempts, strip
 from grus.model.errors import GrusError
 from grus.model.identifiers import UserName
+from grus.model.interfaces import AccessRole, User
 from grus.model.jobs import Checkpoint, Job, Phase, Resizing
-from grus.model.ports import AccessRole, User
 from grus.model.resources import Range, Replica, Role
 from grus.scheduling.explain import Explanation
 from grus.telemetry.samples import Measure, Sample, Subject

@@ -12,10 +12,10 @@ from grus.dashboard import static_files
 from grus.dashboard.views import job_charts
 from grus.dashboard.views.job_charts import MOST_BOUNDARIES, ChartLine, Figure
 from grus.dashboard.views.job_timeline import Stretch, Strip, TimelineState
-from grus.model.curves import Curve, Curves, Point
-from grus.model.tags import Tag, WorkloadKind
-from grus.patterns.forecast import Forecast, Nothing
-from grus.telemetry.recorder import Series
+from grus.model.activity_labels import Tag, WorkloadKind
+from grus.model.metrics_history import Curve, Curves, Point
+from grus.patterns.demand_forecast import Forecast, Nothing
+from grus.telemetry.tsdb import Series
 
 NAN = math.nan
 EVIL = "<b>x</b><script>"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from grus.dashboard.views.job_timeline import AFTER, MOST, TimelineState, attempts, strip
 from grus.model.identifiers import JobId
-from grus.model.ports import Event
+from grus.model.interfaces import Event
 from grus.model.resources import GPU
 from tests.controlplane.plane import ANN, Plane
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from grus.api.wire_types.sweep import SweepOut
 from grus.dashboard.routes.sweep import look
 from grus.dashboard.views.sweep import SweepPageData, about, amount, best, charts, parts, row
-from grus.dashboard.views.sweep_file import page, search_of, sentence
+from grus.dashboard.views.sweep_export import page, search_of, sentence
 from grus.model.identifiers import UserName
+from grus.model.interfaces import AccessRole, User
 from grus.model.jobs import Job, JobType, Phase
-from grus.model.ports import AccessRole, User
-from grus.model.sweeps import Budget, Goal, Rule, Sweep
+from grus.model.sweep_search import Budget, Goal, Rule, Sweep
 from tests.dashboard.sweeps import put_sweep, put_trial
 from tests.dashboard.views.searches import RATE, WIDTH, a_search, a_trial
 from tests.dashboard.views.test_job_charts import EVIL

@@ -9,9 +9,9 @@ import pytest
 
 from grus.dashboard.views import sweep_charts
 from grus.dashboard.views.parallel_coordinates import MOST_AXES, parallel
-from grus.dashboard.views.sweep_search import marks, place_on, value_words
+from grus.dashboard.views.sweep_search_data import marks, place_on, value_words
 from grus.model.jobs import Phase
-from grus.model.sweeps import Axis, Budget, Goal, Rule, Stopping, Sweep
+from grus.model.sweep_search import Axis, Budget, Goal, Rule, Stopping, Sweep
 from tests.dashboard.views.searches import RATE, WIDTH, a_search, a_trial
 from tests.dashboard.views.test_job_charts import EVIL, checked, layout, traces
 

@@ -13,9 +13,9 @@ from torch.optim import Adam
 
 from grus.elastic import audit
 from grus.estimation.gpus import find
-from grus.estimation.strategies import Strategist
-from grus.estimation.training import Training
-from grus.model.strategies import parse
+from grus.estimation.strategy_costs import Strategist
+from grus.estimation.training_definition import Training
+from grus.model.distributed_options import parse
 from tests.elastic import curves, programs
 from tests.elastic.parts import Team
 from tests.fork_server import ForkServer

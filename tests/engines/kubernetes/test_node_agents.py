@@ -6,7 +6,7 @@ from grus.engines.kubernetes.node_agents import read, usage
 from grus.kubernetes.agent.usage import GpuUse, Measured, told
 from grus.kubernetes.node.cgroups import CgroupUsage
 from grus.model.identifiers import WorkerId
-from grus.model.ports import Usage
+from grus.model.interfaces import Usage
 
 W = WorkerId("j1.1.0")
 

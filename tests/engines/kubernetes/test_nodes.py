@@ -1,10 +1,10 @@
 """Nodes and what is on them, as the pool that Grus schedules on."""
 
+from grus.engines.kubernetes.node_inventory import OUT_OF_SERVICE, KubernetesPool
 from grus.engines.kubernetes.nodes import ObservedNode, Rules, seen, tolerated
-from grus.engines.kubernetes.pool import OUT_OF_SERVICE, KubernetesPool
 from grus.kubernetes.client.resource_kinds import Object
 from grus.kubernetes.names import DEVICES, RESERVATION
-from grus.model.cluster import Device, Health
+from grus.model.nodes import Device, Health
 from tests.engines.kubernetes.builders import a_node, a_pod, a_worker_pod, terminated
 
 RULES = Rules()

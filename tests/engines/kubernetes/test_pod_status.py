@@ -6,8 +6,8 @@ from grus.engines.kubernetes import pod_status
 from grus.engines.kubernetes.pod_status import LAST_WORD, STUCK, Moments, PodState
 from grus.kubernetes.client.resource_kinds import Object
 from grus.kubernetes.names import KILL_AT, OVER, READ, SAID, VERDICT
+from grus.model.interfaces import WorkerState
 from grus.model.jobs import Exit, ExitCause
-from grus.model.ports import WorkerState
 from tests.engines.kubernetes.builders import a_worker_pod, terminated
 
 NOW = 1_800_000_000.0

@@ -5,16 +5,16 @@ import time
 import pytest
 
 from grus.engines.kubernetes.node_agents import Agents
+from grus.engines.kubernetes.node_inventory import KubernetesPool
 from grus.engines.kubernetes.nodes import Rules
-from grus.engines.kubernetes.pool import KubernetesPool
 from grus.engines.kubernetes.watcher import Watcher
-from grus.engines.kubernetes.worker_records import started
+from grus.engines.kubernetes.worker_registry import started
 from grus.kubernetes.api_objects.job_home import Home
 from grus.kubernetes.client.resource_kinds import Object
 from grus.kubernetes.names import AGENT, JOB, USAGE, WAS
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, NodeId, WorkerId
-from grus.model.ports import WorkerSpec
+from grus.model.interfaces import WorkerSpec
 from tests.engines.kubernetes.builders import GPU_RESOURCE, a_pod, a_worker_pod
 
 VICTIM = WorkerId("j1.1.main.0.1")

@@ -33,7 +33,7 @@ from grus.kubernetes.names import (
     UUIDS,
     VOLUME,
 )
-from grus.kubernetes.node.annotation_writer import Address
+from grus.kubernetes.node.annotation_patcher import Address
 from grus.kubernetes.prepare import make_files
 
 UID = "0f1e-2d3c"

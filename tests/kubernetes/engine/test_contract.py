@@ -7,7 +7,7 @@ from zlib import crc32
 import pytest
 
 from grus.model.identifiers import DeviceId, NodeId
-from grus.model.ports import Engine, WorkerSpec
+from grus.model.interfaces import Engine, WorkerSpec
 from tests.contracts.engine_contract import EngineContract
 from tests.kubernetes.conftest import GPUS, NODES
 from tests.kubernetes.engine.conftest import Make

@@ -16,8 +16,8 @@ from grus.kubernetes.client.errors import Missing
 from grus.kubernetes.client.resource_kinds import EVENTS, NODES, PODS, SERVICES, Object
 from grus.kubernetes.names import CONTROL, KILL_AT, READ, WORKER
 from grus.model.identifiers import DeviceId, JobId, NodeId, WorkerId
+from grus.model.interfaces import WorkerSpec, WorkerState
 from grus.model.jobs import Exit, ExitCause
-from grus.model.ports import WorkerSpec, WorkerState
 from grus.model.resources import GPU
 from tests.contracts.engine_contract import end_of, status_of, until, until_state
 from tests.kubernetes.clusters import Cluster

@@ -5,8 +5,8 @@ from grus.kubernetes.client.api import Api
 from grus.kubernetes.client.resource_kinds import NODES, PODS
 from grus.kubernetes.names import RESERVATION
 from grus.model.identifiers import DeviceId, NodeId, WorkerId
+from grus.model.interfaces import WorkerState
 from grus.model.jobs import ExitCause
-from grus.model.ports import WorkerState
 from grus.model.resources import GPU
 from tests.contracts.engine_contract import end_of, until, until_says
 from tests.kubernetes.engine.conftest import Make

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from grus.model.identifiers import DeviceId, JobId, NodeId, WorkerId
-from grus.model.ports import WorkerSpec
+from grus.model.interfaces import WorkerSpec
 from grus.model.resources import GPU
 from tests.contracts.engine_contract import PATH
 

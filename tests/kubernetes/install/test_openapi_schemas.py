@@ -16,18 +16,18 @@ from grus.kubernetes.bundle import code_bundles
 from grus.kubernetes.client.resource_kinds import GPU_JOBS
 from grus.kubernetes.client.transport import Transport
 from grus.kubernetes.client.versions import release_of
-from grus.kubernetes.install import other_job_systems
+from grus.kubernetes.install import foreign_crds
 from grus.kubernetes.install.admission_policies import policies
 from grus.kubernetes.install.custom_resources import definitions
 from grus.kubernetes.install.install_settings import Settings
 from grus.kubernetes.install.manifests import objects
-from grus.model.ports import AccessRole, User
+from grus.model.interfaces import AccessRole, User
 from tests.controlplane.plane import a_spec
 from tests.kubernetes.clusters import Cluster, shared, until
 from tests.kubernetes.pool import KubernetesPool
 from tests.kubernetes.schemas import RELEASES, problems
 from tests.kubernetes.test_deploy import rendered
-from tests.operator.converters.samples import brain_sample, horovod_sample
+from tests.operator.foreign_jobs.samples import brain_sample, horovod_sample
 from tools.deploy import ROOT as DEPLOY
 from tools.deploy import VALUES
 
@@ -79,7 +79,7 @@ def test_admission_policies_hold_where_servers_have_them() -> None:
 
 
 def test_definitions_hold() -> None:
-    assert wrong([*definitions(), *other_job_systems.definitions()]) == []
+    assert wrong([*definitions(), *foreign_crds.definitions()]) == []
 
 
 def test_the_files_and_the_chart_hold() -> None:

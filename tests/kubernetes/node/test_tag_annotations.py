@@ -6,7 +6,7 @@ import pytest
 
 from grus.kubernetes.names import GPU_TAG, TAG
 from grus.kubernetes.node import tag_annotations
-from grus.model.tags import Tag, WorkloadKind
+from grus.model.activity_labels import Tag, WorkloadKind
 
 NOW = 1_000_000.0
 TRAINS = Tag(

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from grus.kubernetes.names import DEVICES, GPU_TAG, TAG
-from grus.kubernetes.node.annotation_writer import Address, Notes
+from grus.kubernetes.node.annotation_patcher import Address, Notes
 from grus.kubernetes.node.cgroups import CgroupUsage, Groups
 from grus.kubernetes.node.tag_annotations import read, written
-from grus.kubernetes.profiler.host_usage import Hosts
+from grus.kubernetes.profiler.cgroup_usage import Hosts
 from grus.kubernetes.profiler.loop import Loop
+from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.identifiers import NodeId
-from grus.model.tags import Tag, WorkloadKind
 
 NODE = NodeId("node-1")
 BEGIN = 1_000_000.0

@@ -13,8 +13,8 @@ from grus.kubernetes.client.errors import Exists, Missing
 from grus.kubernetes.client.resource_kinds import GPU_JOBS, LEASES, NODES
 from grus.model.errors import Conflict
 from grus.model.identifiers import DeviceId, NodeId
+from grus.model.interfaces import Store
 from grus.model.jobs import Phase, Seat
-from grus.model.ports import Store
 from grus.model.resources import GPU
 from grus.store.kubernetes import lease_epochs
 from grus.store.kubernetes.store import KubernetesStore

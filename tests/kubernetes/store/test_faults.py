@@ -16,7 +16,7 @@ from grus.model.errors import BadInput, NotFound, StaleVersion, StoreFailed
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job
 from grus.store import mirror, write_batch
-from grus.store.kubernetes import job_objects
+from grus.store.kubernetes import job_status_codec
 from grus.store.kubernetes.store import KubernetesStore
 from tests.kubernetes.clusters import Cluster, tool, until
 from tests.kubernetes.faults import LOST, PASS, Faults, Rule, everything
@@ -73,7 +73,7 @@ def writes(faults: Faults, code: int, times: int = 10**9, methods: Sequence[str]
 
 
 def in_cluster(api: Api) -> dict[JobId, Job]:
-    read = [job_objects.found(item) for item in api.list(GPU_JOBS)[0]]
+    read = [job_status_codec.found(item) for item in api.list(GPU_JOBS)[0]]
     return {one.job.id: one.job for one in read if one is not None}
 
 

@@ -10,8 +10,15 @@ import pytest
 from grus.kubernetes.client.resource_kinds import Object
 from grus.model.jobs import Job, Phase
 from grus.store import codec
-from grus.store.kubernetes import job_objects
-from grus.store.kubernetes.job_objects import CREATING, RECENT, being_made, found, new_object, object_name
+from grus.store.kubernetes import job_status_codec
+from grus.store.kubernetes.job_status_codec import (
+    CREATING,
+    RECENT,
+    being_made,
+    found,
+    new_object,
+    object_name,
+)
 from tests.store.builders import a_full_job, a_job, an_event
 
 
@@ -35,7 +42,7 @@ def an_object(job: Job, key: str | None = None) -> Object:
 
 def recorded(item: Object, job: Job, *kinds: str, epoch: int = 0, now: float = 0.0) -> Object:
     events = [(job.version, an_event(job, kind)) for kind in kinds]
-    body = job_objects.recorded(item, job, codec.JOB.encode(job), events, epoch_now=epoch, now=now)
+    body = job_status_codec.recorded(item, job, codec.JOB.encode(job), events, epoch_now=epoch, now=now)
     return answered(body, item)
 
 
@@ -80,7 +87,7 @@ def test_what_others_wrote_in_the_status_stays_and_what_is_over_goes() -> None:
 
 def test_the_epoch_never_falls() -> None:
     item = recorded(an_object(a_job()), a_job(), epoch=5)
-    assert job_objects.epoch(recorded(item, a_job(), epoch=3)) == 5
+    assert job_status_codec.epoch(recorded(item, a_job(), epoch=3)) == 5
 
 
 def test_names_are_those_of_people_made_fit_for_a_cluster() -> None:
@@ -109,4 +116,4 @@ def test_a_key_belongs_to_the_object_that_was_made_for_it() -> None:
     read = found(copy)
     assert read is not None
     assert read.key is None
-    assert job_objects.key_hash("ada", "k") != job_objects.key_hash("bob", "k")
+    assert job_status_codec.key_hash("ada", "k") != job_status_codec.key_hash("bob", "k")

@@ -10,7 +10,7 @@ from grus.kubernetes.client.resource_kinds import GPU_JOBS
 from grus.model.errors import Conflict, Fenced, NotFound, StaleVersion, StoreFailed
 from grus.model.identifiers import QueueName
 from grus.model.jobs import Phase
-from grus.store.kubernetes import job_objects
+from grus.store.kubernetes import job_status_codec
 from grus.store.kubernetes.store import KubernetesStore
 from tests.kubernetes.clusters import Cluster, until
 from tests.kubernetes.store.clusters import NAMESPACE
@@ -57,7 +57,7 @@ def test_a_write_between_the_look_and_the_touch_is_not_lost(open_store: Opener) 
     job = done(old.replace(replace(job, reason="just in time"), an_event(job, "tick")))
     new._sweeper.take_over(seen, 7)
     until(lambda: new.job(job.id) == job, "the new store knows it")
-    assert job_objects.epoch(new.objects.objects[NAMESPACE, new.home(job.id).name]) == 7
+    assert job_status_codec.epoch(new.objects.objects[NAMESPACE, new.home(job.id).name]) == 7
 
 
 def test_of_two_that_take_over_with_the_same_epoch_one_is_fenced(open_store: Opener) -> None:
@@ -104,7 +104,7 @@ def test_an_object_half_made_by_a_killed_store_is_removed_at_the_next_take_over(
     open_store: Opener, empty: Api
 ) -> None:
     store = open_store()
-    left = job_objects.new_object(
+    left = job_status_codec.new_object(
         a_job("jleft"), namespace=NAMESPACE, now=store._clock(), finalizers=["grus.dev/job"]
     )
     empty.create(GPU_JOBS, left)
@@ -178,7 +178,7 @@ def test_a_record_that_somebody_wiped_is_put_right_by_the_next_write(open_store:
     empty.replace(GPU_JOBS, {**item, "status": {}}, part="status")
     assert store.job(job.id) == job
     now = done(store.replace(replace(job, reason="back"), None))
-    read = job_objects.found(empty.get(GPU_JOBS, store.home(job.id).name, NAMESPACE))
+    read = job_status_codec.found(empty.get(GPU_JOBS, store.home(job.id).name, NAMESPACE))
     assert read is not None
     assert read.job == now
 
@@ -297,7 +297,7 @@ def test_a_pruned_job_takes_its_object_with_it(open_store: Opener, empty: Api) -
     stored(store, old, new)
     assert done(store.prune(events_before=0.0, jobs_before=2.0)) == 1
     assert [job.id for job in store.jobs()] == [new.id]
-    assert [job_objects.job_of(item) for item in empty.list(GPU_JOBS)[0]] == [new.id]
+    assert [job_status_codec.job_of(item) for item in empty.list(GPU_JOBS)[0]] == [new.id]
 
 
 def test_a_pruned_job_does_not_come_back_while_its_object_lingers(open_store: Opener, empty: Api) -> None:

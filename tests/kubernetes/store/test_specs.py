@@ -10,9 +10,9 @@ from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import Idle, Job, Sizing
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU
-from grus.store.kubernetes.job_objects import new_object
+from grus.store.kubernetes.job_manifest import written
+from grus.store.kubernetes.job_status_codec import new_object
 from grus.store.kubernetes.queues import form, queue_of
-from grus.store.kubernetes.specs import written
 from tests.store.builders import a_full_job
 
 JOBS: list[dict[str, Any]] = [

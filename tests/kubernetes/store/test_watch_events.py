@@ -5,7 +5,7 @@ from dataclasses import replace
 from grus.kubernetes.client.resource_kinds import Object
 from grus.model.jobs import Job
 from grus.store import codec
-from grus.store.kubernetes.watch_events import MOST_DELETED, News
+from grus.store.kubernetes.watch_buffer import MOST_DELETED, News
 from tests.store.builders import a_job
 
 JOB = replace(a_job("j1"), version=1)

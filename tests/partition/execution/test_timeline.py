@@ -7,8 +7,8 @@ from grus.partition.execution.placement_plan import Pipeline, Plan, Rhythm, Sche
 from grus.partition.execution.step_simulator import ranks, simulate
 from grus.partition.execution.timeline import COMPUTING, ActivityKind, strips
 from grus.partition.graph import Op, OpGraph
-from grus.partition.pipelining.micro_batch_stages import place_stages
-from grus.partition.portfolio import place
+from grus.partition.pipelining.pipeline_search import place_stages
+from grus.partition.portfolio_planner import place
 from grus.partition.topology import Topology
 from tests.partition.builders import a_chain, models, pools, two
 from tests.properties.profiles import profile

@@ -10,7 +10,7 @@ from grus.partition.execution.step_simulator import ranks, simulate
 from grus.partition.graph import Op, OpGraph
 from grus.partition.operators.backward_graph import mirrored
 from grus.partition.operators.coarsening import Coarse, Limit, coarsen
-from grus.partition.portfolio import place
+from grus.partition.portfolio_planner import place
 from grus.partition.topology import Link, Topology, alike
 from grus.partition.verification.placement_check import faults
 from tests.partition.builders import a_chain, a_diamond, models, pools

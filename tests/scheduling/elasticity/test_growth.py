@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from grus.controlplane.speed.speed_observations import Learning
+from grus.controlplane.speed.throughput_observations import Learning
 from grus.model.identifiers import DeviceId, JobId, NodeId
 from grus.model.jobs import Checkpoint, Job, Phase, Resizing, Seat
 from grus.model.resources import GPU, Range
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Resize
-from grus.scheduling.elasticity.speed_outlook import Outlook
+from grus.scheduling.elasticity.throughput_outlook import Outlook
 from grus.scheduling.state.snapshot import Snapshot
 from tests.scheduling.builders import a_job, a_pool, a_queue
 from tests.scheduling.world import World

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from grus.model.cluster import Node
 from grus.model.jobs import Job
+from grus.model.nodes import Node
 from grus.model.resources import GPU
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Start
+from grus.scheduling.placement.fractional_gpus import best_device
 from grus.scheduling.placement.fragmentation import Mix
-from grus.scheduling.placement.gpu_slices import best_device
-from grus.scheduling.state.pool_topology import NOW, DeviceState, Pool
+from grus.scheduling.state.node_capacity_index import NOW, DeviceState, Pool
 from grus.scheduling.state.snapshot import Snapshot
 from tests.scheduling.builders import a_job, a_pool, a_queue, a_role
 from tests.scheduling.world import World

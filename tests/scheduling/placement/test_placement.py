@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from grus.model.cluster import Device, Node
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.jobs import Job, Phase
+from grus.model.nodes import Device, Node
 from tests.scheduling.builders import a_job, a_pool, a_queue, a_role
 from tests.scheduling.world import World, jobs_of
 

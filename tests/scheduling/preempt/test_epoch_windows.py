@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.identifiers import JobId
 from grus.model.jobs import Checkpoint
-from grus.model.tags import Tag, WorkloadKind
 from grus.scheduling.decisions import Pause
 from grus.scheduling.explain import explain
 from grus.scheduling.preempt.epoch_windows import LONGEST_WAIT, is_news, phase, safely

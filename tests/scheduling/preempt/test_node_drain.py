@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from grus.model.cluster import Drain
 from grus.model.identifiers import NodeId
 from grus.model.jobs import Checkpoint, Job, Phase
+from grus.model.nodes import Drain
 from grus.scheduling.decisions import Pause, Resize
 from tests.scheduling.builders import a_job
 from tests.scheduling.world import World

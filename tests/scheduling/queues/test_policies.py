@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grus.model.errors import BadInput
-from grus.scheduling.elasticity.speed_outlook import UNKNOWN_LEFT, Ladder, Outlook, SizeStep
+from grus.scheduling.elasticity.throughput_outlook import UNKNOWN_LEFT, Ladder, Outlook, SizeStep
 from grus.scheduling.queues.policies import FAIR, FIFO, GRUS, OPTIMUS, POLICIES, SRTF, TIRESIAS, policy_named
 from tests.scheduling.builders import a_job, a_queue
 from tests.scheduling.world import World

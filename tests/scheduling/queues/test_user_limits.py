@@ -9,7 +9,7 @@ from grus.model.jobs import Phase
 from grus.model.resources import GPU
 from grus.scheduling.explain import explain
 from grus.scheduling.placement.feasibility import above_limit
-from grus.scheduling.queues.queue_tree import queue_states
+from grus.scheduling.queues.queue_usage_tree import queue_states
 from tests.scheduling.builders import a_job, a_queue
 from tests.scheduling.world import World, two_queues
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.artefacts.vault import CHUNKS, MANIFESTS, ArtifactStore
+from grus.artefacts.artifact_store import CHUNKS, MANIFESTS, ArtifactStore
 from grus.model.errors import BadInput, StoreFailed
 from grus.sdk.state_paths import GrusPaths
 from grus.server.backup.create import Backup, back_up, contents, copy_logs, copy_vaults, inline_secrets

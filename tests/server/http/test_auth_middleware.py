@@ -10,7 +10,7 @@ from starlette.routing import Route, Router
 
 from grus.model.errors import NotLoggedIn
 from grus.model.identifiers import UserName
-from grus.model.ports import User
+from grus.model.interfaces import User
 from grus.server.http.auth_middleware import Gate, hostname
 from grus.server.http.rate_limit import RateLimit
 

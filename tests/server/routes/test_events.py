@@ -10,7 +10,7 @@ import pytest
 
 from grus.model.errors import NotLoggedIn
 from grus.model.identifiers import UserName
-from grus.model.ports import AccessRole, User
+from grus.model.interfaces import AccessRole, User
 from grus.server.http.auth_middleware import Caller
 from grus.server.http.event_streams import Streams
 from grus.server.routes.events import Pace

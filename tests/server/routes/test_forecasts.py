@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from grus.model.identifiers import DeviceId, NodeId
-from grus.telemetry.recorder import POOL, of_queue
 from grus.telemetry.samples import Measure, Sample, Subject
+from grus.telemetry.tsdb import POOL, of_queue
 from tests.server.house import House
 
 GPU_0 = Subject(NodeId("node-0"), DeviceId("node-0/gpu-0"))

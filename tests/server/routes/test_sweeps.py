@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from grus.controlplane.sweeps.driver import Sweeper
+from grus.controlplane.sweeps.sweep_controller import Sweeper
 from grus.controlplane.sweeps.trial_index import Trials
 from tests.server.house import JOB, SWEEP, House
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from grus.model.identifiers import WorkerId
-from grus.model.ports import Usage
+from grus.model.interfaces import Usage
 from tests.server.house import House
 
 

@@ -4,10 +4,10 @@ import pytest
 
 from grus.model.errors import NotLoggedIn
 from grus.model.identifiers import JobId, UserName
-from grus.model.ports import User
+from grus.model.interfaces import User
 from grus.sdk.state_paths import places
 from grus.server.config import ServerSettings
-from grus.server.http.browser_sessions import Sessions
+from grus.server.http.session_cookies import Sessions
 from grus.server.session_proxy import headers
 from grus.server.session_proxy.session_access import LASTS, DevSessions, OneTimeLinks, Origins, base, job_in
 

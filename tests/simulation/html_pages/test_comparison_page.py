@@ -7,7 +7,8 @@ from typing import Any
 import plotly.graph_objects as go  # type: ignore[import-untyped]  # no types
 import pytest
 
-from grus.simulation.events.run_records import Moment
+from grus.simulation.cluster_spec import parse_nodes
+from grus.simulation.events.run_results import Moment
 from grus.simulation.html_pages.charts import (
     BINS,
     MOST_BARS,
@@ -19,8 +20,7 @@ from grus.simulation.html_pages.charts import (
     quantiles,
 )
 from grus.simulation.html_pages.comparison_page import figures, page
-from grus.simulation.pools import parse_nodes
-from grus.simulation.what_if import PRESENT, Scenario, ScenarioChange, WhatIfComparison, compare
+from grus.simulation.whatif_scenarios import PRESENT, Scenario, ScenarioChange, WhatIfComparison, compare
 from tests.scheduling.builders import a_queue
 from tests.simulation.scenes import FREE, a_simulation, a_work
 

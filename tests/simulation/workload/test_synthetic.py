@@ -4,7 +4,7 @@ import pytest
 
 from grus.model.errors import BadInput
 from grus.model.jobs import JobType
-from grus.simulation.pools import parse_nodes, quotas_by_use
+from grus.simulation.cluster_spec import parse_nodes, quotas_by_use
 from grus.simulation.simulator import simulate
 from grus.simulation.workload.synthetic import HOUR, Mix, random_faults, synthesize
 

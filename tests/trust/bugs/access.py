@@ -6,14 +6,14 @@ from datetime import datetime
 from typing import Any
 
 from grus.controlplane.facade.services import Services
-from grus.controlplane.security import accounts
+from grus.controlplane.security import user_tokens
 from grus.controlplane.workers import logs
 from grus.kubernetes.client import leader_election
 from grus.kubernetes.client.api import Object
 from grus.kubernetes.client.leader_election import LeaseObservation, epoch_of
 from grus.model.errors import NotLoggedIn
 from grus.model.identifiers import JobId, UserName
-from grus.model.ports import AccessRole, User
+from grus.model.interfaces import AccessRole, User
 from grus.server.http.auth_middleware import Caller, Gate
 from tests.trust.bugs.planting import Bug, Swap, issue
 
@@ -89,9 +89,9 @@ BUGS = (
         "token-in-clear",
         "tokens are stored as they are",
         issue("StackStorm/st2", 5349),
-        (Swap(accounts, "digest_of", as_it_is),),
+        (Swap(user_tokens, "digest_of", as_it_is),),
         (
-            "tests/controlplane/security/test_accounts.py::test_a_secret_has_256_bits_and_is_nowhere_in_the_store",
+            "tests/controlplane/security/test_user_tokens.py::test_a_secret_has_256_bits_and_is_nowhere_in_the_store",
         ),
         everywhere=False,
     ),

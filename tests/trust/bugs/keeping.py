@@ -11,10 +11,10 @@ from grus.controlplane.facade.services import Services
 from grus.elastic.training_state import checkpoint_files as files
 from grus.model.errors import GrusError
 from grus.model.identifiers import JobId
+from grus.model.interfaces import NewJob, Store
 from grus.model.jobs import TERMINAL, Job
-from grus.model.ports import NewJob, Store
-from grus.store import statements
-from grus.store.kubernetes.watch_events import News
+from grus.store import sql_tables
+from grus.store.kubernetes.watch_buffer import News
 from grus.store.memory import MemoryStore
 from grus.store.sqlite import SqliteStore
 from grus.store.writer import Writer, _QueuedWrite
@@ -156,7 +156,7 @@ BUGS = (
         issue("argoproj/argo-workflows", 12636),
         (
             Swap(MemoryStore, "_prune", by_the_time_of_submit),
-            Swap(statements, "_ENDED", instead(SUBMITTED)),
+            Swap(sql_tables, "_ENDED", instead(SUBMITTED)),
         ),
         (f"{SQLITE}::test_prune_drops_old_events_and_jobs_that_ended_before",),
         everywhere=False,

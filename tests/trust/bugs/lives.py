@@ -6,13 +6,13 @@ from typing import Any
 
 from grus.controlplane.jobs import apply_decision, lifecycle, user_actions
 from grus.controlplane.jobs.lifecycle import JobChange
-from grus.controlplane.reconciler.cluster_state import ClusterState
+from grus.controlplane.reconciler.cluster_state_cache import ClusterState
 from grus.controlplane.reconciler.loop import ControlLoop
-from grus.controlplane.sweeps import driver
+from grus.controlplane.sweeps import sweep_controller
 from grus.controlplane.sweeps.trial_index import Trials
 from grus.model.identifiers import JobId, WorkerId
+from grus.model.interfaces import Event, WorkerStatus
 from grus.model.jobs import Desired, Exit, ExitCause, Job, PauseCause, Phase
-from grus.model.ports import Event, WorkerStatus
 from grus.scheduling.decisions import Decision
 from grus.scheduling.state import snapshot
 from grus.store import rules
@@ -239,12 +239,12 @@ BUGS = (
         "a search that is resumed runs trials again that had ended",
         issue("ray-project/ray", 14032),
         (
-            Swap(driver, "key", by_a_key_of_chance),
+            Swap(sweep_controller, "key", by_a_key_of_chance),
             Swap(Trials, "_read", without_the_ended),
         ),
         (
             SEEDS,
-            "tests/controlplane/sweeps/test_driver.py::test_nothing_is_made_twice_by_a_new_control_plane",
+            "tests/controlplane/sweeps/test_sweep_controller.py::test_nothing_is_made_twice_by_a_new_control_plane",
         ),
     ),
 )

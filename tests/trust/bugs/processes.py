@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from grus.engines.local import fork_client, orphans, processes, state_files
+from grus.engines.local import forkserver_client, orphans, processes, state_files
 from grus.engines.local.engine import LocalEngine
-from grus.model.ports import WorkerSpec
+from grus.model.interfaces import WorkerSpec
 from tests.trust.bugs.planting import Bug, Swap, instead, issue
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -17,7 +17,7 @@ def launched_with(plant: str) -> Callable[[Any], Any]:
     return instead(
         f"import sys; sys.path[:0] = [sys.argv[1], {str(ROOT)!r}];"
         f"from tests.trust.bugs import supervised; supervised.{plant}();"
-        "from grus.engines.local.launcher import main; main(sys.argv[2], sys.argv[3])"
+        "from grus.engines.local.forkserver import main; main(sys.argv[2], sys.argv[3])"
     )
 
 
@@ -54,7 +54,7 @@ BUGS = (
         "orphans",
         "a worker is ended by its process group, and what has left the group goes on",
         issue("pytorch/pytorch", 5736),
-        (Swap(fork_client, "_PROGRAM", launched_with("kill_the_group_only")),),
+        (Swap(forkserver_client, "_PROGRAM", launched_with("kill_the_group_only")),),
         ("tests/engines/test_local_descendants.py::test_daemons_die_with_a_worker_that_ends_by_itself",),
         everywhere=False,
     ),
@@ -63,7 +63,7 @@ BUGS = (
         "a start that is repeated after a crash runs the command once more",
         issue("apache/airflow", 35676),
         (
-            Swap(fork_client, "_PROGRAM", launched_with("start_whatever_is_there")),
+            Swap(forkserver_client, "_PROGRAM", launched_with("start_whatever_is_there")),
             Swap(LocalEngine, "start", without_a_look_at_what_runs),
         ),
         ("tests/engines/test_local_reattach.py::test_starts_repeated_across_kills_of_the_server_run_once",),

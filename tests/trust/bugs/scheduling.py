@@ -4,21 +4,21 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from grus.model import queues
-from grus.model.cluster import Device
 from grus.model.errors import Mistake
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job
+from grus.model.nodes import Device
 from grus.model.queues import Queue
 from grus.model.resources import GPU
 from grus.scheduling.cycle import Cycle
-from grus.scheduling.placement import gang_placement, gpu_slices
+from grus.scheduling.placement import fractional_gpus, gang_placement
 from grus.scheduling.placement.fragmentation import slice_share
 from grus.scheduling.placement.gang_placement import Place
 from grus.scheduling.preempt import candidates
 from grus.scheduling.preempt.eligibility import Piece
-from grus.scheduling.queues.queue_tree import QueueNode
+from grus.scheduling.queues.queue_usage_tree import QueueNode
 from grus.scheduling.state.job_entry import Entry
-from grus.scheduling.state.pool_topology import NOW, SOON, DeviceState, NodeState
+from grus.scheduling.state.node_capacity_index import NOW, SOON, DeviceState, NodeState
 from grus.scheduling.state.request_shapes import RoleShape
 from grus.scheduling.state.snapshot import Snapshot
 from tests.trust.bugs.planting import SEEDS, Bug, Swap, always, issue
@@ -174,7 +174,7 @@ BUGS = (
         (Swap(Snapshot, "_occupy", usage_never_counted_again),),
         (
             SEEDS,
-            "tests/scheduling/queues/test_queue_tree.py::test_what_was_given_back_counts_again_when_it_is_held_again",
+            "tests/scheduling/queues/test_queue_usage_tree.py::test_what_was_given_back_counts_again_when_it_is_held_again",
         ),
     ),
     Bug(
@@ -212,7 +212,7 @@ BUGS = (
         "a queue may be given more quota than the one above it has",
         issue("kai-scheduler/KAI-Scheduler", 81),
         (Swap(queues, "_check_sums", sums_of_the_top_only),),
-        ("tests/operator/test_queue_rules.py",),
+        ("tests/operator/test_validate_queues.py",),
         everywhere=False,
     ),
     Bug(
@@ -232,26 +232,26 @@ BUGS = (
         (Swap(QueueNode, "breaks", only_full_queues_are_over_limit),),
         (
             SEEDS,
-            "tests/scheduling/queues/test_queue_tree.py::test_a_gang_that_would_cross_the_limit_waits_although_its_queue_is_below_it",
+            "tests/scheduling/queues/test_queue_usage_tree.py::test_a_gang_that_would_cross_the_limit_waits_although_its_queue_is_below_it",
         ),
     ),
     Bug(
         "fraction-rounding",
         "fractions are fitted into the sum of what the devices have left, not into one device",
         issue("ray-project/ray", 5902),
-        (Swap(gpu_slices._DeviceSearch, "_levels", fractions_of_the_pool),),
+        (Swap(fractional_gpus._DeviceSearch, "_levels", fractions_of_the_pool),),
         (
             SEEDS,
-            "tests/scheduling/placement/test_gpu_slices.py::test_what_two_gpus_have_left_together_is_no_place_for_a_slice",
+            "tests/scheduling/placement/test_fractional_gpus.py::test_what_two_gpus_have_left_together_is_no_place_for_a_slice",
         ),
     ),
     Bug(
         "memory-overcommit",
         "slices by memory are counted as if all devices were as large as the largest",
         issue("AliyunContainerService/gpushare-scheduler-extender", 219),
-        (Swap(gpu_slices, "slice_share", memory_of_the_largest),),
+        (Swap(fractional_gpus, "slice_share", memory_of_the_largest),),
         (
-            "tests/scheduling/placement/test_gpu_slices.py::test_on_a_smaller_gpu_a_memory_slice_takes_more_of_it",
+            "tests/scheduling/placement/test_fractional_gpus.py::test_on_a_smaller_gpu_a_memory_slice_takes_more_of_it",
         ),
     ),
     Bug(

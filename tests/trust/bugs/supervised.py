@@ -7,7 +7,7 @@ import os
 import signal
 from contextlib import suppress
 
-from grus.engines.local import launcher, process_kill, state_files, supervisor
+from grus.engines.local import forkserver, process_kill, state_files, supervisor
 
 
 def kill_the_group_only() -> None:
@@ -36,4 +36,4 @@ def start_whatever_is_there() -> None:
         state_files.create_file(folder, state_files.SPEC, spec)
         return ""
 
-    launcher._place = planted
+    forkserver._place = planted

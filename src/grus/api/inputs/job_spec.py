@@ -6,16 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from grus.api.inputs import pod
-from grus.api.inputs.job import IdleIn, JobIn
+from grus.api.inputs import pod_template
+from grus.api.inputs.job_schema import IdleIn, JobIn
 from grus.api.inputs.resources import ResourcesIn, WayIn
-from grus.api.inputs.serve import ServeIn, serve_argv, serve_name
-from grus.api.inputs.stages import ALWAYS, split_reference
-from grus.api.inputs.sweep import to_sweep
-from grus.api.inputs.train import TrainIn, section_name
+from grus.api.inputs.serving_schema import ServeIn, serve_argv, serve_name
+from grus.api.inputs.sweep_schema import to_sweep
+from grus.api.inputs.training_schema import TrainIn, section_name
+from grus.api.inputs.workflow_stages import ALWAYS, split_reference
 from grus.api.parsing.fields import NAME
 from grus.api.units import GpuAsk, parse_bytes, parse_gpu, parse_percent, parse_range, parse_seconds
 from grus.model.artefacts import Input, Output
+from grus.model.distributed_options import Strategy, parse
 from grus.model.errors import BadInput, Mistake
 from grus.model.execution_plans import Way
 from grus.model.identifiers import ID_ALPHABET, JobId, QueueName
@@ -31,7 +32,6 @@ from grus.model.jobs import (
     Spec,
 )
 from grus.model.resources import Range, Replica, Request, Role
-from grus.model.strategies import Strategy, parse
 
 WORKER = "worker"
 """Role of all replicas of a job that names no roles."""
@@ -94,7 +94,7 @@ def to_spec(job: JobIn, *, after: Mapping[str, JobId] = _NO_AFTER) -> Spec:
         node_selector=tuple(sorted(job.node_selector.items())),
         affinity=_affinity(job),
         image=job.image or "",
-        pod=pod.text(job.pod),
+        pod=pod_template.text(job.pod),
         params=tuple(job.params.items()),
         sweep=None if job.sweep is None else to_sweep(job.sweep),
     )
@@ -261,7 +261,9 @@ def _roles_request(job: JobIn) -> tuple[Request, Launch]:
         sizes = sizes if replicas.rigid else allowed
         gpus = 0 if ask.sliced else ask.count.high
         replica = _replica(ask, gpus, role.resources)
-        roles.append(Role(name, replicas, replica, argv(role.run), role.image or "", pod.text(role.pod)))
+        roles.append(
+            Role(name, replicas, replica, argv(role.run), role.image or "", pod_template.text(role.pod))
+        )
     mixed = any(role.resources.mixed for role in (job.roles or {}).values())
     return Request(tuple(roles), sizes, mixed=mixed), Launch.PER_GPU
 

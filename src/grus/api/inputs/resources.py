@@ -7,9 +7,9 @@ submit` writes them, users need not.
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
-from grus.api.inputs.train import strategy_words, target
+from grus.api.inputs.training_schema import strategy_words, target
 from grus.api.parsing import fields as f
-from grus.api.parsing.rules import BrokenRule, Place, Strict, ValidFields
+from grus.api.parsing.validation_errors import BrokenRule, Place, Strict, ValidFields
 from grus.api.units import MOST_GPUS, parse_bytes, parse_gpu
 
 MOST_WAYS = 16

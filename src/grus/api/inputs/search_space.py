@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from grus.api.parsing.rules import BrokenRule, failure, unknown
-from grus.model.sweeps import Axis
+from grus.api.parsing.validation_errors import BrokenRule, failure, unknown
+from grus.model.sweep_search import Axis
 
 MOST_AXES = 100
 MOST_CHOICES = 1000

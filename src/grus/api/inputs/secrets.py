@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from grus.api.parsing import fields as f
-from grus.api.parsing.rules import BrokenRule, failure
+from grus.api.parsing.validation_errors import BrokenRule, failure
 
 MOST_SECRETS = 64
 LARGEST_SECRET = 64 * 1024

@@ -13,7 +13,7 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_plain_validator_function
 
-from grus.api.parsing.rules import BrokenRule, clean, failure
+from grus.api.parsing.validation_errors import BrokenRule, clean, failure
 from grus.api.units import parse_bytes, parse_gpu, parse_percent, parse_range, parse_seconds, render_seconds
 from grus.model.jobs import PRIORITIES
 

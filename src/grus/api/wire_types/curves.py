@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from grus.api.wire_types.base import Out
 from grus.api.wire_types.timestamps import rfc3339
-from grus.model.curves import Curves
 from grus.model.identifiers import JobId
+from grus.model.metrics_history import Curves
 
 
 class CurveOut(Out):

@@ -15,8 +15,8 @@ from grus.api.wire_types.base import Out
 from grus.api.wire_types.timestamps import maybe_rfc3339, rfc3339
 from grus.model.artefacts import Artifact
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Event, Usage, WorkerStatus
 from grus.model.jobs import Desired, Exit, Job, JobType, Phase, Seat, Spec
-from grus.model.ports import Event, Usage, WorkerStatus
 from grus.model.resources import Range, Replica, Request
 from grus.model.results import words_of
 from grus.model.saving import saves

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from grus.api.inputs.job import DAY, IdleIn
+from grus.api.inputs.job_schema import DAY, IdleIn
 from grus.api.inputs.job_spec import idle_of
 from grus.api.parsing import fields as f
-from grus.api.parsing.rules import BrokenRule, Strict, ValidFields, failure
+from grus.api.parsing.validation_errors import BrokenRule, Strict, ValidFields, failure
 from grus.api.profile_wire import TagOut, tag_out
 from grus.api.units import (
     MOST_GPUS,
@@ -21,16 +21,16 @@ from grus.api.units import (
 from grus.api.wire_types.base import Out
 from grus.api.wire_types.job import HolderOut
 from grus.api.wire_types.timestamps import rfc3339
-from grus.model.cluster import Device, Drain, Node
+from grus.model.activity_labels import Tag
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Idle
+from grus.model.nodes import Device, Drain, Node
 from grus.model.queues import ANY, Queue, Quota
 from grus.model.resources import GPU, Range
-from grus.model.tags import Tag
 
 if TYPE_CHECKING:
-    from grus.scheduling.queues.queue_tree import QueueState
+    from grus.scheduling.queues.queue_usage_tree import QueueState
 
 _GPUS = f.number(0, 10 * MOST_GPUS)
 _USERS = f.items(f.name, most=10_000)

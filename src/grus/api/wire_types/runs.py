@@ -8,8 +8,8 @@ from grus.api.wire_types.base import Out
 from grus.api.wire_types.timestamps import maybe_rfc3339, rfc3339
 from grus.model.artefacts import Artifact
 from grus.model.results import Result, words_of
-from grus.model.run_comparison import differences
-from grus.model.sweeps import Value
+from grus.model.run_diff import differences
+from grus.model.sweep_search import Value
 
 
 class MetricOut(Out):

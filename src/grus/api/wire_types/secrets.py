@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from grus.api.parsing import fields as f
-from grus.api.parsing.rules import Strict
+from grus.api.parsing.validation_errors import Strict
 from grus.api.wire_types.base import Out
 
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from grus.api.wire_types.base import Out
 from grus.api.wire_types.job import JobOut
-from grus.model.sweeps import Axis, Sweep, Value
+from grus.model.sweep_search import Axis, Sweep, Value
 
 
 class AxisOut(Out):

@@ -4,16 +4,16 @@ request.
 
 from typing import Annotated
 
-from grus.api.inputs.job import DAY
+from grus.api.inputs.job_schema import DAY
 from grus.api.parsing import fields as f
-from grus.api.parsing.rules import Strict
+from grus.api.parsing.validation_errors import Strict
 from grus.api.units import MOST_GPUS, gpu_number, parse_seconds
 from grus.api.wire_types.base import Out
 from grus.api.wire_types.timestamps import maybe_rfc3339, rfc3339
 from grus.model.audit import AuditRecord
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import UserName
-from grus.model.ports import AccessRole, Token, User
+from grus.model.interfaces import AccessRole, Token, User
 from grus.model.resources import GPU
 
 _ROLES = f.choice(tuple(role.value for role in AccessRole))

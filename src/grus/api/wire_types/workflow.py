@@ -4,10 +4,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from grus.api.inputs.job import JobIn
-from grus.api.inputs.stages import MOST_STAGES
+from grus.api.inputs.job_schema import JobIn
+from grus.api.inputs.workflow_stages import MOST_STAGES
 from grus.api.parsing import fields as f
-from grus.api.parsing.rules import Strict
+from grus.api.parsing.validation_errors import Strict
 from grus.api.wire_types.base import Out
 from grus.api.wire_types.job import JobOut
 

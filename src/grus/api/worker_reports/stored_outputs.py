@@ -7,7 +7,7 @@ claims of the job.
 
 import json
 
-from grus.api.inputs.stages import MOST_RESULTS
+from grus.api.inputs.workflow_stages import MOST_RESULTS
 from grus.api.parsing.fields import NAME
 from grus.model.artefacts import Artifact
 

@@ -10,8 +10,8 @@ from grus.cli.render.output import Format, Output, emit, examples, hint, say, ta
 from grus.model.errors import BadInput, Mistake
 
 if TYPE_CHECKING:
-    from grus.comparison.comparison_page import Sheet
-    from grus.comparison.report import ComparisonReport
+    from grus.comparison.comparison_verdict import ComparisonReport
+    from grus.comparison.html_report import Sheet
 
 PANEL = "Looking back"
 MOST_REPEATS = 1000
@@ -79,7 +79,7 @@ def run(
     are shown all the same.
     """
     from grus.api.units import parse_seconds
-    from grus.comparison import drivers, environments, report, running, workload
+    from grus.comparison import backends, comparison_runner, comparison_verdict, environments, workload
 
     _refuse(html)
     work = workload.read(Path(job))
@@ -88,7 +88,7 @@ def run(
         patience = parse_seconds(wait)
     except ValueError as error:
         raise BadInput([Mistake("wait", str(error), wait)]) from None
-    options = running.Options(
+    options = comparison_runner.Options(
         repeats=repeats,
         with_load=with_load,
         period=period,
@@ -97,8 +97,8 @@ def run(
         html=Path(html) if html else None,
     )
     folder = Path(out or f"{work.name}-comparison")
-    found = running.run(work, places, options, folder, of=drivers.of, tell=hint)
-    _tell(_sheet(report.report(found)), html, output)
+    found = comparison_runner.run(work, places, options, folder, of=backends.of, tell=hint)
+    _tell(_sheet(comparison_verdict.report(found)), html, output)
     hint(f"kept in {folder}; grus compare show {folder} shows it again")
     if any(side.visit.blocked is not None for side in found.sides):
         raise typer.Exit(1)
@@ -115,14 +115,14 @@ def show(
 
     A comparison may be unfinished. For recorded traces it shows what they can and cannot say.
     """
-    from grus.comparison import recorded_traces, report, result, traces
+    from grus.comparison import comparison_verdict, recorded_traces, result_directory, traces
 
     _refuse(html)
     place = Path(folder)
-    if not result.is_one(place) and traces.are_in(place):
+    if not result_directory.is_one(place) and traces.are_in(place):
         _tell(recorded_traces.sheet(traces.read(place)), html, output)
     else:
-        _tell(_sheet(report.report(result.read(place))), html, output)
+        _tell(_sheet(comparison_verdict.report(result_directory.read(place))), html, output)
 
 
 def _refuse(html: str) -> None:
@@ -137,7 +137,7 @@ def _sheet(made: "ComparisonReport") -> "Sheet":
 
 
 def _tell(made: "Sheet", html: str, output: Format) -> None:
-    from grus.comparison.comparison_page import page
+    from grus.comparison.html_report import page
 
     def tables() -> None:
         for sentence in made.answers:

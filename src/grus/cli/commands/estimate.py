@@ -13,7 +13,7 @@ from grus.cli.render.output import Format, Output, emit, examples
 from grus.cli.render.progress import limit_of, told
 
 if TYPE_CHECKING:
-    from grus.cli.what_if.simulation_inputs import Gathering
+    from grus.cli.whatif.scenario_inputs import Gathering
     from grus.estimation.gpus import GpuKind
 
 PANEL = "Looking ahead"
@@ -83,8 +83,8 @@ def estimate(
     from dataclasses import asdict
 
     from grus.cli.render.memory_estimate import Estimates
-    from grus.cli.what_if.simulation_inputs import Gathering
-    from grus.estimation.child import Limits, run
+    from grus.cli.whatif.scenario_inputs import Gathering
+    from grus.estimation.estimate_subprocess import Limits, run
 
     gathering = Gathering()
     asked = _asked(gathering, target)
@@ -151,7 +151,7 @@ def _kinds(gathering: "Gathering", names: "list[str] | tuple[str, ...]") -> "lis
 
 
 def _strategies(gathering: "Gathering", words: str, workers: int, compare: bool) -> None:
-    from grus.model.strategies import Strategy, holding, parse
+    from grus.model.distributed_options import Strategy, holding, parse
 
     if compare and words:
         gathering.note("strategy", "goes without --compare, which shows all of them", words)

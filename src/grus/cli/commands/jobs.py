@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from grus.cli import env_options
-from grus.cli.commands import profile, stages
+from grus.cli.commands import profile_stats, workflow_stages
 from grus.cli.connection import JobArgument, JobsArgument, complete_queue, connected, find_job
 from grus.cli.follow import follow_job, follow_workflow
 from grus.cli.render import job_eta
@@ -27,7 +27,7 @@ from grus.cli.render.output import (
     say,
     table,
 )
-from grus.cli.what_if.auto_gpu_size import with_ways
+from grus.cli.whatif.auto_gpu_size import with_ways
 from grus.model.errors import BadInput, GrusError, Mistake, NotFound
 from grus.model.phases import HOLDING, TERMINAL, Phase
 
@@ -136,8 +136,8 @@ def submit(
 
 
 def read_file(file: Path) -> "list[JobIn]":
-    from grus.api.inputs.job_file import parse_job_file
-    from grus.api.parsing.document import LARGEST
+    from grus.api.inputs.yaml_job_file import parse_job_file
+    from grus.api.parsing.yaml_document import LARGEST
     from grus.sdk.bounded_read import read_at_most
 
     try:
@@ -162,7 +162,7 @@ def with_env(documents: "list[JobIn]", more: "dict[str, str]") -> "list[JobIn]":
 def _tell_submitted(client: "Client", jobs: "list[JobOut]") -> None:
     for job in jobs:
         say(f"{job.id}  {job.name}  in {job.queue}: {job.phase}" + (f" – {job.reason}" if job.reason else ""))
-    for words in profile.hints(client, [job.id for job in jobs]):
+    for words in profile_stats.hints(client, [job.id for job in jobs]):
         say(f"expected of {words}")
     for job in jobs:
         _warn(job)
@@ -180,7 +180,7 @@ def _warn(job: "JobOut", *, attended: bool = False) -> None:
 
 
 def _show_plans(client: "Client", documents: "list[JobIn]", output: Format) -> None:
-    from grus.api.inputs.workflow import alone, behind
+    from grus.api.inputs.workflow_dag import alone, behind
 
     names = {document.name or "" for document in documents}
     # The stages before it are not there yet: a plan says what it needs by itself.
@@ -303,7 +303,7 @@ def ps(
         if queue and not found and queue not in (known := [one.name for one in client.queues()]):
             raise NotFound(f"There is no queue {queue!r}; there are {', '.join(known)}.")
         jobs = [job for job in found if not user or job.user == user]
-        graphs = stages.graphs_of(client, jobs) if tree else []
+        graphs = workflow_stages.graphs_of(client, jobs) if tree else []
     if tree:
         emit(graphs, output, lambda: _list_rows(list(_tree_rows(graphs)), everything))
     else:
@@ -312,9 +312,9 @@ def ps(
 
 def _tree_rows(graphs: "list[GraphOut]") -> "Iterator[tuple[object, ...]]":
     for graph in graphs:
-        for lines, stage in stages.branches(graph):
+        for lines, stage in workflow_stages.branches(graph):
             id_, name, *rest = _row(stage.job)
-            yield (id_, f"{lines}{name}{stages.also(graph, stage)}", *rest)
+            yield (id_, f"{lines}{name}{workflow_stages.also(graph, stage)}", *rest)
 
 
 def _list_rows(rows: "list[tuple[object, ...]]", everything: bool) -> None:
@@ -339,7 +339,7 @@ def _row(job: "JobOut") -> tuple[object, ...]:
         job_eta.start_words(None if job.phase in HOLDING else job.eta),
         job_eta.end_words(job.eta),
         ", ".join(progress(job.progress)[:SHOWN_FIGURES]),
-        profile.tag_words(job.tag),
+        profile_stats.tag_words(job.tag),
         job.reason,
     )
 

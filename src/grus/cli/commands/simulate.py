@@ -14,9 +14,9 @@ from grus.cli.render.output import Format, Output, emit, examples, say, table
 from grus.model.errors import BadInput, Mistake
 
 if TYPE_CHECKING:
-    from grus.cli.what_if.simulation_inputs import WorkloadSource
-    from grus.simulation.events.decision_effects import Costs
-    from grus.simulation.what_if import Scenario, WhatIfComparison
+    from grus.cli.whatif.scenario_inputs import WorkloadSource
+    from grus.simulation.events.decision_executor import Costs
+    from grus.simulation.whatif_scenarios import Scenario, WhatIfComparison
 
 PANEL = "Looking ahead"
 MOST_SEEDS = 100
@@ -127,17 +127,17 @@ def simulate(
     if replay:
         _replay(replay, output)
         return
-    from grus.cli.what_if import simulation_inputs
-    from grus.cli.what_if.parallel_runs import run_all
-    from grus.simulation.what_if import compare
-    from grus.simulation.workload.ended_jobs import measured
+    from grus.cli.whatif import scenario_inputs
+    from grus.cli.whatif.parallel_runs import run_all
+    from grus.simulation.whatif_scenarios import compare
+    from grus.simulation.workload.history_trace import measured
 
-    gathering = simulation_inputs.Gathering()
-    change = simulation_inputs.change(gathering, add_nodes, remove or [], quota or [], load, policy)
-    chaos = simulation_inputs.chaos(gathering, faults)
+    gathering = scenario_inputs.Gathering()
+    change = scenario_inputs.change(gathering, add_nodes, remove or [], quota or [], load, policy)
+    chaos = scenario_inputs.chaos(gathering, faults)
     if wrong := html_file.problem(html):
         gathering.note(wrong.field, wrong.rule, wrong.value)
-    source = simulation_inputs.WorkloadSource(
+    source = scenario_inputs.WorkloadSource(
         trace=trace,
         synthetic=synthetic,
         history=history,
@@ -147,7 +147,7 @@ def simulate(
         seed=seed,
         since=since,
     )
-    present = simulation_inputs.present(source, change, gathering)
+    present = scenario_inputs.present(source, change, gathering)
     gathering.refuse()
     assert present is not None
     scenario = _with_costs(present.scenario, start_cost, pause_cost, resize_cost)
@@ -209,19 +209,19 @@ def _replay(path: str, output: Format) -> None:
 
 
 def _show(comparison: "WhatIfComparison", costs: "Costs", output: Format) -> None:
-    from grus.simulation import answers
+    from grus.simulation import result_summary
 
     def tables() -> None:
-        table(*answers.table(comparison))
+        table(*result_summary.table(comparison))
         if len(comparison.sides[0].outcomes[0].queues) > 1:
             say()
-            table(*answers.queue_table(comparison.sides[0].outcomes[0]))
-        sentences = (answers.answer(comparison), answers.against_static(comparison))
-        for sentence in (*sentences, answers.model(comparison, costs)):
+            table(*result_summary.queue_table(comparison.sides[0].outcomes[0]))
+        sentences = (result_summary.answer(comparison), result_summary.against_static(comparison))
+        for sentence in (*sentences, result_summary.model(comparison, costs)):
             if sentence:
                 say(f"\n{sentence}")
 
-    told = {**answers.as_json(comparison), "model": answers.model(comparison, costs)}
+    told = {**result_summary.as_json(comparison), "model": result_summary.model(comparison, costs)}
     emit(told, output, tables)
 
 

@@ -255,7 +255,7 @@ def plot(
 
     It is one file to keep or to pass on.
     """
-    from grus.dashboard.views import sweep_file
+    from grus.dashboard.views import sweep_export
 
     if not html:
         raise BadInput([Mistake("html", "must name the file to write, such as sweep.html")])
@@ -263,7 +263,7 @@ def plot(
         raise BadInput([wrong])
     with connected() as client:
         found = client.sweep(_sweep(client, job).id)
-    search = sweep_file.search_of(found)
-    html_file.write(html, lambda script: sweep_file.page(found.job.name, search, script))
-    comes_to = sweep_file.sentence(search)
+    search = sweep_export.search_of(found)
+    html_file.write(html, lambda script: sweep_export.page(found.job.name, search, script))
+    comes_to = sweep_export.sentence(search)
     emit({"file": html, "sentence": comes_to}, output, lambda: say(comes_to))

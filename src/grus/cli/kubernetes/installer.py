@@ -13,8 +13,8 @@ from grus.kubernetes.client import resource_kinds
 from grus.kubernetes.client.api import Api, Conflicts, Missing, Object, ResourceKind
 from grus.kubernetes.client.versions import budgets_of
 from grus.kubernetes.install import rbac
+from grus.kubernetes.install.foreign_crds import PLURALS
 from grus.kubernetes.install.install_settings import PART_OF
-from grus.kubernetes.install.other_job_systems import PLURALS
 from grus.model.errors import Conflict, GrusError
 
 FIELD_MANAGER = "grus-install"

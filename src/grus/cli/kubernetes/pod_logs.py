@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator
 
-from grus.cli.kubernetes.object_reader import Worker, job_of, pods_of, shown, workers_of
+from grus.cli.kubernetes.object_converter import Worker, job_of, pods_of, shown, workers_of
 from grus.kubernetes.client.api import Api, Missing, Object, Refused
 from grus.model.errors import NotFound
 from grus.model.jobs import TERMINAL

@@ -16,8 +16,7 @@ from grus.kubernetes.client.api import Api, Missing, Object, ResourceKind
 from grus.kubernetes.client.versions import budgets_of
 from grus.kubernetes.install import rbac
 from grus.kubernetes.install.custom_resources import JOBS, QUEUES
-from grus.kubernetes.install.install_settings import COMPONENT, PART_OF
-from grus.kubernetes.install.other_job_systems import (
+from grus.kubernetes.install.foreign_crds import (
     BRAIN_GROUP,
     BRAIN_PLURAL,
     BRAIN_VERSION,
@@ -25,6 +24,7 @@ from grus.kubernetes.install.other_job_systems import (
     HOROVOD_PLURAL,
     HOROVOD_VERSION,
 )
+from grus.kubernetes.install.install_settings import COMPONENT, PART_OF
 from grus.kubernetes.names import ENDED, JOB, MANAGED, PREFIX, RESERVATION
 from grus.model.jobs import TERMINAL
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from grus.cli.commands import profile
+from grus.cli.commands import profile_stats
 from grus.cli.render import job_eta
 from grus.cli.render.output import (
     Format,
@@ -82,8 +82,8 @@ def _show_job(job: "JobOut", known: "LearnedOut | None") -> None:
             ("takes", ", ".join(f"{name} ({whose})" for name, whose in job.inputs.items())),
             ("leaves", _left_words(job)),
             ("fingerprint", "" if known is None else known.fingerprint),
-            ("expected", "" if known is None else profile.expected_words(known.expected)),
-            ("recognised", profile.tag_sentence(job.tag)),
+            ("expected", "" if known is None else profile_stats.expected_words(known.expected)),
+            ("recognised", profile_stats.tag_sentence(job.tag)),
             ("submitted", local(job.submitted_at)),
             ("started", local(job.first_started_at)),
             ("ended", local(job.ended_at)),
@@ -169,7 +169,7 @@ def show_plan(client: "Client", plan: "PlanOut") -> None:
             ("on", ", ".join(plan.nodes)),
             ("will start", job_eta.start_sentence(plan.eta) if plan.starts == "later" else ""),
             ("will end", job_eta.end_sentence(plan.eta)),
-            ("expected", profile.expected_words(plan.expected)),
+            ("expected", profile_stats.expected_words(plan.expected)),
             ("sooner", plan.change),
         )
     )

@@ -5,9 +5,9 @@ from dataclasses import asdict
 from typing import Any
 
 from grus.cli.render.output import say, size, table
-from grus.estimation.estimate import Biggest, Estimate, of_mapping
 from grus.estimation.gpus import CATALOGUE
-from grus.model.strategies import ALTERING
+from grus.estimation.memory_estimator import Biggest, Estimate, of_mapping
+from grus.model.distributed_options import ALTERING
 
 PARTS = ("weights", "gradients", "optimizer", "activations", "workspace", "context")
 

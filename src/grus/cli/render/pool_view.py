@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from grus.cli.commands.jobs import LIVE
-from grus.cli.render import telemetry as measured
+from grus.cli.render import telemetry_metrics as measured
 from grus.cli.render.output import aligned, between, number, rich_table, size
 from grus.model.errors import NotFound
 

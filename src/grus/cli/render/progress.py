@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from grus.cli.render.output import hint
 
 if TYPE_CHECKING:
-    from grus.cli.what_if.simulation_inputs import Gathering
+    from grus.cli.whatif.scenario_inputs import Gathering
 
 
 @contextmanager

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 def with_static(client: "Client", found: "ReportOut", since: str | None) -> "ReportOut":
     """The report with its jobs on a static split: simulated here, on all cores."""
-    from grus.cli.what_if.parallel_runs import run_all
+    from grus.cli.whatif.parallel_runs import run_all
     from grus.reports.static_split import split
-    from grus.simulation.workload.ended_jobs import decode
+    from grus.simulation.workload.history_trace import decode
 
     history = decode(client.history(last=since, until=found.until))
     made = split(history, runner=lambda scenarios: run_all(scenarios, 0))

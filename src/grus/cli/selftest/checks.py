@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from grus.cli.selftest.machine import Machine
+from grus.cli.selftest.host_inventory import Machine
 from grus.cli.selftest.results import CheckFailed, SelftestCheck
-from grus.telemetry.nvml import PATIENCE, Probe
+from grus.telemetry.nvidia_nvml import PATIENCE, Probe
 
 if TYPE_CHECKING:
     from grus.sdk.client import Client

@@ -40,7 +40,7 @@ def selftest(
     import tempfile
 
     from grus.cli.selftest.checks import Bench, checks
-    from grus.cli.selftest.machine import survey
+    from grus.cli.selftest.host_inventory import survey
     from grus.cli.selftest.results import CheckResult, exit_code, page, summary, tried
 
     folder = examples_in or Path("examples")

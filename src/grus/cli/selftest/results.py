@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
-from grus.cli.selftest.machine import Machine
+from grus.cli.selftest.host_inventory import Machine
 
 PASSED_CODE, FAILED_CODE, INCOMPLETE_CODE = 0, 1, 7
 """Exit codes: everything passed; a check failed; none failed, but some could not run here."""

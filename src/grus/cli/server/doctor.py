@@ -114,7 +114,7 @@ def _state_folder(at: GrusPaths) -> DoctorFinding:
 
 
 def _passage(at: GrusPaths) -> DoctorFinding:
-    from grus.store.on_disk import closed_folder
+    from grus.store.atomic_files import closed_folder
 
     if os.geteuid() != 0:
         return DoctorFinding("passage", OK, "not needed: jobs run as the account of the server")
@@ -179,7 +179,7 @@ def _nvidia_gpus() -> int | None:
 
 
 def _gpus(at: GrusPaths) -> DoctorFinding:
-    from grus.server.runtime.gpu_pool import REAL, remembered
+    from grus.server.runtime.device_inventory import REAL, remembered
 
     count = _nvidia_gpus()
     if not count and (pool := remembered(at.state)) not in ("", REAL):
@@ -222,7 +222,7 @@ def _isolation(at: GrusPaths) -> DoctorFinding:
 
 
 def _cpu_limits(at: GrusPaths) -> DoctorFinding:
-    from grus.engines.local.cpu_limits import find_groups
+    from grus.engines.local.cgroup_detection import find_groups
     from grus.server.config import load
 
     try:

@@ -196,7 +196,7 @@ def check_backups(at: GrusPaths) -> DoctorFinding:
 def _is_shared(at: GrusPaths) -> bool:
     """True for a server with TLS or with several users."""
     from grus.server.config import load
-    from grus.store.file_copy import users_in
+    from grus.store.sqlite_backup import users_in
 
     try:
         if load(at).tls:

@@ -26,7 +26,7 @@ NONE = Path("none")
 
 def checked_options(options: Sequence[str]) -> list[str]:
     """The options of `grus up` with absolute paths. Raises BadInput where `grus up` would refuse them."""
-    from grus.cli.server.start_stop import arguments, settings_for
+    from grus.cli.server.daemon_start_stop import arguments, settings_for
 
     if not options:
         return []
@@ -38,7 +38,7 @@ def checked_options(options: Sequence[str]) -> list[str]:
 def _parsed(options: Sequence[str]) -> dict[str, Any]:
     """Values of the options of `grus up`, without those that a unit sets or does not need."""
     from grus.cli.main import UsageError
-    from grus.cli.server.start_stop import up
+    from grus.cli.server.daemon_start_stop import up
 
     probe = typer.Typer()
     probe.command()(up)
@@ -94,7 +94,7 @@ def _check_every(every: str) -> None:
 def _check_folder(folder: Path, user: str) -> None:
     """Make the folder of the backups, owned by the account that writes them."""
     from grus.server.backup.create import require_outside
-    from grus.store.on_disk import make_folder
+    from grus.store.atomic_files import make_folder
 
     require_outside(places(), folder, "--backups")
     new = not folder.exists()

@@ -7,7 +7,7 @@ from grus.controlplane.eta.forecast_service import Expectation
 from grus.controlplane.reconciler.loop import ControlLoop, Decide
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase, Seat
-from grus.model.run_estimate import Expected
+from grus.model.run_prediction import Expected
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decision, Decisions, Pause, Resize, Start
 from grus.scheduling.explain import explain

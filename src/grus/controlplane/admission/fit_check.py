@@ -6,7 +6,7 @@ wait for the loop.
 
 import threading
 
-from grus.controlplane.reconciler.cluster_state import ClusterState
+from grus.controlplane.reconciler.cluster_state_cache import ClusterState
 from grus.model.jobs import Spec
 from grus.model.resources import Range
 from grus.scheduling.placement.feasibility import above_limit, never_fits, never_fits_at

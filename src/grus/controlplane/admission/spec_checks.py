@@ -3,8 +3,8 @@
 from grus.api.inputs.job_spec import is_bundle
 from grus.model.artefacts import Input
 from grus.model.errors import Mistake
+from grus.model.interfaces import User
 from grus.model.jobs import Job, JobType, Spec
-from grus.model.ports import User
 from grus.tuning import samplers
 
 NO_SESSIONS = (

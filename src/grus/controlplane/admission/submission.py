@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grus.api.inputs import pod_allow_list
+from grus.api.inputs import pod_field_policy
 from grus.api.inputs.job_spec import is_path, resized, with_launch
 from grus.controlplane.admission import code_snapshot
 from grus.controlplane.admission.fit_check import FitCheck
@@ -23,15 +23,15 @@ from grus.controlplane.admission.spec_checks import (
 from grus.controlplane.fingerprint import code_digest
 from grus.controlplane.gpu_sizing.memory_sizing import SizedSpec
 from grus.controlplane.gpu_sizing.size_selection import JobSizer, with_size
-from grus.controlplane.reconciler.cluster_state import ClusterState
-from grus.controlplane.security import authorization
+from grus.controlplane.reconciler.cluster_state_cache import ClusterState
+from grus.controlplane.security import rbac
 from grus.controlplane.security.secret_store import SecretStore
 from grus.controlplane.settings import Settings
 from grus.model.artefacts import Input
 from grus.model.errors import BadInput, DoesNotFit, Mistake, NotAllowed, NotFound
 from grus.model.identifiers import JobId, UserName
+from grus.model.interfaces import Event, NewJob, Store, User
 from grus.model.jobs import Job, JobType, Launch, Spec
-from grus.model.ports import Event, NewJob, Store, User
 from grus.model.queues import Queue
 from grus.model.resources import Range
 
@@ -126,11 +126,11 @@ class Submission:
     def _complete(self, user: User, request: JobRequest, coming: Mapping[JobId, Job]) -> Spec:
         """Return the spec as it will be stored; `coming` are the jobs of the same submission."""
         spec = request.spec
-        authorization.require_member(user, "submit jobs")
+        rbac.require_member(user, "submit jobs")
         self._require_unix_user(user, spec)
         queues = {queue.name: queue for queue in self._picture.queues}
         if spec.queue in queues:
-            authorization.require_queue(user, spec.queue, queues)
+            rbac.require_queue(user, spec.queue, queues)
         mistakes = [
             *self._queue_mistakes(user, spec, queues.get(spec.queue)),
             *self._after_mistakes(user, spec, queues, coming),
@@ -193,7 +193,7 @@ class Submission:
         """Raise if a server that is root would run a job as root for a user who is no administrator."""
         if not self._settings.as_submitters:
             return
-        if not user.unix_user and not authorization.is_admin(user):
+        if not user.unix_user and not rbac.is_admin(user):
             raise NotAllowed(
                 f"the server runs as root, and nobody has said whom the jobs of {user.name} run as; an "
                 f"administrator does so with `grus user set {user.name} --unix-user NAME`"
@@ -231,13 +231,13 @@ class Submission:
             raise DoesNotFit(sentence)
 
     def _cluster_mistakes(self, spec: Spec, pod_fields: Collection[str]) -> list[Mistake]:
-        allowed = pod_allow_list.fields_for(spec.queue, self._settings.allowed_pod_fields)
-        return [*cluster_mistakes(spec), *pod_allow_list.refused_of_spec(spec, allowed.union(pod_fields))]
+        allowed = pod_field_policy.fields_for(spec.queue, self._settings.allowed_pod_fields)
+        return [*cluster_mistakes(spec), *pod_field_policy.refused_of_spec(spec, allowed.union(pod_fields))]
 
     def _queue_mistakes(self, user: User, spec: Spec, queue: Queue | None) -> list[Mistake]:
         if queue is None:
             queues = self._picture.by_name
-            names = ", ".join(name for name in queues if authorization.sees_queue(user, name, queues))
+            names = ", ".join(name for name in queues if rbac.sees_queue(user, name, queues))
             return [Mistake("queue", f"names no queue; there are {names or 'none'}", spec.queue)]
         children = [other.name for other in self._picture.queues if other.parent == queue.name]
         if children:
@@ -249,7 +249,7 @@ class Submission:
         return []
 
     def _after_mistakes(
-        self, user: User, spec: Spec, queues: authorization.Queues, coming: Mapping[JobId, Job]
+        self, user: User, spec: Spec, queues: rbac.Queues, coming: Mapping[JobId, Job]
     ) -> list[Mistake]:
         known = {other: coming.get(other) or self._visible(user, other, queues) for other in spec.after}
         asked = {one.job for one in spec.inputs}
@@ -280,12 +280,12 @@ class Submission:
         )
         return [Mistake("inputs" if spec.inputs else "outputs", rule)]
 
-    def _visible(self, user: User, id_: JobId, queues: authorization.Queues) -> Job | None:
+    def _visible(self, user: User, id_: JobId, queues: rbac.Queues) -> Job | None:
         try:
             job = self._store.job(id_)
         except NotFound:
             return None
-        return job if authorization.sees_job(user, authorization.Owner.of(job), queues) else None
+        return job if rbac.sees_job(user, rbac.Owner.of(job), queues) else None
 
     def _settled(self, spec: Spec, launch_given: bool) -> Spec:
         if not launch_given:

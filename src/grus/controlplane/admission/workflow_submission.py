@@ -8,16 +8,16 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from grus.api.inputs.job import JobIn
+from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.job_spec import to_spec
-from grus.api.inputs.stages import MOST_STAGES
-from grus.controlplane.admission import workflow
+from grus.api.inputs.workflow_stages import MOST_STAGES
+from grus.controlplane.admission import workflow_graph
 from grus.controlplane.admission.submission import JobRequest, Submission, submitted, within
-from grus.controlplane.admission.workflow import STEP, Graphs
+from grus.controlplane.admission.workflow_graph import STEP, Graphs
 from grus.model.errors import BadInput, Conflict, Mistake, NotAllowed, NotFound
 from grus.model.identifiers import JobId, job_id
+from grus.model.interfaces import Store, User
 from grus.model.jobs import Job, JobType, Spec
-from grus.model.ports import Store, User
 
 
 class GraphSubmission:
@@ -69,7 +69,7 @@ class GraphSubmission:
         self._require_retry(user, job)
         members = self._graphs.members(job)
         earlier = [one for one in self._graphs.before(user, members) if one.user == user.name]
-        again = workflow.to_retry(job, [*earlier, *members], self._stands)
+        again = workflow_graph.to_retry(job, [*earlier, *members], self._stands)
         if unfinished := [one for one in again if not one.terminal]:
             names = ", ".join(f"{one.spec.name} ({one.id})" for one in unfinished)
             raise Conflict(f"{names} of the same submission has not ended yet; wait, or stop it first")

@@ -15,9 +15,9 @@ from pathlib import Path
 from grus.artefacts.sweeping import Order
 from grus.controlplane.artifacts.stores import ArtifactStores
 from grus.controlplane.settings import Settings
-from grus.controlplane.workers import inputs_outputs
+from grus.controlplane.workers import artifact_inputs_outputs
+from grus.model.interfaces import Store
 from grus.model.jobs import Job
-from grus.model.ports import Store
 from grus.model.results import Result
 
 log = logging.getLogger(__name__)
@@ -81,9 +81,9 @@ class Collector:
         for job in self._jobs():
             one = found[self._vaults.place(job.user)]
             one.known.update(artefact.digest for artefact in job.artefacts)
-            if not job.terminal and inputs_outputs.hands_on(job.spec):
+            if not job.terminal and artifact_inputs_outputs.hands_on(job.spec):
                 one.live.add(job.id)
-                given = inputs_outputs.given(self._store.job, job.spec)
+                given = artifact_inputs_outputs.given(self._store.job, job.spec)
                 one.needed.update(each.artefact.digest for each in given if each.artefact)
         for result in self._results():
             one = found[self._vaults.place(result.user)]

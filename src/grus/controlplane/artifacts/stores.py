@@ -16,17 +16,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from grus.artefacts.artifact_store import CACHE, ArtifactStore
 from grus.artefacts.cache import TREE, WHOLE
-from grus.artefacts.vault import CACHE, ArtifactStore
 from grus.controlplane.settings import Settings
-from grus.controlplane.workers import inputs_outputs, interpreters, session_command
-from grus.controlplane.workers.inputs_outputs import StagingSetup
+from grus.controlplane.workers import artifact_inputs_outputs, interpreters, session_command
+from grus.controlplane.workers.artifact_inputs_outputs import StagingSetup
 from grus.controlplane.workers.interpreters import Runner
 from grus.model.artefacts import Artifact
 from grus.model.identifiers import NodeId, UserName
+from grus.model.interfaces import Store
 from grus.model.jobs import Job, Spec
-from grus.model.ports import Store
-from grus.store.on_disk import make_folder, sync_folder
+from grus.store.atomic_files import make_folder, sync_folder
 
 
 def place_of(settings: Settings, user: UserName, unix_user: str) -> Path:
@@ -56,10 +56,10 @@ class ArtifactStores:
         """Return the arguments of the program that wraps the job's own, if there is one. Raises OSError,
         KeyError.
         """
-        if not inputs_outputs.hands_on(job.spec) or self._settings.containers:
+        if not artifact_inputs_outputs.hands_on(job.spec) or self._settings.containers:
             return None
         place = self._open(job.user)
-        given = inputs_outputs.given(self._store.job, job.spec)
+        given = artifact_inputs_outputs.given(self._store.job, job.spec)
         runner = self.runner(self._unix_user(job.user)) or interpreters.own()
         return StagingSetup(runner.python, runner.source, str(place), self._settings.cache_bytes, given)
 
@@ -121,10 +121,14 @@ class ArtifactStores:
         out.
         """
         cache = self.place(user) / CACHE
-        inputs = [one.artefact for one in inputs_outputs.given(self._store.job, spec) if one.artefact]
+        inputs = [
+            one.artefact for one in artifact_inputs_outputs.given(self._store.job, spec) if one.artefact
+        ]
         found = {
             node: sum(
-                one.size for one in inputs if _is_there(cache / inputs_outputs.cache_name(node) / one.digest)
+                one.size
+                for one in inputs
+                if _is_there(cache / artifact_inputs_outputs.cache_name(node) / one.digest)
             )
             for node in nodes
         }

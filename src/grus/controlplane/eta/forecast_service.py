@@ -14,18 +14,18 @@ from dataclasses import dataclass, replace
 from heapq import nsmallest
 
 from grus.concurrency.background_thread import BackgroundThread
-from grus.controlplane import effective_pool
+from grus.controlplane import cluster_view
 from grus.controlplane.eta.forecast_process import ForecastProcess, ForecastProcessLost, ForecastService
 from grus.controlplane.jobs.elapsed import Running
 from grus.controlplane.reconciler.loop import ControlLoop
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Prediction, Store, Written
 from grus.model.jobs import TERMINAL, Job, Phase
-from grus.model.ports import Prediction, Store, Written
 from grus.simulation.forecasting.calibration import Calibration, ForecastOutcome, calibrate, outcome
-from grus.simulation.forecasting.eta import HORIZON, Forecast, Present
+from grus.simulation.forecasting.eta_prediction import HORIZON, Forecast, Present
 from grus.simulation.forecasting.expected_duration import ForecastJob
-from grus.simulation.forecasting.live_forecaster import Fact, ForecastQuery
+from grus.simulation.forecasting.live_forecast_service import Fact, ForecastQuery
 from grus.simulation.forecasting.quantiles import Chances
 
 log = logging.getLogger(__name__)
@@ -234,7 +234,7 @@ class Forecaster:
         return Present(now, nodes, queues, (*standing, *more), policy, limits)
 
     def _limit(self, job: Job) -> float | None:
-        attempt = effective_pool.max_runtime(job, self._loop.picture.by_name)
+        attempt = cluster_view.max_runtime(job, self._loop.picture.by_name)
         return None if attempt is None else self._running.before(job) + attempt
 
     # ------------------------------------------------------------------------------------ the forecaster

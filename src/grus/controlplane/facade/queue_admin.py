@@ -5,13 +5,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from difflib import get_close_matches
 
-from grus.controlplane import effective_pool
+from grus.controlplane import cluster_view
 from grus.controlplane.reconciler.loop import ControlLoop
-from grus.controlplane.security import audit_records, authorization
+from grus.controlplane.security import audit_records, rbac
 from grus.model.errors import BadInput, Conflict, Mistake, NotFound
 from grus.model.identifiers import QueueName, UserName
+from grus.model.interfaces import Store, User
 from grus.model.jobs import TERMINAL, Job, Phase
-from grus.model.ports import Store, User
 from grus.model.queues import DEFAULT_QUEUE, Queue, Quota, check_tree, gpus, pool_of_quotas
 
 
@@ -32,13 +32,13 @@ class QueueChanges:
         """Held while the rules of the tree are checked and the change is written."""
 
     def put(self, user: User, queue: Queue) -> Queue:
-        authorization.require_admin(user, "add or change queues")
+        rbac.require_admin(user, "add or change queues")
         with self._changing:
             return self._put(user, queue)
 
     def set_member(self, user: User, name: QueueName, member: UserName, wanted: bool) -> Queue:
         """Add one member, or remove one; the others stay. Raises NotFound, BadInput or Conflict."""
-        authorization.require_admin(user, "change the members of queues")
+        rbac.require_admin(user, "change the members of queues")
         with self._changing:
             queue = self._stored(name)
             if wanted == (member in queue.members):
@@ -75,14 +75,14 @@ class QueueChanges:
         nodes, before = self._loop.picture.nodes, self._store.queues()
         known = {other.name: other for other in before} | {queue.name: queue}
         tree = [other for other in known.values() if other.name != DEFAULT_QUEUE]
-        mistakes = check_tree(tree, pool_of_quotas(effective_pool.size(nodes), before, tree))
+        mistakes = check_tree(tree, pool_of_quotas(cluster_view.size(nodes), before, tree))
         if queue.parent == DEFAULT_QUEUE:
             mistakes = [
                 Mistake(f"queues.{queue.name}.parent", "must not be the default queue", DEFAULT_QUEUE)
             ]
-        made = {
-            one.name: one for one in effective_pool.with_default(known.values(), effective_pool.size(nodes))
-        }[queue.name]
+        made = {one.name: one for one in cluster_view.with_default(known.values(), cluster_view.size(nodes))}[
+            queue.name
+        ]
         if queue.name == DEFAULT_QUEUE and queue.quota not in (Quota(), made.quota):
             rule = (
                 f"is what the other queues leave, {gpus(made.quota.total)} now; set theirs, or leave it out"
@@ -112,7 +112,7 @@ class QueueChanges:
         ]
 
     def delete(self, user: User, name: QueueName) -> None:
-        authorization.require_admin(user, "delete queues")
+        rbac.require_admin(user, "delete queues")
         if name == DEFAULT_QUEUE:
             raise Conflict("the default queue takes what names no queue, and cannot be deleted")
         queues = self._store.queues()

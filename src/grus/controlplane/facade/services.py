@@ -14,54 +14,54 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from subprocess import Popen
 
-from grus.api.inputs.job import JobIn
-from grus.controlplane import effective_pool
+from grus.api.inputs.job_schema import JobIn
+from grus.controlplane import cluster_view
 from grus.controlplane.admission.dry_run import NEVER, SubmissionPlan, plan
 from grus.controlplane.admission.spec_checks import NO_SESSIONS
 from grus.controlplane.admission.submission import JobRequest, Submission
-from grus.controlplane.admission.workflow import Graph, Graphs
+from grus.controlplane.admission.workflow_graph import Graph, Graphs
 from grus.controlplane.admission.workflow_submission import GraphSubmission
 from grus.controlplane.eta.forecast_service import Expectation, ForecastAccuracy, Forecaster
 from grus.controlplane.event_log import last_seq
 from grus.controlplane.facade.queue_admin import QueueChanges
 from grus.controlplane.facade.user_deletion import UserRemoval
-from grus.controlplane.history.results import Results
+from grus.controlplane.history.finished_runs import Results
 from grus.controlplane.jobs import user_actions
 from grus.controlplane.jobs.drained_jobs import DrainedJobs, drained_jobs
 from grus.controlplane.jobs.lifecycle import JobChange
-from grus.controlplane.monitoring.job_notes import Remarks
+from grus.controlplane.monitoring.explain_messages import Remarks
 from grus.controlplane.monitoring.profile_query import Insight, Learned
-from grus.controlplane.monitoring.sampler import Watching, holding
-from grus.controlplane.monitoring.series_forecast import Prospect, Prospects, Reach
 from grus.controlplane.monitoring.series_query import Readings, Whose
+from grus.controlplane.monitoring.telemetry_collector import Watching, holding
+from grus.controlplane.monitoring.trend_forecast import Prospect, Prospects, Reach
 from grus.controlplane.notifications.notifier import Notifier
 from grus.controlplane.reconciler.loop import ControlLoop
-from grus.controlplane.security import audit_records, authorization, isolation
-from grus.controlplane.security.accounts import Accounts, check_unix_user
-from grus.controlplane.security.authorization import Owner
+from grus.controlplane.security import audit_records, isolation, rbac
+from grus.controlplane.security.rbac import Owner
 from grus.controlplane.security.secret_store import SecretStore
+from grus.controlplane.security.user_tokens import Accounts, check_unix_user
 from grus.controlplane.settings import LAST_BACKUP, Settings
+from grus.controlplane.sweeps.sweep_summary import SweepView, Winner, view_of, winner
 from grus.controlplane.sweeps.trial_index import Trials
-from grus.controlplane.sweeps.view import SweepView, Winner, view_of, winner
 from grus.controlplane.visibility import JobVisibility
 from grus.controlplane.workers import logs
 from grus.controlplane.workers.endpoints import Endpoint, endpoints, require_use
+from grus.model.activity_labels import Tag
 from grus.model.artefacts import Artifact
 from grus.model.audit import AuditRecord
-from grus.model.cluster import Drain, Node
-from grus.model.curves import Curves, curves
 from grus.model.errors import Conflict, DoesNotFit, NotAllowed, NotFound, StaleVersion
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, job_id
+from grus.model.interfaces import Engine, Event, Store, Token, Usage, User, WorkerStatus, Written
 from grus.model.jobs import HOLDING, Job, JobType, PauseCause, Phase, Spec
+from grus.model.metrics_history import Curves, curves
+from grus.model.nodes import Drain, Node
 from grus.model.plural_words import counted
-from grus.model.ports import Engine, Event, Store, Token, Usage, User, WorkerStatus, Written
 from grus.model.prices import Prices
 from grus.model.profiles import JobProfile, ProfiledRun
 from grus.model.queues import Queue
 from grus.model.resources import Range
-from grus.model.tags import Tag
 from grus.scheduling.explain import Explanation, explain
-from grus.scheduling.queues.queue_tree import QueueState, queue_states
+from grus.scheduling.queues.queue_usage_tree import QueueState, queue_states
 from grus.telemetry.samples import Measure
 
 HIDDEN = JobId("")
@@ -223,7 +223,7 @@ class Services:
 
     def job(self, user: User, id_: JobId) -> Job:
         job = self._store.job(id_)
-        authorization.require_sight(user, id_, Owner.of(job), self._sight.by_name)
+        rbac.require_sight(user, id_, Owner.of(job), self._sight.by_name)
         return job
 
     def graph(self, user: User, id_: JobId) -> Graph:
@@ -248,7 +248,7 @@ class Services:
         while limit is None or len(found) < limit:
             want = PAGE if limit is None else max(limit - len(found), 1)
             page = self._store.jobs(phases=phases, queue=queue, user=name, limit=want, after=at)
-            found += [job for job in page if authorization.sees_job(user, Owner.of(job), queues)]
+            found += [job for job in page if rbac.sees_job(user, Owner.of(job), queues)]
             if len(page) < want:
                 break
             at = (page[-1].submitted_at, page[-1].id)
@@ -305,7 +305,7 @@ class Services:
 
     def sees(self, user: User, owner: UserName, queue: QueueName) -> bool:
         """Return whether this user sees the jobs of `owner` in that queue."""
-        return authorization.sees_job(user, Owner(owner, queue), self._sight.by_name)
+        return rbac.sees_job(user, Owner(owner, queue), self._sight.by_name)
 
     @property
     def oldest_kept(self) -> float:
@@ -431,7 +431,7 @@ class Services:
     def artefact(self, user: User, id_: JobId, name: str) -> Artifact:
         """Return the job's artifact of this name, for its owner. Raises NotFound if it is gone."""
         job = self.job(user, id_)
-        if job.user != user.name and not authorization.is_admin(user):
+        if job.user != user.name and not rbac.is_admin(user):
             raise NotAllowed(f"only {job.user} and administrators may read what job {id_} left behind")
         found = next((one for one in job.artefacts if one.name == name), None)
         if found is None:
@@ -518,7 +518,7 @@ class Services:
     ) -> Job:
         for _ in range(MOST_TRIES):
             job = self.job(user, id_)
-            authorization.require_own(user, job, verb)
+            rbac.require_own(user, job, verb)
             change = wish(job, user.name, self._clock())
             if change is None:
                 return job
@@ -569,7 +569,7 @@ class Services:
         queues = self._sight.by_name
         found: dict[DeviceId, list[tuple[JobId, int]]] = {}
         for job in self._store.jobs(phases=tuple(HOLDING)):
-            id_ = job.id if authorization.sees_job(user, Owner.of(job), queues) else HIDDEN
+            id_ = job.id if rbac.sees_job(user, Owner.of(job), queues) else HIDDEN
             for seat in job.seats:
                 for device in seat.devices:
                     found.setdefault(device, []).append((id_, seat.share))
@@ -581,9 +581,7 @@ class Services:
         if all(node.drain is None for node in nodes):
             return {}
         queues = self._sight.by_name
-        return drained_jobs(
-            nodes, self.occupants(), lambda job: authorization.sees_job(user, Owner.of(job), queues)
-        )
+        return drained_jobs(nodes, self.occupants(), lambda job: rbac.sees_job(user, Owner.of(job), queues))
 
     def occupants(self) -> list[Job]:
         """Return the jobs that hold GPUs now, from memory; callers that show them must check `sees`."""
@@ -610,7 +608,7 @@ class Services:
         self._set_node(user, node, True, drain, "drain nodes")
 
     def _set_node(self, user: User, node: NodeId, cordoned: bool, drain: Drain | None, action: str) -> None:
-        authorization.require_admin(user, action)
+        rbac.require_admin(user, action)
         known = {one.id for one in self._loop.picture.nodes} | self._store.cordoned()
         if node not in known:  # a cordoned node may be gone, and is uncordoned for its return
             raise NotFound(f"there is no node {node}")
@@ -635,7 +633,7 @@ class Services:
 
     def status(self, user: User) -> Status:
         now, pulse, nodes = self._clock(), self._loop.pulse, self._loop.picture.nodes
-        held = effective_pool.usage(self._store.jobs(phases=tuple(HOLDING)))
+        held = cluster_view.usage(self._store.jobs(phases=tuple(HOLDING)))
         troubles = (pulse.stopped, pulse.trouble if pulse.troubles else "")
         watched = () if self._watching is None else self._watching.warnings()
         shared = isolation.exposure(self._settings, self._store.users())
@@ -697,7 +695,7 @@ class Services:
 
         `keep_limit`: leave the user's limit of GPUs as it is.
         """
-        authorization.require_admin(user, "add or change users")
+        rbac.require_admin(user, "add or change users")
         if self._settings.as_submitters:
             check_unix_user(changed.unix_user)
         if accept_shared_account:
@@ -727,7 +725,7 @@ class Services:
         """Return changes of users, tokens, queues, nodes and others' jobs, newest first; for
         administrators.
         """
-        authorization.require_admin(user, "read the audit log")
+        rbac.require_admin(user, "read the audit log")
         return self._store.audit(actor=actor, target=target, before=before, limit=limit)
 
     def tokens(self, user: User) -> list[Token]:
@@ -745,7 +743,7 @@ class Services:
         """Create a token; return the secret, shown only once, and its record. Raises Conflict as `put_user`
         does.
         """
-        if for_user != user.name and authorization.is_admin(user):
+        if for_user != user.name and rbac.is_admin(user):
             isolation.require_apart_for_token(self._settings, self._store.users(), for_user)
         return self._accounts.new_token(user, for_user, label, expires_at, asked_with=asked_with)
 

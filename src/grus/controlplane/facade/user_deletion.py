@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from grus.controlplane.facade.queue_admin import QueueChanges, list_jobs
-from grus.controlplane.security.accounts import Accounts
+from grus.controlplane.security.user_tokens import Accounts
 from grus.model.errors import Conflict
 from grus.model.identifiers import JobId, UserName
+from grus.model.interfaces import Store, User
 from grus.model.jobs import TERMINAL, Desired, Job, Phase
-from grus.model.ports import Store, User
 
 LIVE = tuple(phase for phase in Phase if phase not in TERMINAL)
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from grus.controlplane.fingerprint import fingerprints, import_closure
+from grus.model.interfaces import Store
 from grus.model.jobs import Job
-from grus.model.ports import Store
 
 
 class Digests(NamedTuple):

@@ -17,8 +17,8 @@ from grus.controlplane.fingerprint import fingerprints
 from grus.model.errors import GrusError
 from grus.model.execution_plans import Shortage, merged
 from grus.model.identifiers import JobId
+from grus.model.interfaces import MOST_PROFILES, Store
 from grus.model.jobs import Job
-from grus.model.ports import MOST_PROFILES, Store
 from grus.model.profiles import (
     MOST_DATA,
     MOST_PAIRS,

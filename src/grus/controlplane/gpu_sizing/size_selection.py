@@ -23,11 +23,11 @@ from grus.controlplane.gpu_sizing.memory_sizing import (
     size,
 )
 from grus.controlplane.workers.exit_status import Statuses
-from grus.controlplane.workers.worker_spec import members, setup_id
-from grus.model.cluster import Device, Node
+from grus.controlplane.workers.worker_launch_spec import members, setup_id
 from grus.model.execution_plans import Shortage, merged
 from grus.model.identifiers import DeviceId, WorkerId
 from grus.model.jobs import ExitCause, Job, Sizing
+from grus.model.nodes import Device, Node
 from grus.model.profiles import JobProfile
 from grus.model.resources import Range, Request
 

@@ -15,8 +15,8 @@ from grus.controlplane.artifacts.gc import Collector
 from grus.controlplane.settings import Settings
 from grus.model.errors import GrusError, NotFound
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Engine, Store
 from grus.model.jobs import TERMINAL, Job, Phase
-from grus.model.ports import Engine, Store
 
 log = logging.getLogger(__name__)
 

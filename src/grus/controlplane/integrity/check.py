@@ -6,10 +6,10 @@ Read-only, at one moment of the record; a server may continue to run meanwhile.
 from dataclasses import dataclass
 from pathlib import Path
 
-from grus.controlplane.integrity.log_consistency import Consistency, EventLog
+from grus.controlplane.integrity.fsck_event_log import Consistency, EventLog
 from grus.controlplane.integrity.orphans import Leftovers
 from grus.model.integrity_findings import Finding
-from grus.store.integrity_check import Examination, examine
+from grus.store.verify_integrity import Examination, examine
 
 
 @dataclass(frozen=True, slots=True)

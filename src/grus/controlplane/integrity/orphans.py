@@ -10,18 +10,18 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from grus.artefacts.artifact_store import ArtifactStore
 from grus.artefacts.manifest import DamagedArtifact
-from grus.artefacts.vault import ArtifactStore
 from grus.controlplane.artifacts.stores import place_of
-from grus.controlplane.security import authorization
+from grus.controlplane.security import rbac
 from grus.controlplane.settings import Settings
 from grus.engines.local import state_files
 from grus.model.artefacts import Artifact, Input
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, UserName
 from grus.model.integrity_findings import Finding
+from grus.model.interfaces import User
 from grus.model.jobs import Job
-from grus.model.ports import User
 
 YOUNG = 3600.0
 """Seconds for which a code copy may be without its job, which is stored after it."""
@@ -106,7 +106,7 @@ class Leftovers:
 
     def _trouble(self, user: UserName, artefact: Artifact, read_all: bool) -> str:
         """Return the defect of the artifact, "" if there is none."""
-        whom = authorization.unix_user(user, self._users.get(user), self._settings.as_submitters)
+        whom = rbac.unix_user(user, self._users.get(user), self._settings.as_submitters)
         vault = ArtifactStore(place_of(self._settings, user, whom))
         try:
             manifest = vault.manifest(artefact.digest)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from grus.controlplane.jobs.lifecycle import JobChange, change, ending
 from grus.controlplane.jobs.user_actions import saving_words
-from grus.controlplane.jobs.worker_groups import team
+from grus.controlplane.jobs.worker_group_membership import team
 from grus.model.jobs import (
     HOLDING,
     Desired,

@@ -10,8 +10,8 @@ from grus.controlplane.jobs.lifecycle import JobChange, dependency_failed
 from grus.controlplane.jobs.stage_cache import uncompared
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Store
 from grus.model.jobs import Job, Phase
-from grus.model.ports import Store
 
 Find = Callable[[JobId], Job | None]
 

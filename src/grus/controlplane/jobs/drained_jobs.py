@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from grus.model.cluster import Node
 from grus.model.identifiers import JobId, NodeId
 from grus.model.jobs import Job, Phase
+from grus.model.nodes import Node
 from grus.scheduling.preempt.node_drain import movable_job
 
 

@@ -1,8 +1,8 @@
 """Run time of jobs, over all their attempts, from the record."""
 
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Store
 from grus.model.jobs import HOLDING, Job
-from grus.model.ports import Store
 from grus.simulation.workload.job_history import HistoryEvent, seconds_run
 
 PAGE = 1000

@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 from grus.api.worker_reports import stored_outputs as kept
 from grus.controlplane.gpu_sizing.memory_sizing import NoFittingSize, SizedSpec
 from grus.controlplane.gpu_sizing.size_selection import OomResponse, with_size
-from grus.controlplane.jobs import replicas, worker_groups
-from grus.controlplane.workers import exit_status, inputs_outputs
+from grus.controlplane.jobs import replicas, worker_group_membership
+from grus.controlplane.workers import artifact_inputs_outputs, exit_status
 from grus.controlplane.workers.exit_status import Statuses, sentence
-from grus.controlplane.workers.worker_spec import LAUNCHER, Member, members, setup_id
+from grus.controlplane.workers.worker_launch_spec import LAUNCHER, Member, members, setup_id
 from grus.model.artefacts import Artifact
 from grus.model.identifiers import JobId, NodeId
+from grus.model.interfaces import Event, WorkerState, WorkerStatus
 from grus.model.jobs import (
     FIRST_BACK_OFF,
     HOLDING,
@@ -34,7 +35,6 @@ from grus.model.jobs import (
     Phase,
     job_backoff,
 )
-from grus.model.ports import Event, WorkerState, WorkerStatus
 from grus.model.resources import GPU
 
 OWN_NAME = 16
@@ -83,7 +83,9 @@ def change(job: Job, kind: str, now: float, text: str, *, reason: str | None = N
 
 def working(job: Job) -> int:
     """Micro-GPUs of those who compute together; 0 while it does not run."""
-    return sum(seat.held for seat in worker_groups.at_work(job)) if job.phase is Phase.RUNNING else 0
+    return (
+        sum(seat.held for seat in worker_group_membership.at_work(job)) if job.phase is Phase.RUNNING else 0
+    )
 
 
 def ending(job: Job) -> bool:
@@ -101,13 +103,17 @@ def advance(
     if ending(job):
         if not _alive(own):
             return conclude(job, own, now, larger)
-        return _of_team(job, worker_groups.bereave(job, own, now), now) if job.exit is None else None
+        return (
+            _of_team(job, worker_group_membership.bereave(job, own, now), now) if job.exit is None else None
+        )
     seats = members(job)
     firm = _firm(job, seats, own)
     if (exit_ := _end_of_attempt(job, firm, own, now, limits)) is not None:
         return _end(job, exit_, own, now, larger)
     return (
-        _of_team(job, worker_groups.advance(job, own, now, limits.start_timeout, limits.words_late), now)
+        _of_team(
+            job, worker_group_membership.advance(job, own, now, limits.start_timeout, limits.words_late), now
+        )
         or _replaced(job, own, now)
         or _released(job, seats, own, now)
         or _running(job, firm, own, now)
@@ -116,11 +122,13 @@ def advance(
 
 def _firm(job: Job, seats: tuple[Member, ...], own: Statuses) -> list[Member]:
     """Return the staying members on which the attempt depends: not one that has yet to join the others."""
-    staying = [member for member in seats if not member.leaving and not worker_groups.apart(job, member)]
+    staying = [
+        member for member in seats if not member.leaving and not worker_group_membership.apart(job, member)
+    ]
     return replicas.firm(job, staying, own)
 
 
-def _of_team(job: Job, step: worker_groups.JobTransition | None, now: float) -> JobChange | None:
+def _of_team(job: Job, step: worker_group_membership.JobTransition | None, now: float) -> JobChange | None:
     if step is None:
         return None
     return (
@@ -143,7 +151,7 @@ def _end_of_attempt(
         or _all_done(staying, own)
         or _too_long(job, now, limits)
         or _never_up(job, staying, own, now, limits)
-        or worker_groups.hopeless(job, own)
+        or worker_group_membership.hopeless(job, own)
     )
 
 
@@ -168,7 +176,7 @@ def _all_done(staying: list[Member], own: Statuses) -> Exit | None:
 
 def _failure(job: Job, staying: list[Member], own: Statuses) -> Exit | None:
     """Return the first worker exit that was neither requested nor a success."""
-    spared = worker_groups.spared(job, own)
+    spared = worker_group_membership.spared(job, own)
     everybody = [member for member in members(job) if not member.leaving]
     names = {member.id: exit_status.name(member, everybody) for member in staying if member.id not in spared}
     names[setup_id(job)] = "the setup"
@@ -177,7 +185,7 @@ def _failure(job: Job, staying: list[Member], own: Statuses) -> Exit | None:
     if ended:
         first = min(ended, key=lambda status: (status.ended_at or 0.0, status.id))
         exit_ = first.exit or Exit(ExitCause.LOST)
-        why = kept.trouble(first.said) if inputs_outputs.hands_on(job.spec) else ""
+        why = kept.trouble(first.said) if artifact_inputs_outputs.hands_on(job.spec) else ""
         return replace(exit_, text=f"{names[first.id]} ended: {why or sentence(exit_)}")
     if job.phase is Phase.RUNNING:
         # A running attempt had all its first workers up; a worker without any status is gone.
@@ -299,10 +307,10 @@ def conclude(job: Job, own: Statuses, now: float, larger: Larger = lambda *_: No
     exit_ = job.exit
     if exit_ is None and (done := _all_done(_firm(job, members(job), own), own)) is not None:
         exit_ = done  # it ended by itself before the request reached it
-    if exit_ is None and job.artefacts and not inputs_outputs.missing(job):
+    if exit_ is None and job.artefacts and not artifact_inputs_outputs.missing(job):
         exit_ = Exit(ExitCause.DONE, 0)  # it was asked to stop while its outputs were being kept
     if exit_ is not None and exit_.cause is ExitCause.DONE:
-        if lost := inputs_outputs.missing(job):
+        if lost := artifact_inputs_outputs.missing(job):
             text = f"all workers have finished, but nobody has told that output {', '.join(lost)} is kept"
             return _again(free, Exit(ExitCause.CODE, 0, text), now, charged=True)
         kept_all = replace(free, artefacts=job.artefacts)

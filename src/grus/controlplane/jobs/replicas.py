@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from grus.controlplane.workers import exit_status
 from grus.controlplane.workers.exit_status import Statuses
-from grus.controlplane.workers.worker_spec import Member, members
+from grus.controlplane.workers.worker_launch_spec import Member, members
+from grus.model.interfaces import WorkerStatus
 from grus.model.jobs import LONGEST_BACK_OFF, Job, JobType, job_backoff
-from grus.model.ports import WorkerStatus
 
 STEADY = LONGEST_BACK_OFF
 """Seconds after which earlier failures no longer count."""

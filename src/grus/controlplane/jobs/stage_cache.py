@@ -21,12 +21,12 @@ from grus.controlplane.fingerprint import code_digest
 from grus.controlplane.fingerprint.code_digest import StageCode
 from grus.controlplane.jobs import lifecycle
 from grus.controlplane.jobs.lifecycle import JobChange
-from grus.controlplane.workers import inputs_outputs
+from grus.controlplane.workers import artifact_inputs_outputs
 from grus.model.artefacts import Artifact
 from grus.model.errors import Fenced, GrusError, NotFound, StaleVersion
 from grus.model.identifiers import JobId, NodeId, UserName
+from grus.model.interfaces import Store
 from grus.model.jobs import Desired, Job, JobType, Phase, Spec
-from grus.model.ports import Store
 from grus.model.results import Result
 
 log = logging.getLogger(__name__)
@@ -180,7 +180,7 @@ class Skipping:
         return lifecycle.unchanged(job, key, earlier.job, earlier.outputs, self._clock())
 
     def _inputs(self, job: Job) -> list[tuple[str, str]] | None:
-        given = inputs_outputs.given(self._store.job, job.spec)
+        given = artifact_inputs_outputs.given(self._store.job, job.spec)
         found = [(one.input.name, one.artefact.digest) for one in given if one.artefact]
         return found if len(found) == len(given) else None
 

@@ -13,7 +13,7 @@ from grus.api.worker_reports import report_lines
 from grus.api.worker_reports.report_lines import Word
 from grus.controlplane.workers import exit_status
 from grus.controlplane.workers.exit_status import Statuses
-from grus.controlplane.workers.worker_spec import Member
+from grus.controlplane.workers.worker_launch_spec import Member
 from grus.model.identifiers import WorkerId
 from grus.model.jobs import Job
 

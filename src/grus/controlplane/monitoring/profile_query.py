@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from grus.controlplane.fingerprint import code_digest, fingerprints
 from grus.controlplane.fingerprint.profile_cache import JobIdentity, Profiles
-from grus.controlplane.monitoring.tag_store import TagKeeper
-from grus.controlplane.security import authorization
+from grus.controlplane.monitoring.activity_tag_store import TagKeeper
+from grus.controlplane.security import rbac
+from grus.model.activity_labels import Tag
 from grus.model.errors import NotFound
+from grus.model.interfaces import Store, User
 from grus.model.jobs import Job
-from grus.model.ports import Store, User
 from grus.model.profiles import JobProfile
-from grus.model.run_estimate import Expected, expected
-from grus.model.tags import Tag
+from grus.model.run_prediction import Expected, expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,7 @@ class Insight:
 
     def profiles(self, user: User) -> list[JobProfile]:
         """Return one's own profiles, and all for administrators; the last updated first."""
-        found = [
-            one for one in self._store.profiles() if authorization.is_admin(user) or one.user == user.name
-        ]
+        found = [one for one in self._store.profiles() if rbac.is_admin(user) or one.user == user.name]
         return sorted(found, key=lambda one: (one.updated_at, one.fingerprint), reverse=True)
 
     def profile(self, user: User, fingerprint: str) -> JobProfile:

@@ -7,11 +7,11 @@ Without it, each restart would have to classify the running jobs from zero.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from grus.controlplane.workers.worker_spec import members
+from grus.controlplane.workers.worker_launch_spec import members
 from grus.model.identifiers import DeviceId, WorkerId
 from grus.model.jobs import Job
-from grus.telemetry.recorder import Recorder
 from grus.telemetry.samples import Batch, Measure, Sample, Subject
+from grus.telemetry.tsdb import Recorder
 
 BACK = 900.0
 """Seconds of samples that are replayed."""

@@ -10,14 +10,14 @@ from enum import StrEnum
 
 import numpy as np
 
-from grus.controlplane.monitoring.sampler import Watching
+from grus.controlplane.monitoring.telemetry_collector import Watching
 from grus.controlplane.visibility import JobVisibility
+from grus.model.activity_labels import Tag
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, QueueName, WorkerId
-from grus.model.ports import User
-from grus.model.tags import Tag
-from grus.telemetry.recorder import POOL, Series, of_queue
+from grus.model.interfaces import User
 from grus.telemetry.samples import Fault, LostMeasure, Measure, Sample, Subject
+from grus.telemetry.tsdb import POOL, Series, of_queue
 
 SHARES = frozenset({Measure.UTILISATION, Measure.ACTIVE, Measure.MEMORY_TIME, Measure.TEMPERATURE})
 """Measures that are averaged over several subjects; others are summed."""

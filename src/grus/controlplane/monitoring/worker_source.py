@@ -8,11 +8,11 @@ idle, and is sampled every few seconds only.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from grus.controlplane.workers.worker_spec import Member, members
-from grus.model.cluster import Node
+from grus.controlplane.workers.worker_launch_spec import Member, members
 from grus.model.identifiers import DeviceId, JobId, WorkerId
+from grus.model.interfaces import Engine, Usage
 from grus.model.jobs import Job
-from grus.model.ports import Engine, Usage
+from grus.model.nodes import Node
 from grus.model.resources import GPU
 from grus.telemetry.counter_rates import rates
 from grus.telemetry.samples import Batch, Measure, Sample, Subject

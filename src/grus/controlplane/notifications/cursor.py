@@ -6,8 +6,8 @@ from pathlib import Path
 
 from grus.controlplane.event_log import last_seq
 from grus.model.errors import StoreFailed
-from grus.model.ports import Store
-from grus.store.on_disk import write_secret
+from grus.model.interfaces import Store
+from grus.store.atomic_files import write_secret
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ import unicodedata
 from dataclasses import dataclass
 
 from grus.api.wire_types.timestamps import rfc3339
+from grus.model.interfaces import Event
 from grus.model.jobs import Job
-from grus.model.ports import Event
 
 EVENTS = {
     "end": frozenset({"succeeded", "stopped"}),

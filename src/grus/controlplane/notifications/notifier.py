@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grus.api.wire_types.timestamps import rfc3339
+from grus.controlplane.notifications.delivery_channel import Receiver
 from grus.controlplane.notifications.messages import NAMES, Subscription, probe_message
-from grus.controlplane.notifications.receiver import Receiver
 from grus.controlplane.notifications.sender import DeliveryFailed, Sender, Undeliverable
-from grus.controlplane.security import authorization
+from grus.controlplane.security import rbac
 from grus.model.errors import NotFound
-from grus.model.ports import Store, User, Written
-from grus.store.on_disk import make_folder
+from grus.model.interfaces import Store, User, Written
+from grus.store.atomic_files import make_folder
 
 WARN_AFTER = 2
 """Failed sendings in a row after which a receiver is shown as failing."""
@@ -92,12 +92,12 @@ class Notifier:
 
     def listed(self, user: User) -> list[Receiver]:
         """Raises NotAllowed."""
-        authorization.require_admin(user, "see receivers of notifications")
+        rbac.require_admin(user, "see receivers of notifications")
         return list(self._receivers)
 
     def test(self, user: User, name: str | None = None) -> list[TestResult]:
         """Send a test message now, to one receiver or to all. Raises NotAllowed and NotFound."""
-        authorization.require_admin(user, "test notifications")
+        rbac.require_admin(user, "test notifications")
         chosen = [one for one in self._receivers if name is None or one.sender.name == name]
         if name is not None and not chosen:
             known = ", ".join(one.sender.name for one in self._receivers) or "none is configured"

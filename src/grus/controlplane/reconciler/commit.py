@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from grus.controlplane.jobs.lifecycle import JobChange
 from grus.model.errors import Fenced, GrusError, NotFound, StaleVersion
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Store
 from grus.model.jobs import Job
-from grus.model.ports import Store
 
 log = logging.getLogger(__name__)
 

@@ -6,13 +6,13 @@ A job that changed a moment ago is checked twice, so that a write in flight is n
 
 import logging
 
-from grus.controlplane import effective_pool
-from grus.controlplane.reconciler.cluster_state import ClusterState
+from grus.controlplane import cluster_view
+from grus.controlplane.reconciler.cluster_state_cache import ClusterState
 from grus.model.identifiers import DeviceId, JobId
+from grus.model.interfaces import Store
 from grus.model.jobs import HOLDING, Job
-from grus.model.ports import Store
 from grus.model.resources import GPU
-from grus.scheduling.state.pool_topology import NOW
+from grus.scheduling.state.node_capacity_index import NOW
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Audit:
         self._picture.take(record if record is not None else self._store.job(job), now)
 
     def _compare_usage(self, stored: dict[JobId, Job]) -> None:
-        recorded = effective_pool.usage(stored.values())
+        recorded = cluster_view.usage(stored.values())
         for device in self._picture.snapshot.pool.by_id.values():
             held, believed = recorded.get(DeviceId(device.id), 0), GPU - device.free[NOW]
             if held != believed:

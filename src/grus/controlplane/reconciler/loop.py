@@ -19,28 +19,35 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from grus.api.inputs import job_warnings
-from grus.controlplane.effective_pool import with_cordons
+from grus.controlplane.cluster_view import with_cordons
 from grus.controlplane.fingerprint.profile_cache import Profiles
-from grus.controlplane.jobs import apply_decision, idle_policy, lifecycle, progress, replicas, worker_groups
+from grus.controlplane.jobs import (
+    apply_decision,
+    idle_policy,
+    lifecycle,
+    progress,
+    replicas,
+    worker_group_membership,
+)
 from grus.controlplane.jobs.idle_policy import Idleness
 from grus.controlplane.jobs.lifecycle import JobChange, waits_too_long
 from grus.controlplane.reconciler import commit
+from grus.controlplane.reconciler.apply_engine_calls import Effect, EngineCallExecutor, Forget, Launch, wanted
 from grus.controlplane.reconciler.clock_jumps import ClockJumps
-from grus.controlplane.reconciler.cluster_state import ClusterState
-from grus.controlplane.reconciler.curve_writer import CurveKeeper
+from grus.controlplane.reconciler.cluster_state_cache import ClusterState
 from grus.controlplane.reconciler.drift import Audit
-from grus.controlplane.reconciler.engine_calls import Effect, EngineCallExecutor, Forget, Launch, wanted
 from grus.controlplane.reconciler.mailbox import Mailbox, Observations
+from grus.controlplane.reconciler.progress_curves import CurveKeeper
 from grus.controlplane.settings import Settings
-from grus.controlplane.workers import exit_status, inputs_outputs
+from grus.controlplane.workers import artifact_inputs_outputs, exit_status
 from grus.controlplane.workers.endpoints import endpoints
-from grus.controlplane.workers.worker_spec import Surroundings, keeper, members
+from grus.controlplane.workers.worker_launch_spec import Surroundings, keeper, members
+from grus.model.activity_labels import Tag
 from grus.model.backoff import backoff
 from grus.model.errors import Fenced, GrusError, NotFound
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Engine, Store, WorkerState, WorkerStatus
 from grus.model.jobs import HOLDING, TERMINAL, Job, JobType, Phase
-from grus.model.ports import Engine, Store, WorkerState, WorkerStatus
-from grus.model.tags import Tag
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decision, Decisions, Resize, Start
 from grus.scheduling.state.snapshot import Snapshot
@@ -367,7 +374,7 @@ class ControlLoop:
             if job is None:
                 continue
             statuses = picture.statuses(id_)
-            if worker_groups.complains(job, statuses, now):
+            if worker_group_membership.complains(job, statuses, now):
                 self._read_words(id_)
             known = job
             if any(status.state is WorkerState.ENDED for status in statuses.values()):
@@ -443,7 +450,7 @@ class ControlLoop:
 
     def _with_report(self, job: Job, now: float, *, last: bool = False) -> Job:
         """Return the job with the last report of its first worker, from which its speed is learned too."""
-        team = worker_groups.team(job) or members(job)
+        team = worker_group_membership.team(job) or members(job)
         if not team:
             return job
         line = self._engine.report(team[0].id)
@@ -453,12 +460,12 @@ class ControlLoop:
 
     def _with_outputs(self, job: Job) -> Job:
         """Return the job with the outputs reported as kept; also record why a worker could not continue."""
-        if not inputs_outputs.hands_on(job.spec):
+        if not artifact_inputs_outputs.hands_on(job.spec):
             return job
         for status in list(self._picture.statuses(job.id).values()):
             if status.state is WorkerState.ENDED and not exit_status.done(status):
                 self._picture.hear(replace(status, said=self._engine.report(status.id)))
-        keeps = keeper(job, worker_groups.team(job) or members(job)) if job.spec.outputs else None
+        keeps = keeper(job, worker_group_membership.team(job) or members(job)) if job.spec.outputs else None
         return job if keeps is None else progress.with_artefacts(job, self._engine.report(keeps.id))
 
     def _decide(self, now: float) -> list[JobChange]:

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from grus.model.interfaces import WorkerStatus, Written
 from grus.model.jobs import Job
-from grus.model.ports import WorkerStatus, Written
 
 
 @dataclass(slots=True)

@@ -5,10 +5,10 @@ from dataclasses import fields
 
 from grus.api.formatting import span
 from grus.model.audit import SHOWN_DIGEST, AuditRecord
-from grus.model.cluster import Drain
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
+from grus.model.interfaces import Token, User
 from grus.model.jobs import Job
-from grus.model.ports import Token, User
+from grus.model.nodes import Drain
 from grus.model.queues import Queue, Quota, gpus
 
 LONGEST_TEXT = 1000

@@ -15,8 +15,8 @@ from pathlib import Path
 from grus.controlplane.settings import Settings
 from grus.model.errors import Conflict
 from grus.model.identifiers import UserName
-from grus.model.ports import AccessRole, User
-from grus.store.on_disk import write_secret
+from grus.model.interfaces import AccessRole, User
+from grus.store.atomic_files import write_secret
 
 ACCEPTED = "shared-account.json"
 """File in the state: who accepted that people share one account, and when."""

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from grus.api.inputs.secrets import LARGEST_SECRET, ON_KUBERNETES
 from grus.api.parsing.fields import NAME, NAME_RULE
-from grus.controlplane.security import authorization, isolation
+from grus.controlplane.security import isolation, rbac
 from grus.controlplane.settings import Settings
 from grus.model.errors import BadInput, Conflict, Mistake, NotFound
 from grus.model.identifiers import UserName
+from grus.model.interfaces import User
 from grus.model.jobs import Spec
-from grus.model.ports import User
-from grus.store.on_disk import make_folder, sync_folder, write_secret
+from grus.store.atomic_files import make_folder, sync_folder, write_secret
 
 MOST_OF_ONE_USER = 256
 
@@ -45,7 +45,7 @@ class SecretStore:
 
     def put(self, user: User, name: str, value: object) -> None:
         """Set a secret of one's own, or replace its value. Raises BadInput and Conflict."""
-        authorization.require_member(user, "set secrets")
+        rbac.require_member(user, "set secrets")
         if self._settings.containers:
             raise Conflict(f"secrets {ON_KUBERNETES}")
         if why := self._exposed(user):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from grus.model.jobs import Desired, Job, Phase, Spec
 from grus.model.resources import GPU
-from grus.scheduling.state.pool_topology import NOW, DeviceState
+from grus.scheduling.state.node_capacity_index import NOW, DeviceState
 from grus.scheduling.state.snapshot import Snapshot
-from grus.tuning.search_step import Room
+from grus.tuning.decide_trials import Room
 
 STUCK = 2.0
 """Seconds after which a trial that waits although it seems to fit shows that the line does not move."""

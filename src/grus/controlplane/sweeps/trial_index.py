@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from grus.controlplane.sweeps.trial_spec import resumable
-from grus.model.curves import Reported
 from grus.model.identifiers import JobId
+from grus.model.interfaces import Event, Store, Written
 from grus.model.jobs import Job, PauseCause
-from grus.model.ports import Event, Store, Written
+from grus.model.metrics_history import Reported
 from grus.model.resources import GPU
-from grus.model.sweeps import Sweep
+from grus.model.sweep_search import Sweep
 from grus.simulation.workload.job_history import RUNNING, STOPS
-from grus.tuning.trial_state import Curve, TrialView
+from grus.tuning.sweep_trials import Curve, TrialView
 
 PAGE = 500
 MOST_SWEEPS = 50

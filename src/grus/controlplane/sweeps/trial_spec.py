@@ -5,13 +5,13 @@ import math
 import os.path
 from dataclasses import replace
 
+from grus.api.inputs.argument_placeholders import fill
 from grus.api.inputs.job_spec import TRAINER, resized
-from grus.api.inputs.sweep_arguments import fill
 from grus.controlplane.admission.submission import new_job
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, JobType, Spec, worker_per_seat
 from grus.model.resources import Range
-from grus.model.sweeps import Params, Stopping, Sweep, Trial
+from grus.model.sweep_search import Params, Stopping, Sweep, Trial
 from grus.tuning.orders import Start
 from grus.tuning.rungs import rungs
 

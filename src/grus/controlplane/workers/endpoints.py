@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from grus.api.worker_reports import report_lines
-from grus.controlplane.security import authorization
+from grus.controlplane.security import rbac
 from grus.controlplane.workers import exit_status
 from grus.controlplane.workers.exit_status import Statuses
-from grus.controlplane.workers.worker_spec import HOST, Member, members
+from grus.controlplane.workers.worker_launch_spec import HOST, Member, members
 from grus.model.errors import NotAllowed
 from grus.model.identifiers import WorkerId
+from grus.model.interfaces import User
 from grus.model.jobs import Job, JobType, Phase
-from grus.model.ports import User
 
 ANSWERING = frozenset({JobType.DEV, JobType.SERVE})
 """Types of jobs to which requests are forwarded; addresses reported by other jobs are ignored."""
@@ -62,4 +62,4 @@ def require_use(user: User, job: Job) -> None:
     if job.spec.type is JobType.DEV and job.user != user.name:
         raise NotAllowed(f"session {job.id} belongs to {job.user}; nobody else may open it")
     if job.spec.type is JobType.DEV:
-        authorization.require_member(user, "open sessions")
+        rbac.require_member(user, "open sessions")

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from grus.controlplane.workers.worker_spec import Member
+from grus.controlplane.workers.worker_launch_spec import Member
 from grus.model.identifiers import WorkerId
+from grus.model.interfaces import WorkerState, WorkerStatus
 from grus.model.jobs import Exit, ExitCause
-from grus.model.ports import WorkerState, WorkerStatus
 
 Statuses = Mapping[WorkerId, WorkerStatus]
 

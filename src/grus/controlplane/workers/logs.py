@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from grus.controlplane.workers.worker_spec import SETUP, members
+from grus.controlplane.workers.worker_launch_spec import SETUP, members
 from grus.model.errors import NotFound
 from grus.model.identifiers import WorkerId
+from grus.model.interfaces import Engine
 from grus.model.jobs import Job
-from grus.model.ports import Engine
 
 Place = tuple[str, int]
 """Role and number of a replica."""

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from grus.model.cluster import Device, Node
+from grus.model.activity_labels import Tag, of_gpu
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
 from grus.model.jobs import HOLDING, Job, Phase
+from grus.model.nodes import Device, Node
 from grus.model.resources import GPU
-from grus.model.tags import Tag, of_gpu
 from grus.telemetry.samples import Fault, Measure, Sample, Subject
 
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from grus.controlplane.facade.services import Services
 from grus.dashboard.live_state.gpu_tiles import Tiles
+from grus.model.interfaces import User, Written
 from grus.model.jobs import Job
-from grus.model.ports import User, Written
 
 MEASURE = 2.0
 """Seconds between two looks at the GPUs' measurements and recognized activity."""

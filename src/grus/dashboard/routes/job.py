@@ -8,7 +8,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from grus.dashboard.live_state.job_data import JobView, charts
+from grus.dashboard.live_state.job_detail import JobView, charts
 from grus.dashboard.page_rendering import page
 from grus.dashboard.views.job import event_rows, fixed, parts
 from grus.model.identifiers import JobId

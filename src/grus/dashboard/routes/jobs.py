@@ -7,10 +7,10 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from grus.controlplane.facade.services import Services
-from grus.dashboard.live_state.job_board import DOWN_AT_FIRST, Board, JobFilter, JobState
+from grus.dashboard.live_state.job_index import DOWN_AT_FIRST, Board, JobFilter, JobState
 from grus.dashboard.page_rendering import page
-from grus.dashboard.views.job_rows import MOST_ROWS, PAGE, ClientRows, difference, shown_of, wanted_of, whole
-from grus.model.ports import User
+from grus.dashboard.views.job_list import MOST_ROWS, PAGE, ClientRows, difference, shown_of, wanted_of, whole
+from grus.model.interfaces import User
 from grus.server.http.dependencies import Does, Live, Who, WhoExactly, off_loop
 from grus.server.http.event_streams import BEAT, HELLO, RECONNECT, LiveResponse, Streams, frame, json_bytes
 from grus.server.routes.events import LONGEST, Pace, Seconds

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from grus.controlplane.facade.services import Services
 from grus.dashboard.page_rendering import page
 from grus.dashboard.views.queues import QueueTableRow, rows
-from grus.model.ports import User
+from grus.model.interfaces import User
 from grus.server.http.auth_middleware import Caller
 from grus.server.http.dependencies import Does, Live, Who, WhoExactly, off_loop
 from grus.server.http.event_streams import (

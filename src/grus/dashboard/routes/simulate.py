@@ -6,13 +6,13 @@ from functools import partial
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from grus.dashboard.live_state.job_board import Board, JobFilter, JobState
+from grus.dashboard.live_state.job_index import Board, JobFilter, JobState
 from grus.dashboard.page_rendering import page
-from grus.dashboard.what_if.simulation_form import WhatIfIn, judged, question
-from grus.dashboard.what_if.simulations import Play, Plays
-from grus.model.cluster import Node
+from grus.dashboard.whatif.simulation_form import WhatIfIn, judged, question
+from grus.dashboard.whatif.simulation_runs import Play, Plays
 from grus.model.errors import NotFound
-from grus.model.ports import User
+from grus.model.interfaces import User
+from grus.model.nodes import Node
 from grus.model.queues import DEFAULT_QUEUE
 from grus.model.resources import GPU
 from grus.scheduling.queues.policies import GRUS, POLICIES

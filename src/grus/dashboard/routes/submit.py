@@ -11,21 +11,21 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from grus.api.inputs.job import JobIn
-from grus.api.inputs.job_file import read_job_file
+from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.job_spec import to_spec
-from grus.api.inputs.stages import JobDocument
-from grus.api.inputs.workflow import alone, behind
-from grus.api.parsing.document import LARGEST
-from grus.api.parsing.rules import Place
+from grus.api.inputs.workflow_dag import alone, behind
+from grus.api.inputs.workflow_stages import JobDocument
+from grus.api.inputs.yaml_job_file import read_job_file
+from grus.api.parsing.validation_errors import Place
+from grus.api.parsing.yaml_document import LARGEST
 from grus.api.wire import PlanOut
 from grus.api.wire_types.job import request_text
 from grus.controlplane.facade.services import Services
 from grus.dashboard.page_rendering import page
 from grus.dashboard.views.job_examples import EXAMPLES
 from grus.model.errors import BadInput, Mistake, NotAllowed
+from grus.model.interfaces import User
 from grus.model.jobs import Job
-from grus.model.ports import User
 from grus.server.http.dependencies import Does, Who, answer, off_loop
 from grus.server.routes.jobs import LONGEST_KEY, planned
 

@@ -9,13 +9,13 @@ from starlette.responses import Response
 
 from grus.api.units import gpu_number
 from grus.controlplane.facade.services import Services
-from grus.controlplane.sweeps.view import SweepView
+from grus.controlplane.sweeps.sweep_summary import SweepView
 from grus.dashboard.page_rendering import page
 from grus.dashboard.views.sweep import SweepPageData, about, charts, columns, parts, row
-from grus.dashboard.views.sweep_search import SweepSnapshot, TrialRow
+from grus.dashboard.views.sweep_search_data import SweepSnapshot, TrialRow
 from grus.model.identifiers import JobId
+from grus.model.interfaces import User
 from grus.model.jobs import TERMINAL
-from grus.model.ports import User
 from grus.server.http.auth_middleware import Caller
 from grus.server.http.dependencies import Does, JobPath, Live, Who, WhoExactly, off_loop
 from grus.server.http.event_streams import (

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from grus.controlplane.facade.services import Services
 from grus.dashboard.page_rendering import page
 from grus.dashboard.views.workflow import drawn, parts, standing, summary
-from grus.dashboard.views.workflow_drawing import HEIGHT, WIDTH
+from grus.dashboard.views.workflow_dag_layout import HEIGHT, WIDTH
 from grus.model.identifiers import JobId
 from grus.server.http.auth_middleware import Caller
 from grus.server.http.dependencies import Does, JobPath, Live, Who, WhoExactly, off_loop

@@ -13,18 +13,18 @@ from grus.api.wire_types.job import request_text, run_text, status_word
 from grus.controlplane.eta.forecast_service import Expectation
 from grus.controlplane.jobs import user_actions
 from grus.controlplane.jobs.lifecycle import JobChange
-from grus.controlplane.security import authorization
-from grus.controlplane.workers.worker_spec import members
+from grus.controlplane.security import rbac
+from grus.controlplane.workers.worker_launch_spec import members
 from grus.dashboard.views.job_timeline import Attempt, Strip
-from grus.dashboard.views.sweep_search import params_words
+from grus.dashboard.views.sweep_search_data import params_words
+from grus.model.activity_labels import Tag
 from grus.model.errors import GrusError
 from grus.model.identifiers import UserName, WorkerId
+from grus.model.interfaces import Event, User, WorkerStatus
 from grus.model.jobs import HOLDING, Desired, Job, JobType, Phase, resizes_live
 from grus.model.plural_words import counted
-from grus.model.ports import Event, User, WorkerStatus
 from grus.model.resources import Range, replica_words
-from grus.model.run_estimate import Expected
-from grus.model.tags import Tag
+from grus.model.run_prediction import Expected
 from grus.scheduling.explain import Explanation
 from grus.telemetry.samples import Measure, Sample
 
@@ -315,7 +315,7 @@ def _refusal(
     job: Job, user: User, name: str, wish: Callable[[Job, UserName, float], JobChange | None], now: float
 ) -> str:
     try:
-        authorization.require_own(user, job, name)
+        rbac.require_own(user, job, name)
         change = wish(job, user.name, now)
     except GrusError as refused:
         return str(refused)

@@ -12,10 +12,10 @@ from itertools import pairwise
 
 from grus.api.formatting import span
 from grus.dashboard.views.job_timeline import Strip
-from grus.model.curves import BATCH, STEP, THROUGHPUT, Curve, Curves, Point
-from grus.model.tags import Tag
-from grus.patterns.forecast import Forecast, Nothing
-from grus.telemetry.recorder import Series
+from grus.model.activity_labels import Tag
+from grus.model.metrics_history import BATCH, STEP, THROUGHPUT, Curve, Curves, Point
+from grus.patterns.demand_forecast import Forecast, Nothing
+from grus.telemetry.tsdb import Series
 
 Figure = dict[str, object]
 

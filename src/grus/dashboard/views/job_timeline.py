@@ -10,8 +10,8 @@ from enum import StrEnum
 from itertools import pairwise
 
 from grus.api.units import gpu_number
+from grus.model.interfaces import Event
 from grus.model.jobs import TERMINAL
-from grus.model.ports import Event
 
 MOST = 400
 """Stretches that are shown; of a longer life the last ones."""

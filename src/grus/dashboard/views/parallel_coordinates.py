@@ -10,7 +10,7 @@ from itertools import groupby
 
 from grus.dashboard.views.job_charts import Figure, missing
 from grus.dashboard.views.sweep_charts import HEIGHT, NONE_YET, layout_of_all, told, wide
-from grus.dashboard.views.sweep_search import (
+from grus.dashboard.views.sweep_search_data import (
     SweepSnapshot,
     TrialRow,
     between,
@@ -19,7 +19,7 @@ from grus.dashboard.views.sweep_search import (
     ranked,
     scale_marks,
 )
-from grus.model.sweeps import Axis
+from grus.model.sweep_search import Axis
 
 STEPS = 5
 """Colors from the best to the worst trial: --chart-rank-1 to this one."""

@@ -8,7 +8,7 @@ from grus.model.identifiers import QueueName
 from grus.model.plural_words import counted
 from grus.model.queues import Queue
 from grus.model.resources import GPU
-from grus.scheduling.queues.queue_tree import QueueState
+from grus.scheduling.queues.queue_usage_tree import QueueState
 
 FULL = 1000
 """Length of a bar."""

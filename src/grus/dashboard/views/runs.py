@@ -6,12 +6,12 @@ from grus.api.formatting import number, size, span
 from grus.api.units import gpu_number
 from grus.dashboard.views.job import BADGES
 from grus.dashboard.views.sweep import HOUR, amount
-from grus.dashboard.views.sweep_search import value_words
+from grus.dashboard.views.sweep_search_data import value_words
 from grus.model.artefacts import Artifact
-from grus.model.curves import BATCH, STEP
+from grus.model.metrics_history import BATCH, STEP
 from grus.model.results import Result, words_of
-from grus.model.run_comparison import Difference, DifferenceKind, differences
-from grus.model.sweeps import Value
+from grus.model.run_diff import Difference, DifferenceKind, differences
+from grus.model.sweep_search import Value
 
 MOST_FIGURES = 4
 """Metrics that have room in a line."""

@@ -9,10 +9,10 @@ from grus.dashboard.views import sweep_charts
 from grus.dashboard.views.job import BADGES, buttons, sentence
 from grus.dashboard.views.job_charts import Figure
 from grus.dashboard.views.parallel_coordinates import parallel
-from grus.dashboard.views.sweep_search import SweepSnapshot, TrialRow, params_words, value_words
+from grus.dashboard.views.sweep_search_data import SweepSnapshot, TrialRow, params_words, value_words
+from grus.model.interfaces import User
 from grus.model.jobs import TERMINAL, Desired, Job, Phase
-from grus.model.ports import User
-from grus.model.sweeps import Axis, Goal, Rule, Value
+from grus.model.sweep_search import Axis, Goal, Rule, Value
 
 HOUR = 3600.0
 LEAST = 0.001

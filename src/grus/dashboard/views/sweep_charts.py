@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from grus.dashboard.views.job_charts import Figure, missing
-from grus.dashboard.views.sweep_search import (
+from grus.dashboard.views.sweep_search_data import (
     SweepSnapshot,
     TrialRow,
     better,
@@ -18,7 +18,7 @@ from grus.dashboard.views.sweep_search import (
     value_words,
 )
 from grus.model.jobs import Phase
-from grus.model.sweeps import Goal, Rule
+from grus.model.sweep_search import Goal, Rule
 from grus.tuning.rungs import rungs as rungs_of
 
 HEIGHT = 300

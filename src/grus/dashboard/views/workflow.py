@@ -3,10 +3,10 @@
 from grus.api.formatting import number, span
 from grus.api.units import gpu_number
 from grus.api.wire_types.job import status_word
-from grus.controlplane.admission.workflow import Graph
-from grus.controlplane.admission.workflow import WorkflowStage as Member
+from grus.controlplane.admission.workflow_graph import Graph
+from grus.controlplane.admission.workflow_graph import WorkflowStage as Member
 from grus.dashboard.views.job import BADGES
-from grus.dashboard.views.workflow_drawing import Drawing, StageNode, drawing
+from grus.dashboard.views.workflow_dag_layout import Drawing, StageNode, drawing
 from grus.model.jobs import Job, Phase
 
 

@@ -10,8 +10,8 @@ from typing import Protocol
 import torch
 
 from grus.elastic.gradients.bucket_tensor import Envelope, dense
-from grus.elastic.gradients.power_sgd import LowRank
-from grus.model.strategies import Strategy
+from grus.elastic.gradients.powersgd_compression import LowRank
+from grus.model.distributed_options import Strategy
 
 Parameters = Sequence[torch.nn.Parameter]
 

@@ -22,12 +22,12 @@ from typing import Protocol
 
 import torch
 
-from grus.elastic.rendezvous import assignment as orders
-from grus.elastic.rendezvous.assignment import Orders, RendezvousGroup
+from grus.elastic.rendezvous import worker_commands as orders
 from grus.elastic.rendezvous.backends import Backend, Broken, Communicator, Store, backend_for, dist
-from grus.elastic.rendezvous.background_join import QUICK, Forming
+from grus.elastic.rendezvous.background_rescale import QUICK, Forming
 from grus.elastic.rendezvous.device_errors import end_apart
 from grus.elastic.rendezvous.process_group import Group
+from grus.elastic.rendezvous.worker_commands import Orders, RendezvousGroup
 from grus.elastic.training_loop.step_timer import Laps
 from grus.sdk import worker
 

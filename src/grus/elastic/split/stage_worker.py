@@ -14,14 +14,14 @@ from torch.utils._pytree import tree_leaves
 
 from grus.elastic.data.sample_schedule import Progress
 from grus.elastic.split import stage_checkpoints
-from grus.elastic.split.parallel_plan import PipelineSplit
+from grus.elastic.split.parallel_stage_layout import PipelineSplit
 from grus.elastic.split.pipeline_stage import Pipeline
+from grus.elastic.split.rank_topology import RankPlacement, average, noticing
 from grus.elastic.split.stage_checkpoints import Saved
-from grus.elastic.split.worker_position import RankPlacement, average, noticing
-from grus.estimation.training import Training
+from grus.estimation.training_definition import Training
 from grus.model.errors import BadInput, Mistake
-from grus.partition.tracing.stage_modules import PartitionStage, build, cut, flows, leaves, shared
-from grus.partition.tracing.tensor_building import build_part
+from grus.partition.tracing.materialize_tensors import build_part
+from grus.partition.tracing.split_stages import PartitionStage, build, cut, flows, leaves, shared
 
 MODEL = "model."
 """Prefix of the model's names in those of the program."""

@@ -1,7 +1,7 @@
 """Strategies that a run follows: those that its program names, else those of its job.
 
-`grus.model.strategies` defines their meaning; this module defines what `grus.train` can and cannot do with
-them.
+`grus.model.distributed_options` defines their meaning; this module defines what `grus.train` can and cannot
+do with them.
 """
 
 import os
@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
+from grus.model.distributed_options import SHARDED, Strategy, parse, spell
 from grus.model.errors import BadInput, Mistake
-from grus.model.strategies import SHARDED, Strategy, parse, spell
 
 FIELD = "strategy"
 CUT = frozenset({Strategy.ZERO2, Strategy.FSDP})

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_map
 from torch.utils.data import default_collate
 
 from grus.elastic.run import Run
-from grus.estimation.training import Loss, Validation
+from grus.estimation.training_definition import Loss, Validation
 
 LOSS = "validation_loss"
 """Name of the reported loss, beside the metric under its own name."""

@@ -21,12 +21,12 @@ from torch.utils._pytree import tree_map
 
 from grus.elastic.data.adaptive_batch_size import BatchSizer
 from grus.elastic.rendezvous.process_group import Group
-from grus.elastic.training_loop.arguments import ONLY, Arguments
+from grus.elastic.training_loop.validate_arguments import ONLY, Arguments
 from grus.elastic.training_state import state_dict
 from grus.elastic.training_state.optimizer_parameters import parameters_of, put_in_place
 from grus.elastic.training_state.state_sync import TrainingState, begun_after
-from grus.estimation.memory_savers import shards
-from grus.model.strategies import Strategy
+from grus.estimation.activation_checkpointing import shards
+from grus.model.distributed_options import Strategy
 
 TOGETHER = 4 << 20
 """Bytes that are gathered at once: enough for the network, little beside the model."""

@@ -16,7 +16,7 @@ import torch
 from grus.elastic.data.adaptive_batch_size import BatchSizer
 from grus.elastic.data.sample_schedule import Progress
 from grus.elastic.rendezvous.process_group import Group
-from grus.elastic.training_loop.arguments import Arguments
+from grus.elastic.training_loop.validate_arguments import Arguments
 from grus.elastic.training_state import state_dict
 from grus.elastic.training_state.state_dict import Differs
 

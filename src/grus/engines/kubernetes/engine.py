@@ -1,4 +1,4 @@
-"""The engine of a cluster: `grus.model.ports.Engine` with pods (see `docs/kubernetes-engine.md`).
+"""The engine of a cluster: `grus.model.interfaces.Engine` with pods (see `docs/kubernetes-engine.md`).
 
 One object per controller. What it holds are copies of what the API server has; closing or killing it changes
 nothing for the workers. No method waits for the cluster, but for `open`, and `log` where nothing is kept yet.
@@ -13,29 +13,29 @@ from pathlib import Path
 from typing import Any
 
 from grus.concurrency.listeners import Listeners
-from grus.engines.kubernetes import worker_records
+from grus.engines.kubernetes import worker_registry
 from grus.engines.kubernetes.fencing import Fence
 from grus.engines.kubernetes.keyed_executor import Lanes
 from grus.engines.kubernetes.logs import Logs
 from grus.engines.kubernetes.node_agents import Agents
+from grus.engines.kubernetes.node_inventory import KubernetesPool
 from grus.engines.kubernetes.nodes import Rules
 from grus.engines.kubernetes.pod_actions import PodExecutor, PodRules
-from grus.engines.kubernetes.pods import Recipe
-from grus.engines.kubernetes.pool import KubernetesPool
+from grus.engines.kubernetes.pod_manifest import Recipe
 from grus.engines.kubernetes.watcher import Watcher
-from grus.engines.local.log_files import read
+from grus.engines.local.log_rotation import read
 from grus.kubernetes.api_objects.job_home import Home
 from grus.kubernetes.client.api import Api
+from grus.kubernetes.client.informer import Reflector
 from grus.kubernetes.client.leader_election import Leadership
-from grus.kubernetes.client.reflector import Reflector
 from grus.kubernetes.client.resource_kinds import NODES, PODS, Object
 from grus.kubernetes.names import SAID, TAG
 from grus.kubernetes.node.tag_annotations import read as read_tag
-from grus.model.cluster import Node
+from grus.model.activity_labels import Tag, together
 from grus.model.errors import Conflict, Unreachable
 from grus.model.identifiers import JobId, WorkerId
-from grus.model.ports import Usage, WorkerSpec, WorkerState, WorkerStatus
-from grus.model.tags import Tag, together
+from grus.model.interfaces import Usage, WorkerSpec, WorkerState, WorkerStatus
+from grus.model.nodes import Node
 
 logger = logging.getLogger(__name__)
 
@@ -218,7 +218,7 @@ class KubernetesEngine:
         with now.watcher.lock:
             if worker.id in now.watcher.records or worker.id in now.watcher.forgotten:
                 return
-            record = worker_records.started(worker)
+            record = worker_registry.started(worker)
             now.watcher.add(record)
         now.hands.start(record)
 
@@ -299,7 +299,7 @@ class KubernetesEngine:
         now = self._now()
         with now.watcher.lock:
             record = now.watcher.records.get(worker)
-            source = worker_records.source(record) if record is not None else None
+            source = worker_registry.source(record) if record is not None else None
         if record is not None:
             return self._logs.read(worker, record.status.job, source, offset, limit)
         if now.lanes.busy(worker):

@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 
-from grus.concurrency.work_queue import WorkQueue
+from grus.concurrency.workqueue import WorkQueue
 from grus.model.errors import Fenced, Unreachable
 
 logger = logging.getLogger(__name__)

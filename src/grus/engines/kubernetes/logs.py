@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grus.engines.gpu_memory import TAIL
-from grus.engines.local.log_files import LogWriter, names, read
+from grus.engines.local.log_rotation import LogWriter, names, read
 from grus.engines.local.state_files import safe_name
 from grus.kubernetes.client.api import Api, LogStream
 from grus.kubernetes.client.errors import Refused, Unreachable

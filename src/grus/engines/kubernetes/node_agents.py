@@ -9,7 +9,7 @@ from typing import Any
 from grus.kubernetes.client.resource_kinds import Object
 from grus.kubernetes.names import AGENT, ANSWERED, USAGE
 from grus.model.identifiers import WorkerId
-from grus.model.ports import Usage
+from grus.model.interfaces import Usage
 
 UNKNOWN = (None, None, None, None)
 

@@ -14,8 +14,8 @@ from grus.engines.kubernetes import topology
 from grus.engines.kubernetes.quantities import amount, asked
 from grus.kubernetes.client.resource_kinds import Object
 from grus.kubernetes.names import DEVICES, RESERVATION
-from grus.model.cluster import Device, Health, Node
 from grus.model.identifiers import DeviceId, NodeId
+from grus.model.nodes import Device, Health, Node
 from grus.model.plural_words import counted
 
 SCHEDULER = "grus"

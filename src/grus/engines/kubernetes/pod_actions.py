@@ -11,17 +11,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from grus.engines.kubernetes import pod_status, pods, reservations, worker_records
+from grus.engines.kubernetes import pod_manifest, pod_status, reservations, worker_registry
 from grus.engines.kubernetes.fencing import Fence
 from grus.engines.kubernetes.keyed_executor import Lanes, Later
 from grus.engines.kubernetes.logs import Logs
 from grus.engines.kubernetes.node_agents import Agents
+from grus.engines.kubernetes.node_inventory import KubernetesPool
 from grus.engines.kubernetes.nodes import complaint, terminal
-from grus.engines.kubernetes.pod_removal import PodRemoval
-from grus.engines.kubernetes.pods import CannotStart, Recipe, Slice
-from grus.engines.kubernetes.pool import KubernetesPool
+from grus.engines.kubernetes.pod_cleanup import PodRemoval
+from grus.engines.kubernetes.pod_manifest import CannotStart, Recipe, Slice
 from grus.engines.kubernetes.watcher import Watcher
-from grus.engines.kubernetes.worker_records import PodRecord
+from grus.engines.kubernetes.worker_registry import PodRecord
 from grus.engines.local.state_files import safe_name
 from grus.kubernetes.api_objects.job_home import Home
 from grus.kubernetes.bundle import code_bundles
@@ -33,8 +33,8 @@ from grus.kubernetes.client.resource_kinds import EVENTS, PODS, SERVICES, Object
 from grus.kubernetes.names import ASKED, CONTROL, KILL_AT, SIGNALLED, VERDICT
 from grus.model.errors import NotFound
 from grus.model.identifiers import DeviceId, JobId
+from grus.model.interfaces import WorkerSpec, WorkerState, WorkerStatus
 from grus.model.jobs import Exit, ExitCause
-from grus.model.ports import WorkerSpec, WorkerState, WorkerStatus
 from grus.model.resources import GPU
 
 logger = logging.getLogger(__name__)
@@ -135,8 +135,8 @@ class PodExecutor:
                     f"a {name}'s id has lower-case letters, digits, dots and dashes only: {value!r}"
                 )
         home = self._where(worker.job)
-        pods.require_allowed(worker, self._allows.fields(worker.job))
-        if pods.wants_service(worker):
+        pod_manifest.require_allowed(worker, self._allows.fields(worker.job))
+        if pod_manifest.wants_service(worker):
             self._make_service(worker, home)
         if worker.workdir.startswith(BUNDLE) and home.uid:
             self._keep_code(worker, home)
@@ -150,8 +150,14 @@ class PodExecutor:
     def _create(self, worker: WorkerSpec, home: Home, slice_: Slice | None, control: str | None) -> Object:
         namespace = home.namespace
         restricted = namespace in self._restricted or self._allows.forbids_root(namespace)
-        user = "" if not restricted else pods.NON_ROOT if namespace in self._chooses else pods.NOBODY
-        body = pods.pod(worker, home, self._recipe, slice_=slice_, control=control, user=user)
+        user = (
+            ""
+            if not restricted
+            else pod_manifest.NON_ROOT
+            if namespace in self._chooses
+            else pod_manifest.NOBODY
+        )
+        body = pod_manifest.pod(worker, home, self._recipe, slice_=slice_, control=control, user=user)
         try:
             return self._api.create(PODS, body, home.namespace)
         except Exists:
@@ -163,7 +169,7 @@ class PodExecutor:
         except Forbidden as why:
             if not restricted and "runAsNonRoot" in why.text:
                 self._restricted.add(namespace)
-            elif user == pods.NOBODY and "runAsUser" in why.text:
+            elif user == pod_manifest.NOBODY and "runAsUser" in why.text:
                 self._chooses.add(namespace)
             else:
                 raise
@@ -179,7 +185,7 @@ class PodExecutor:
         key = (home.uid, worker.workdir)
         if key not in self._kept:
             try:
-                code_bundles.adopt(self._api, home.namespace, worker.workdir, pods.owner(home))
+                code_bundles.adopt(self._api, home.namespace, worker.workdir, pod_manifest.owner(home))
             except InvalidArchive as why:
                 raise CannotStart(f"{worker.workdir}: {why}") from why
             self._kept.add(key)
@@ -189,7 +195,7 @@ class PodExecutor:
 
         The first caller creates it; the others need not wait for it.
         """
-        body = pods.service(worker, home)
+        body = pod_manifest.service(worker, home)
         key = (home.namespace, body["metadata"]["name"])
         with self._watcher.lock:
             if key in self._services:
@@ -255,7 +261,7 @@ class PodExecutor:
                 return
             if record.kill_at_sent is not None and record.kill_at_sent <= record.kill_at:
                 return
-            source = worker_records.source(record)
+            source = worker_registry.source(record)
             runs = record.status.state is WorkerState.RUNNING
         self._fence.check()
         listens = bool(self._agents.on({record.node}))
@@ -330,7 +336,7 @@ class PodExecutor:
     def _delete(self, record: PodRecord) -> None:
         assert record.pod is not None
         metadata = record.pod["metadata"]
-        grace = pods.seconds((record.kill_at_sent or 0.0) - time.time())
+        grace = pod_manifest.seconds((record.kill_at_sent or 0.0) - time.time())
         with suppress(Missing, Conflicts):  # gone already, or another pod has its name
             self._api.delete(PODS, metadata["name"], metadata["namespace"], grace=grace, uid=metadata["uid"])
 
@@ -389,7 +395,7 @@ class PodExecutor:
             self._lanes.submit(("end", record.status.id), lambda: self._read_end(record, status))
 
     def _read_end(self, record: PodRecord, status: WorkerStatus) -> None:
-        where = worker_records.source(record)
+        where = worker_registry.source(record)
         assert where is not None
         assert status.exit is not None
         found = pod_status.with_log(status.exit, self._logs.tail(where))

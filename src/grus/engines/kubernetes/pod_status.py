@@ -17,8 +17,8 @@ from grus.engines.kubernetes.quantities import amount
 from grus.kubernetes.client.resource_kinds import Object
 from grus.kubernetes.names import ATTEMPT, JOB, KILL_AT, OVER, READ, SAID, VERDICT, VOLUME, WORKER
 from grus.model.identifiers import JobId, WorkerId
+from grus.model.interfaces import WorkerState, WorkerStatus
 from grus.model.jobs import Exit, ExitCause
-from grus.model.ports import WorkerState, WorkerStatus
 
 LAST_WORD = 5.0
 """Seconds to wait for the node agent's last report: the agent may be down, or its node."""

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from grus.api.inputs.pod import merged
+from grus.api.inputs.pod_template import merged
 from grus.engines.kubernetes.nodes import SCHEDULER
-from grus.engines.kubernetes.pods import LONGEST_NAME, MAIN, Recipe
+from grus.engines.kubernetes.pod_manifest import LONGEST_NAME, MAIN, Recipe
 from grus.kubernetes.client.resource_kinds import Object
 from grus.kubernetes.names import DEVICES, EPOCH, RESERVATION, UUIDS
 from grus.model.identifiers import DeviceId

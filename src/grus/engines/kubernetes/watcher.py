@@ -13,18 +13,18 @@ from contextlib import suppress
 from dataclasses import replace
 
 from grus.concurrency.background_thread import BackgroundThread
-from grus.engines.kubernetes import pod_status, worker_records
+from grus.engines.kubernetes import pod_status, worker_registry
+from grus.engines.kubernetes.node_inventory import KubernetesPool
 from grus.engines.kubernetes.nodes import terminal
-from grus.engines.kubernetes.pool import KubernetesPool
 from grus.engines.kubernetes.reservations import device_of
-from grus.engines.kubernetes.worker_records import PodRecord
+from grus.engines.kubernetes.worker_registry import PodRecord
 from grus.kubernetes.api_objects.job_home import Home
 from grus.kubernetes.client.resource_kinds import Object
 from grus.kubernetes.names import JOB, RESERVATION, WAS
 from grus.model.errors import NotFound
 from grus.model.identifiers import DeviceId, JobId, WorkerId
+from grus.model.interfaces import WorkerState, WorkerStatus
 from grus.model.jobs import Exit
-from grus.model.ports import WorkerState, WorkerStatus
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class Watcher:
                     self._removed(record, pod)
                 return
             if record is None:
-                record = worker_records.found(pod, self._resource)
+                record = worker_registry.found(pod, self._resource)
                 self.add(record)
             elif record.pod is not None and not _same(record.pod, pod):
                 return  # another pod has the same name: not ours
@@ -131,7 +131,7 @@ class Watcher:
     def look(self, record: PodRecord, pod: Object | None = None) -> None:
         """Update the record with the worker's pod: a new state of it or none. Under `lock`."""
         if pod is not None and (record.pod is None or _newer(pod, record.pod)):
-            worker_records.take(record, pod)
+            worker_registry.take(record, pod)
         if record.ended or record.pod is None or record.ending is not None:
             return
         view = pod_status.view(record.pod, record.moments, time.time(), self._pool.gone(record.node))
@@ -247,7 +247,7 @@ class Watcher:
         if record.ended or record.judged:
             return
         record.judged = True
-        worker_records.take(record, pod)
+        worker_registry.take(record, pod)
         self.end_as(record, pod_status.removed(pod))
 
     def _finish(self, record: PodRecord) -> None:

@@ -16,19 +16,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grus.concurrency.listeners import Listeners
-from grus.engines.local import cpu_limits, fencing, log_files, orphans, reports, state_files, worker_records
+from grus.engines.local import (
+    cgroup_detection,
+    fencing,
+    log_rotation,
+    orphans,
+    reports,
+    state_files,
+    worker_records,
+)
 from grus.engines.local import usage as measuring
-from grus.engines.local.cpu_limits import CpuGroups
-from grus.engines.local.gpu_binding import Binding, CannotStart, bind, find_mps
+from grus.engines.local.cgroup_detection import CpuGroups
+from grus.engines.local.gpu_device_binding import Binding, CannotStart, bind, find_mps
 from grus.engines.local.sandbox import SandboxSettings, SandboxSpec
 from grus.engines.local.watcher import Watcher
 from grus.engines.local.worker_records import WorkerRecord
-from grus.model.cluster import Device, Node
 from grus.model.errors import Conflict, NotFound
 from grus.model.identifiers import DeviceId, JobId, UserName, WorkerId
+from grus.model.interfaces import Usage, WorkerSpec, WorkerState, WorkerStatus
 from grus.model.jobs import Exit, ExitCause
-from grus.model.ports import Usage, WorkerSpec, WorkerState, WorkerStatus
-from grus.telemetry.source import DeviceSource, Reading
+from grus.model.nodes import Device, Node
+from grus.telemetry.device_provider import DeviceSource, Reading
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +45,8 @@ logger = logging.getLogger(__name__)
 class LogLimits:
     """Limits of a worker's stored log: the newest `segments` files of `segment` bytes."""
 
-    segment: int = log_files.SEGMENT
-    segments: int = log_files.KEEP
+    segment: int = log_rotation.SEGMENT
+    segments: int = log_rotation.KEEP
 
 
 SecretValues = Callable[[UserName, Sequence[tuple[str, str]]], dict[str, str]]
@@ -48,7 +56,7 @@ NO_CPU_LIMITS = CpuGroups(0, why="cpu_limits is off in config.toml")
 
 
 class LocalEngine:
-    """`grus.model.ports.Engine` with processes of this machine; `state` is a folder of its own."""
+    """`grus.model.interfaces.Engine` with processes of this machine; `state` is a folder of its own."""
 
     def __init__(
         self,
@@ -85,7 +93,7 @@ class LocalEngine:
     def open(self, epoch: int) -> None:
         self.close()
         self._make_folders()
-        self._cpu = cpu_limits.prepare(self._cpu)
+        self._cpu = cgroup_detection.prepare(self._cpu)
         self._stage = fencing.take_over(self._state, epoch)
         for folder in (state_files.TRASH, state_files.NOTIFY):
             for entry in (self._state / folder).iterdir():
@@ -100,7 +108,7 @@ class LocalEngine:
             return
         self._pool.close()
         watcher.close()
-        cpu_limits.release(self._cpu)
+        cgroup_detection.release(self._cpu)
         if self._stage is not None:
             fencing.discard(self._state, self._stage)
 
@@ -239,11 +247,13 @@ class LocalEngine:
         return reports.last_line(record.folder) if record is not None else ""
 
     def log(self, worker: WorkerId, offset: int = 0, limit: int = 65536) -> tuple[bytes, int]:
-        return log_files.read(self._log_folder(worker), offset, limit)
+        return log_rotation.read(self._log_folder(worker), offset, limit)
 
     def logged(self, job: JobId) -> tuple[WorkerId, ...]:
         found = (
-            log_files.names(str(self._state / state_files.LOGS / job)) if state_files.safe_name(job) else []
+            log_rotation.names(str(self._state / state_files.LOGS / job))
+            if state_files.safe_name(job)
+            else []
         )
         return tuple(map(WorkerId, found))
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from grus.engines.local import process_kill, processes
-from grus.engines.local.process_start import TOKEN as TOKEN
 from grus.engines.local.processes import Process
+from grus.engines.local.spawn_process import TOKEN as TOKEN
 
 _PAUSE = 0.05
 """Seconds between sweeps: longer than a fork needs to become a process with its own environment."""

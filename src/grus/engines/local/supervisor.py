@@ -19,11 +19,11 @@ import traceback
 from contextlib import suppress
 
 from grus.engines import gpu_memory
-from grus.engines.local import process_kill, process_start, processes, reports, state_files
-from grus.engines.local.cpu_group import CpuGroup
-from grus.engines.local.log_files import LogWriter
+from grus.engines.local import process_kill, processes, reports, spawn_process, state_files
+from grus.engines.local.log_rotation import LogWriter
 from grus.engines.local.memory import MemoryWatch
-from grus.engines.local.process_start import Identity
+from grus.engines.local.spawn_process import Identity
+from grus.engines.local.worker_cgroup import CpuGroup
 
 _RETRY = 0.02
 """Seconds between two sweeps of the kill, where no death wakes us earlier."""
@@ -157,7 +157,7 @@ class Supervisor:
             self._poll.register(self._bell, select.POLLIN)
         env = {**self._spec["env"], **self._secrets}
         self._secrets = {}
-        self._main, self._told = process_start.spawn(
+        self._main, self._told = spawn_process.spawn(
             self._argv, env, self._workdir, identity, output, self._pretended, self._box
         )
         self._childless = False
@@ -171,7 +171,7 @@ class Supervisor:
         os.close(self._told)
         self._told = -1
         if message:
-            self._verdict = ("START", process_start.explain(message, self._argv, self._workdir))
+            self._verdict = ("START", spawn_process.explain(message, self._argv, self._workdir))
             return
         self._started = json.dumps({"pid": self._main, "at": time.time()}).encode()
         self._write_started()

@@ -10,12 +10,12 @@ from grus.engines.local import processes
 from grus.engines.local.processes import TICKS, Process
 from grus.engines.local.worker_records import WorkerRecord
 from grus.model.identifiers import WorkerId
-from grus.model.ports import Usage
+from grus.model.interfaces import Usage
 from grus.model.resources import GPU
 from grus.telemetry import disk_io
+from grus.telemetry.device_provider import Reading
 from grus.telemetry.disk_io import Bytes
 from grus.telemetry.network_traffic import Count, Traffic
-from grus.telemetry.source import Reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from grus.engines.local import orphans, processes, state_files, worker_records
-from grus.engines.local.fork_client import Launcher, LaunchResult
+from grus.engines.local.forkserver_client import Launcher, LaunchResult
 from grus.engines.local.worker_records import WorkerRecord
 from grus.model.identifiers import WorkerId
+from grus.model.interfaces import WorkerState, WorkerStatus
 from grus.model.jobs import Exit, ExitCause
-from grus.model.ports import WorkerState, WorkerStatus
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from grus.engines.local import orphans, processes, reports, state_files
 from grus.model.identifiers import DeviceId, JobId, WorkerId
+from grus.model.interfaces import WorkerState, WorkerStatus
 from grus.model.jobs import Exit, ExitCause
-from grus.model.ports import WorkerState, WorkerStatus
 
 
 @dataclass(slots=True)

@@ -18,10 +18,10 @@ from types import FrameType
 from grus.kubernetes.agent.loop import Loop, NodePaths
 from grus.kubernetes.agent.usage import Gpus, MeasuredGpus, NoGpus, VirtualGpus
 from grus.kubernetes.client.api import Api
-from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.informer import Reflector
 from grus.kubernetes.client.resource_kinds import PODS
-from grus.kubernetes.node.annotation_writer import Address, Notes, Writer
-from grus.telemetry.nvml import NvmlSource
+from grus.kubernetes.node.annotation_patcher import Address, Notes, Writer
+from grus.telemetry.nvidia_nvml import NvmlSource
 
 logger = logging.getLogger("grus.kubernetes.agent")
 

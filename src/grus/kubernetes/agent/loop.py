@@ -20,7 +20,7 @@ from grus.kubernetes.agent.tracked_pod import Tracked
 from grus.kubernetes.agent.usage import AgentMeter, Gpus, excess, told
 from grus.kubernetes.agent.volume import Volume, place
 from grus.kubernetes.names import ANSWERED, ASKED, OVER, READ, SAID, SIGNALLED, USAGE, UUIDS
-from grus.kubernetes.node.annotation_writer import Address, Writer
+from grus.kubernetes.node.annotation_patcher import Address, Writer
 from grus.kubernetes.node.cgroups import Groups
 
 logger = logging.getLogger(__name__)

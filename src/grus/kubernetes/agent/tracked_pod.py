@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from grus.kubernetes.agent.pods import AssignedPod
 from grus.kubernetes.agent.volume import Volume
-from grus.kubernetes.node.annotation_writer import Address
+from grus.kubernetes.node.annotation_patcher import Address
 
 
 @dataclass(slots=True)

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from grus.kubernetes.agent.pods import AssignedPod
 from grus.kubernetes.node.cgroups import CgroupUsage, Groups
+from grus.telemetry.device_provider import Reading
 from grus.telemetry.network_traffic import interfaces
-from grus.telemetry.source import Reading
 
 EVERY = 10.0
 """Seconds between two measurements that are reported."""

@@ -11,7 +11,6 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from grus.kubernetes.client.credentials import access
 from grus.kubernetes.client.errors import (
     Conflicts,
     Exists,
@@ -23,6 +22,7 @@ from grus.kubernetes.client.errors import (
     Unreachable,
     refusal,
 )
+from grus.kubernetes.client.kubeconfig import access
 from grus.kubernetes.client.resource_kinds import PODS, Object, Objects, ResourceKind
 from grus.kubernetes.client.transport import ANSWER, JSON, Stream, Transport
 from grus.kubernetes.client.versions import Release, release_of, update_refused

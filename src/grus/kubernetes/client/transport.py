@@ -24,8 +24,8 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from grus.kubernetes.client.credentials import Access
 from grus.kubernetes.client.errors import Unreachable, refusal
+from grus.kubernetes.client.kubeconfig import Access
 from grus.kubernetes.client.write_guard import Guard, GuardedHTTP, GuardedHTTPS, guarded
 
 JSON = "application/json"

@@ -7,7 +7,7 @@ Kubernetes are settings.
 
 import json
 
-from grus.kubernetes.install import admission_policies, daemonsets, other_job_systems, rbac
+from grus.kubernetes.install import admission_policies, daemonsets, foreign_crds, rbac
 from grus.kubernetes.install.custom_resources import GROUP, definitions
 from grus.kubernetes.install.install_settings import (
     HOME,
@@ -31,7 +31,7 @@ def objects(settings: Settings) -> list[Object]:
     made = [
         _namespace(settings),
         *definitions(),
-        *(other_job_systems.definitions() if settings.converters else ()),
+        *(foreign_crds.definitions() if settings.converters else ()),
         *rbac.roles(settings.namespace, converters=settings.converters),
         *(admission_policies.policies(settings.namespace) if settings.admission_policies else ()),
         _service(settings),

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from grus.kubernetes.install.custom_resources import GROUP
+from grus.kubernetes.install.foreign_crds import HOROVOD_DISCOVERY, PLURALS
 from grus.kubernetes.install.install_settings import PART_OF
-from grus.kubernetes.install.other_job_systems import HOROVOD_DISCOVERY, PLURALS
 
 Object = dict[str, Any]
 

@@ -13,8 +13,8 @@ from functools import lru_cache
 
 from grus.api.wire_types.timestamps import parse_time, rfc3339
 from grus.kubernetes.names import GPU_TAG, TAG
-from grus.kubernetes.node.annotation_writer import Notes
-from grus.model.tags import Tag, WorkloadKind
+from grus.kubernetes.node.annotation_patcher import Notes
+from grus.model.activity_labels import Tag, WorkloadKind
 from grus.scheduling.preempt.epoch_windows import is_news
 
 LIFE = 600.0

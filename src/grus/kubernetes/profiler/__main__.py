@@ -14,11 +14,11 @@ from pathlib import Path
 from types import FrameType
 
 from grus.kubernetes.client.api import Api
-from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.informer import Reflector
 from grus.kubernetes.client.resource_kinds import NODES, PODS
-from grus.kubernetes.node.annotation_writer import Address, Notes, Writer
+from grus.kubernetes.node.annotation_patcher import Address, Notes, Writer
 from grus.kubernetes.node.cgroups import Groups
-from grus.kubernetes.profiler.host_usage import Hosts
+from grus.kubernetes.profiler.cgroup_usage import Hosts
 from grus.kubernetes.profiler.loop import Loop
 from grus.model.identifiers import NodeId
 from grus.telemetry.dcgm import DcgmSource

@@ -13,16 +13,16 @@ from typing import Any
 from grus.api.worker_reports import report_lines
 from grus.kubernetes.names import TAG
 from grus.kubernetes.node import tag_annotations
-from grus.kubernetes.node.annotation_writer import Address, Notes
+from grus.kubernetes.node.annotation_patcher import Address, Notes
 from grus.kubernetes.profiler.attribution import holders, merged, of_pods
+from grus.kubernetes.profiler.cgroup_usage import Hosts
 from grus.kubernetes.profiler.gpu_numbers import Numbers
-from grus.kubernetes.profiler.host_usage import Hosts
 from grus.kubernetes.profiler.pods import GpuPod, gpu_pod
+from grus.model.activity_labels import Tag
 from grus.model.identifiers import JobId, NodeId
-from grus.model.tags import Tag
 from grus.sdk.sigterm import SignalFlag
-from grus.telemetry.profiler import JobFacts, Profiler
 from grus.telemetry.samples import Batch, LostMeasure, Sample, SampleSource
+from grus.telemetry.telemetry_analyzer import JobFacts, Profiler
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from grus.partition.execution.placement_plan import Pipeline, Plan
 from grus.partition.graph import OpGraph
-from grus.partition.pipelining.stage_flow import Flow, flow
+from grus.partition.pipelining.pipeline_cost import Flow, flow
 from grus.partition.topology import Topology
 
 

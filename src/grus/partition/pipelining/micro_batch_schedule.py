@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 
 from grus.partition.execution.placement_plan import Message, Rhythm, Schedule, Turn
 from grus.partition.execution.step_simulator import highest, hold
-from grus.partition.pipelining.stage_flow import Flow
+from grus.partition.pipelining.pipeline_cost import Flow
 from grus.partition.topology import Topology
 
 Step = tuple[int, bool]

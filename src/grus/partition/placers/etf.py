@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grus.partition.graph import OpGraph
-from grus.partition.operators.placement_units import units_of
+from grus.partition.operators.colocation_groups import units_of
 from grus.partition.placers.memory_fit import Room
 from grus.partition.placers.outcome import Assignment, NoRoom
 from grus.partition.topology import Topology

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from grus.partition.execution.placement_plan import Infeasible
 from grus.partition.graph import OpGraph
-from grus.partition.operators.placement_units import Units, units_of
+from grus.partition.operators.colocation_groups import Units, units_of
 from grus.partition.placers.memory_fit import footprints, least_of
 from grus.partition.topology import Topology, alike
 

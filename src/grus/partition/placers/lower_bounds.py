@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from grus.partition.execution.placement_plan import Schedule
 from grus.partition.graph import OpGraph
-from grus.partition.operators.placement_units import Units, units_of
+from grus.partition.operators.colocation_groups import Units, units_of
 from grus.partition.placers.series_bound import series_bound
 from grus.partition.topology import Topology
 

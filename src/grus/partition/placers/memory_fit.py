@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from grus.partition.graph import OpGraph
-from grus.partition.operators.placement_units import Units
+from grus.partition.operators.colocation_groups import Units
 from grus.partition.topology import Topology
 
 

@@ -18,7 +18,7 @@ from torch.export.graph_signature import InputKind
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
-from grus.partition.tracing.export_check import trained
+from grus.partition.tracing.export_guards import trained
 from grus.partition.tracing.node_observations import Observed, ObservedCall
 
 ASSERTIONS = ("_assert_tensor_metadata", "_assert_scalar", "_assert_async")

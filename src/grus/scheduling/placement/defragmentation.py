@@ -10,7 +10,7 @@ from grus.model.resources import GPU
 from grus.scheduling.placement.gang_placement import PLANNED, place
 from grus.scheduling.preempt.eligibility import CapacityRequest, Piece
 from grus.scheduling.preempt.preemption import NODES_TRIED
-from grus.scheduling.state.pool_topology import SOON, NodeState
+from grus.scheduling.state.node_capacity_index import SOON, NodeState
 
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Cycle

@@ -14,7 +14,7 @@ from grus.model.queues import gpus
 from grus.model.resources import GPU, Range, Request
 from grus.scheduling.cycle import Cycle
 from grus.scheduling.queues.gpu_type_quota import typed_bar
-from grus.scheduling.state.pool_topology import SOON
+from grus.scheduling.state.node_capacity_index import SOON
 from grus.scheduling.state.snapshot import Snapshot
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from grus.model.resources import GPU
 
 if TYPE_CHECKING:
-    from grus.scheduling.state.pool_topology import NodeState, Pool
+    from grus.scheduling.state.node_capacity_index import NodeState, Pool
     from grus.scheduling.state.request_shapes import RoleShape, Shape
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from grus.model.identifiers import DeviceId
 from grus.model.jobs import Seat
 from grus.model.resources import GPU
-from grus.scheduling.placement.gpu_slices import best_device, best_node
+from grus.scheduling.placement.fractional_gpus import best_device, best_node
 from grus.scheduling.state.network_links import reach, ways
-from grus.scheduling.state.pool_topology import DeviceState, NodeState, pick_devices
+from grus.scheduling.state.node_capacity_index import DeviceState, NodeState, pick_devices
 from grus.scheduling.state.request_shapes import RoleShape, Shape
 
 if TYPE_CHECKING:

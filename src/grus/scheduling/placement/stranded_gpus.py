@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from grus.model.resources import GPU
 from grus.scheduling.placement.fragmentation import slice_share
-from grus.scheduling.state.pool_topology import NOW
+from grus.scheduling.state.node_capacity_index import NOW
 
 if TYPE_CHECKING:
-    from grus.scheduling.state.pool_topology import DeviceState
+    from grus.scheduling.state.node_capacity_index import DeviceState
     from grus.scheduling.state.request_shapes import RoleShape, Shape
     from grus.scheduling.state.snapshot import Snapshot
 

@@ -21,9 +21,9 @@ from grus.scheduling.preempt.eligibility import (
 )
 from grus.scheduling.preempt.epoch_windows import resizes_from_zero, safe_since, saves
 from grus.scheduling.queues.gpu_type_quota import covers
-from grus.scheduling.queues.queue_tree import UNLIMITED, QueueNode
+from grus.scheduling.queues.queue_usage_tree import UNLIMITED, QueueNode
 from grus.scheduling.state.job_entry import Entry
-from grus.scheduling.state.pool_topology import SOON
+from grus.scheduling.state.node_capacity_index import SOON
 
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Cycle

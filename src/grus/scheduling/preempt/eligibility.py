@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from grus.scheduling.placement.gang_placement import Place
 from grus.scheduling.queues.gpu_type_quota import covers
-from grus.scheduling.queues.queue_tree import UNLIMITED, QueueNode
+from grus.scheduling.queues.queue_usage_tree import UNLIMITED, QueueNode
 from grus.scheduling.state.job_entry import Entry
-from grus.scheduling.state.pool_topology import SOON, Pool
+from grus.scheduling.state.node_capacity_index import SOON, Pool
 from grus.scheduling.state.request_shapes import Shape
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from grus.model import saving
+from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.jobs import resizes_live
-from grus.model.tags import Tag, WorkloadKind
 
 if TYPE_CHECKING:
     from grus.scheduling.preempt.eligibility import CapacityRequest, Piece

@@ -21,9 +21,9 @@ from grus.scheduling.preempt.candidates import (
 )
 from grus.scheduling.preempt.eligibility import CapacityRequest, Piece, has_own, inside, victims_of
 from grus.scheduling.preempt.epoch_windows import moment
-from grus.scheduling.queues.queue_tree import QueueNode
+from grus.scheduling.queues.queue_usage_tree import QueueNode
 from grus.scheduling.state.job_entry import Entry
-from grus.scheduling.state.pool_topology import SOON, NodeState
+from grus.scheduling.state.node_capacity_index import SOON, NodeState
 from grus.scheduling.state.request_shapes import Shape
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from grus.model.resources import GPU
 from grus.scheduling.placement.gang_placement import Place, place
 from grus.scheduling.preempt.eligibility import PATIENCE, CapacityRequest
-from grus.scheduling.state.pool_topology import SOON, DeviceState
+from grus.scheduling.state.node_capacity_index import SOON, DeviceState
 
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Cycle

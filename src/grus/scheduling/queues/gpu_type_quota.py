@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from grus.model.queues import ANY, gpus
-from grus.scheduling.state.pool_topology import Pool
+from grus.scheduling.state.node_capacity_index import Pool
 from grus.scheduling.state.request_shapes import Shape
 
 if TYPE_CHECKING:
-    from grus.scheduling.queues.queue_tree import QueueNode, Tree
+    from grus.scheduling.queues.queue_usage_tree import QueueNode, Tree
 
 Types = frozenset[str]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from grus.model.identifiers import UserName
 
 if TYPE_CHECKING:
-    from grus.scheduling.queues.queue_tree import QueueNode
+    from grus.scheduling.queues.queue_usage_tree import QueueNode
     from grus.scheduling.state.job_entry import Entry
     from grus.scheduling.state.request_shapes import Shape
 

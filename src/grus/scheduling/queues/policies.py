@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from grus.model.errors import BadInput, Mistake
 from grus.model.jobs import Job
-from grus.scheduling.elasticity.allocation import Candidate, Rule, values, weight
-from grus.scheduling.elasticity.speed_outlook import Ladder, Outlook
+from grus.scheduling.elasticity.allocate_gpus import Candidate, Rule, values, weight
+from grus.scheduling.elasticity.throughput_outlook import Ladder, Outlook
 
 RULE = Rule()
 SHORTEST_FIRST = Rule(offset=1.0, power=1.0)

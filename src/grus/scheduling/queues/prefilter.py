@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from grus.scheduling.preempt.candidates import finds_victim
 from grus.scheduling.preempt.eligibility import may_take
 from grus.scheduling.queues.admission_stage import AllocationStage
-from grus.scheduling.queues.queue_tree import QueueNode
-from grus.scheduling.state.pool_topology import SOON
+from grus.scheduling.queues.queue_usage_tree import QueueNode
+from grus.scheduling.state.node_capacity_index import SOON
 
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Cycle

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from grus.model.identifiers import UserName
-from grus.scheduling.state.pool_topology import SOON
+from grus.scheduling.state.node_capacity_index import SOON
 
 if TYPE_CHECKING:
-    from grus.scheduling.queues.queue_tree import QueueNode
+    from grus.scheduling.queues.queue_usage_tree import QueueNode
     from grus.scheduling.state.job_entry import Entry
 
 USER_LIMIT = "user limit"

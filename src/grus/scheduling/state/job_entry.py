@@ -1,13 +1,13 @@
 """Entry: a job as the scheduler sees it, with its request and its holdings ready for arithmetic."""
 
+from grus.model.activity_labels import Tag
 from grus.model.jobs import Job
-from grus.model.tags import Tag
-from grus.scheduling.elasticity.speed_outlook import Ladder, Outlook, SizeStep
+from grus.scheduling.elasticity.throughput_outlook import Ladder, Outlook, SizeStep
 from grus.scheduling.placement.gang_placement import Place, held_by_type
 from grus.scheduling.queues.gpu_type_quota import covers
 from grus.scheduling.queues.ordering import Age, Alike
 from grus.scheduling.queues.policies import Policy
-from grus.scheduling.queues.queue_tree import QueueNode
+from grus.scheduling.queues.queue_usage_tree import QueueNode
 from grus.scheduling.queues.user_limits import USER_LIMIT, Allowance
 from grus.scheduling.state.request_shapes import Shape
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from grus.scheduling.placement.gang_placement import Place
-    from grus.scheduling.state.pool_topology import NodeState
+    from grus.scheduling.state.node_capacity_index import NodeState
 
 LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/rack", "zone", "rack")
 CROSSING = 0.5

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from grus.model.identifiers import NodeId
 from grus.model.jobs import Job, JobType, Spec
 from grus.model.resources import GPU, Range, Role
-from grus.scheduling.state.pool_topology import Pool
+from grus.scheduling.state.node_capacity_index import Pool
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,21 +10,21 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from grus.model.cluster import Health, Node
+from grus.model.activity_labels import Tag
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import HOLDING, Desired, Job, PauseCause, Phase
+from grus.model.nodes import Health, Node
 from grus.model.queues import DEFAULT_QUEUE, Queue
 from grus.model.resources import GPU
-from grus.model.tags import Tag
-from grus.scheduling.elasticity.speed_outlook import Ladder, Outlook, unknown
+from grus.scheduling.elasticity.throughput_outlook import Ladder, Outlook, unknown
 from grus.scheduling.placement.fragmentation import Mix
 from grus.scheduling.placement.gang_placement import Place
 from grus.scheduling.queues.policies import GRUS, Policy
-from grus.scheduling.queues.queue_tree import QueueNode, Tree
+from grus.scheduling.queues.queue_usage_tree import QueueNode, Tree
 from grus.scheduling.queues.user_limits import Allowance, UserLimits
 from grus.scheduling.state.gpu_footprint import Footprint
 from grus.scheduling.state.job_entry import Entry, count_entry
-from grus.scheduling.state.pool_topology import NOW, SOON, Pool
+from grus.scheduling.state.node_capacity_index import NOW, SOON, Pool
 from grus.scheduling.state.request_shapes import Compiler, Shape
 
 

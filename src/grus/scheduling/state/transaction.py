@@ -10,7 +10,7 @@ the net difference is read off the touched entries, then everything is undone.
 
 from grus.scheduling.placement.gang_placement import Place
 from grus.scheduling.state.job_entry import Entry, count_entry
-from grus.scheduling.state.pool_topology import NOW, SOON, DeviceState, NodeState
+from grus.scheduling.state.node_capacity_index import NOW, SOON, DeviceState, NodeState
 from grus.scheduling.state.snapshot import Snapshot
 
 _DEVICE, _HOST, _ENTRY = 0, 1, 2

@@ -25,17 +25,17 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import grus
+from grus.artefacts.artifact_store import CHUNKS, MANIFESTS, ArtifactStore
 from grus.artefacts.manifest import is_digest
-from grus.artefacts.vault import CHUNKS, MANIFESTS, ArtifactStore
 from grus.controlplane.settings import LAST_BACKUP
 from grus.engines.local import state_files
 from grus.model.errors import BadInput, Mistake, NotFound, StoreFailed
 from grus.sdk.bounded_read import LARGEST_SETTINGS, read_text
 from grus.sdk.state_paths import GrusPaths
-from grus.server.runtime.gpu_pool import remembered
+from grus.server.runtime.device_inventory import remembered
 from grus.server.runtime.state_check import DATABASE, require
-from grus.store import file_copy
-from grus.store.on_disk import make_folder, sync_folder
+from grus.store import sqlite_backup
+from grus.store.atomic_files import make_folder, sync_folder
 
 SETTINGS, CONTENTS, ARTEFACTS, LOGS = "config.toml", "backup.json", "artefacts", "logs"
 _PIECE = 1 << 20
@@ -168,7 +168,7 @@ def _lives(pid: int) -> bool:
 
 
 def _fill(at: GrusPaths, folder: Path, now: float, artefacts: bool, logs: bool) -> Backup:
-    copied = file_copy.copy(at.state / DATABASE, folder / DATABASE)
+    copied = sqlite_backup.copy(at.state / DATABASE, folder / DATABASE)
     if at.config_file.is_file():
         shutil.copyfile(at.config_file, folder / SETTINGS)
     damaged = 0

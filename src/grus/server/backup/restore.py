@@ -15,14 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from grus.controlplane.workers.worker_spec import members, setup_id
+from grus.controlplane.workers.worker_launch_spec import members, setup_id
 from grus.engines.local import fencing, state_files
 from grus.engines.local.engine import LocalEngine
 from grus.model.errors import Conflict, GrusError, StoreFailed
 from grus.model.identifiers import WorkerId
+from grus.model.interfaces import WorkerState
 from grus.model.jobs import HOLDING, Job
 from grus.model.plural_words import counted
-from grus.model.ports import WorkerState
 from grus.sdk.state_paths import GrusPaths
 from grus.server.backup.create import (
     ARTEFACTS,
@@ -33,12 +33,12 @@ from grus.server.backup.create import (
     copy_vaults,
     database_in,
 )
-from grus.server.runtime.gpu_pool import FILE, remembered
+from grus.server.runtime.device_inventory import FILE, remembered
 from grus.server.runtime.lock import StateLock
 from grus.server.runtime.state_check import DATABASE
-from grus.store import file_copy
-from grus.store.integrity_check import examine
-from grus.store.on_disk import make_folder, make_state_folder, sync_folder, write_secret
+from grus.store import sqlite_backup
+from grus.store.atomic_files import make_folder, make_state_folder, sync_folder, write_secret
+from grus.store.verify_integrity import examine
 from grus.telemetry.virtual_gpus import VirtualSource
 
 GRACE = 30.0
@@ -84,7 +84,7 @@ def restore(
     database = database_in(source)
     if source.is_file() and not without_log:
         _check_log(source)
-    copied = file_copy.look(database)
+    copied = sqlite_backup.look(database)
     file = at.state / DATABASE
     make_state_folder(at.state)
     lock = StateLock(at.lock_file)
@@ -95,8 +95,8 @@ def restore(
                 f"There is a state in {at.state} already; --force puts it aside and restores over it."
             )
         engine = at.state / "engine"
-        epoch = max(copied.epoch, file_copy.epoch_of(file), fencing.highest(engine)) + 1
-        prepared = file_copy.prepare(database, file, epoch)
+        epoch = max(copied.epoch, sqlite_backup.epoch_of(file), fencing.highest(engine)) + 1
+        prepared = sqlite_backup.prepare(database, file, epoch)
         damaged = _bring_artefacts(at, source)
         _bring_logs(at, source)
         ended = _end_unknown(engine, epoch, _known(prepared.path), pause)
@@ -119,7 +119,7 @@ def restore(
 
 def _check_log(file: Path) -> None:
     """Raises Conflict if a copy of the file alone may lack what was confirmed."""
-    if file_copy.lacks_log(file):
+    if sqlite_backup.lacks_log(file):
         raise Conflict(
             f"{file} was not made by `grus backup`, and {file.name}-wal is not beside it: what stood only in "
             "that log when it was copied is not in it. Bring the log, or take a backup; if its server had "
@@ -130,9 +130,9 @@ def _check_log(file: Path) -> None:
 def _switch(fresh: Path, file: Path, now: float, ended: int) -> str:
     """Put the new record in the old one's place; where that is now, "" if there was none."""
     there = file.exists()
-    aside = file_copy.aside_of(file, time.strftime("%Y%m%d-%H%M%S", time.gmtime(now)))
+    aside = sqlite_backup.aside_of(file, time.strftime("%Y%m%d-%H%M%S", time.gmtime(now)))
     try:
-        file_copy.install(fresh, file, aside)
+        sqlite_backup.install(fresh, file, aside)
     except StoreFailed as error:
         lacking = counted(ended, "worker")
         raise StoreFailed(f"{error}; ended already, since the backup lacks them: {lacking}") from error

@@ -17,10 +17,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from grus.model.errors import GrusError, NotLoggedIn
-from grus.model.ports import User
-from grus.server.http.browser_sessions import COOKIE, FORM, Session, Sessions, same
+from grus.model.interfaces import User
 from grus.server.http.errors import Refusal, of_grus_error, of_surprise
 from grus.server.http.rate_limit import RateLimit
+from grus.server.http.session_cookies import COOKIE, FORM, Session, Sessions, same
 
 PUBLIC = frozenset({"/healthz"})
 """Readable by anybody who reaches the port. It reveals only whether the server works."""

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from grus.controlplane.facade.services import Services
 from grus.model.errors import NotLoggedIn
-from grus.model.ports import User
+from grus.model.interfaces import User
 from grus.server.http.auth_middleware import Caller
 from grus.server.http.event_streams import Streams
 

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from grus.api.parsing.rules import mistakes_of
+from grus.api.parsing.validation_errors import mistakes_of
 from grus.model.errors import BadInput, GrusError, Mistake
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ import secrets
 import threading
 from collections.abc import Callable
 
-from grus.controlplane.security.accounts import digest_of
+from grus.controlplane.security.user_tokens import digest_of
 from grus.model.errors import NotLoggedIn
 
 LASTS = 60.0

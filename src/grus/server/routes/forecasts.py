@@ -7,9 +7,9 @@ from starlette.responses import Response
 
 from grus.api.wire_types.forecast import AheadOut, ForecastOut
 from grus.api.wire_types.timestamps import rfc3339
-from grus.controlplane.monitoring.series_forecast import Prospect, Reach
 from grus.controlplane.monitoring.series_query import Whose
-from grus.patterns.forecast import Nothing
+from grus.controlplane.monitoring.trend_forecast import Prospect, Reach
+from grus.patterns.demand_forecast import Nothing
 from grus.server.http.dependencies import Does, Who, answer, off_loop
 from grus.telemetry.samples import Measure
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
-from grus.api.inputs.job import JobIn
+from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.job_spec import to_spec
 from grus.api.wire import (
     EtaOut,
@@ -35,11 +35,11 @@ from grus.api.wire_types.curves import CurvesOut, curves_out
 from grus.controlplane.admission.dry_run import SubmissionPlan
 from grus.controlplane.eta.forecast_service import Expectation
 from grus.controlplane.facade.services import Services
-from grus.controlplane.workers.worker_spec import members
+from grus.controlplane.workers.worker_launch_spec import members
+from grus.model.activity_labels import Tag, of_job
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import Job, Phase
-from grus.model.tags import Tag, of_job
 from grus.server.http.dependencies import After, Does, JobPath, Who, answer, answers, caller_of, off_loop
 
 router = APIRouter(prefix="/v1", tags=["jobs"])

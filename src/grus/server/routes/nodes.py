@@ -17,8 +17,8 @@ from grus.api.wire import (
 )
 from grus.controlplane.eta.forecast_service import ForecastAccuracy
 from grus.controlplane.facade.services import Status
+from grus.model.activity_labels import of_gpu
 from grus.model.identifiers import NodeId
-from grus.model.tags import of_gpu
 from grus.server.http.dependencies import Does, NamePath, Who, answer, answers, off_loop
 
 router = APIRouter(prefix="/v1", tags=["pool"])

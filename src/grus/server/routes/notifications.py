@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from grus.api.wire_types.notifications import NotificationTestIn, NotificationTestOut, ReceiverOut
 from grus.api.wire_types.timestamps import maybe_rfc3339
-from grus.controlplane.notifications.receiver import Receiver
+from grus.controlplane.notifications.delivery_channel import Receiver
 from grus.server.http.dependencies import Does, Who, answers, off_loop
 
 router = APIRouter(prefix="/v1", tags=["notifications"])

@@ -6,8 +6,8 @@ from starlette.responses import Response
 from grus.controlplane.facade.services import Services
 from grus.model.errors import Conflict
 from grus.model.identifiers import JobId
+from grus.model.interfaces import User
 from grus.model.jobs import HOLDING, Desired, JobType
-from grus.model.ports import User
 from grus.server.http.dependencies import Does, JobPath, Who, off_loop
 from grus.server.http.inference_proxy import Forwarder, ServedModelStatus
 

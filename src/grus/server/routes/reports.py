@@ -15,14 +15,14 @@ from grus.api.wire_types.timestamps import parse_time
 from grus.controlplane.facade.services import Services
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import JobId, QueueName
-from grus.model.ports import User
+from grus.model.interfaces import User
+from grus.reports.build_report import report as make
 from grus.reports.data_collection import Scope, gather
 from grus.reports.efficiency import Target, parse_target
-from grus.reports.report import report as make
 from grus.reports.static_split import of_past
 from grus.reports.wire import MOST_JOBS, report_out
 from grus.server.http.dependencies import Does, Who, answer
-from grus.simulation.workload.ended_jobs import encode
+from grus.simulation.workload.history_trace import encode
 
 router = APIRouter(prefix="/v1", tags=["reports"])
 

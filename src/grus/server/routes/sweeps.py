@@ -8,7 +8,7 @@ from starlette.responses import Response
 from grus.api.units import gpu_number
 from grus.api.wire import job_out, status_word
 from grus.api.wire_types.sweep import BestOut, SweepOut, TrialOut, sweep_out
-from grus.controlplane.sweeps.view import SweepView, TrialSummary
+from grus.controlplane.sweeps.sweep_summary import SweepView, TrialSummary
 from grus.model.identifiers import JobId
 from grus.server.http.dependencies import Does, JobPath, Who, answer, off_loop
 

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from grus.api.wire import JobOut, job_out
 from grus.api.wire_types.workflow import GraphIn, GraphOut, GraphStageOut
-from grus.controlplane.admission.workflow import Graph
+from grus.controlplane.admission.workflow_graph import Graph
 from grus.model.identifiers import JobId
 from grus.server.http.dependencies import Does, JobPath, Who, answer, answers, off_loop
 from grus.server.routes.jobs import LONGEST_KEY, seen

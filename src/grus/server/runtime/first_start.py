@@ -10,8 +10,8 @@ from pathlib import Path
 
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import UserName
-from grus.model.ports import AccessRole, Store, Token, User
-from grus.store.on_disk import write_secret
+from grus.model.interfaces import AccessRole, Store, Token, User
+from grus.store.atomic_files import write_secret
 
 ADMIN = UserName("admin")
 PREFIX = "grus_"

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from grus.api.parsing import fields as f
-from grus.api.parsing.rules import Strict
+from grus.api.parsing.validation_errors import Strict
 from grus.controlplane.notifications import signing
 from grus.controlplane.notifications.mail import EmailSender, MailServer
 from grus.controlplane.notifications.messages import Subscription

@@ -5,20 +5,20 @@ available source.
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from grus.controlplane.composition_root import Telemetry
-from grus.controlplane.monitoring.sampler import Facts, Watching, holding
+from grus.controlplane.application_wiring import Telemetry
+from grus.controlplane.monitoring.telemetry_collector import Facts, Watching, holding
 from grus.controlplane.monitoring.worker_source import OwnSamples
 from grus.controlplane.reconciler.loop import ControlLoop
 from grus.model.identifiers import NodeId
-from grus.model.ports import Engine
+from grus.model.interfaces import Engine
 from grus.server.config import ServerSettings
 from grus.telemetry.dcgm import DcgmSource
+from grus.telemetry.device_provider import DeviceSource
 from grus.telemetry.host_metrics import MachineSource, this_machine
 from grus.telemetry.nvml_samples import NvmlSamples
 from grus.telemetry.prometheus import PrometheusSource
-from grus.telemetry.recorder import Recorder
 from grus.telemetry.samples import SampleSource
-from grus.telemetry.source import DeviceSource
+from grus.telemetry.tsdb import Recorder
 
 
 def telemetry(settings: ServerSettings, engine: Engine, pool: DeviceSource, stack: ExitStack) -> Telemetry:

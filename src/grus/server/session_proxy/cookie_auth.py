@@ -16,7 +16,7 @@ from grus.controlplane.facade.services import Services
 from grus.controlplane.workers.endpoints import Endpoint
 from grus.model.errors import Conflict
 from grus.model.identifiers import JobId
-from grus.model.ports import User
+from grus.model.interfaces import User
 from grus.server.http.dependencies import off_loop
 from grus.server.http.errors import Refusal
 from grus.server.session_proxy.headers import cookies_in

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from grus.model.errors import NotLoggedIn
 from grus.model.identifiers import ID_ALPHABET, JobId
-from grus.model.ports import User
-from grus.server.http.browser_sessions import same, sealed
+from grus.model.interfaces import User
 from grus.server.http.one_time_codes import Codes
+from grus.server.http.session_cookies import same, sealed
 
 NAME = "grus_dev_"
 LASTS = 86400.0

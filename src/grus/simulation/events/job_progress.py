@@ -1,7 +1,7 @@
 """One job while it is simulated: how much is done, how fast it goes, what it has cost so far."""
 
 from grus.model.jobs import Job, Seat
-from grus.simulation.events.run_records import JobOutcome, Span
+from grus.simulation.events.run_results import JobOutcome, Span
 from grus.simulation.workload.job_work import TraceJob
 
 NO_WAIT = -1.0

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, JobType
-from grus.scheduling.elasticity.speed_outlook import Outlook
+from grus.scheduling.elasticity.throughput_outlook import Outlook
 from grus.simulation.forecasting.durations import NO_END, Durations, Law, Traits
 from grus.simulation.workload.job_history import gpus_asked
 

@@ -8,8 +8,8 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grus.simulation.events.run_records import JobOutcome, Moment, Result
-from grus.simulation.outcomes import completion
+from grus.simulation.events.run_results import JobOutcome, Moment, Result
+from grus.simulation.outcome_metrics import completion
 
 BINS = 400
 QUANTILES = 300

@@ -6,11 +6,11 @@ Plotly's script is passed in by the caller. The plots are plain values: same com
 from collections.abc import Sequence
 from html import escape
 
-from grus.simulation import answers
+from grus.simulation import result_summary
 from grus.simulation.html_pages import page_skeleton
 from grus.simulation.html_pages.charts import Bar, Drawn
 from grus.simulation.html_pages.page_skeleton import COLOURS, Figure
-from grus.simulation.what_if import Side, WhatIfComparison
+from grus.simulation.whatif_scenarios import Side, WhatIfComparison
 
 SIDES = ("#2f6fde", "#d9730d", "#8a8f98")
 """Colors of the sides: distinguishable in both themes, and without distinguishing red from green."""
@@ -20,7 +20,7 @@ FINE = 128
 
 def page(comparison: WhatIfComparison, script: str, title: str = "Simulation") -> str:
     """The whole file. `script` is Plotly's."""
-    sentences = (answers.answer(comparison), answers.against_static(comparison))
+    sentences = (result_summary.answer(comparison), result_summary.against_static(comparison))
     parts = [page_skeleton.answer(sentence) for sentence in sentences if sentence]
     for name, (heading, note, figure) in figures(comparison).items():
         parts += [
@@ -31,12 +31,12 @@ def page(comparison: WhatIfComparison, script: str, title: str = "Simulation") -
     parts += [
         page_skeleton.heading("Figures"),
         page_skeleton.note(_worlds(comparison)),
-        page_skeleton.table(*answers.table(comparison)),
+        page_skeleton.table(*result_summary.table(comparison)),
     ]
     for side in comparison.sides:
         if len(side.outcomes[0].queues) > 1:
             parts.append(page_skeleton.heading(f"Queues: {side.name}"))
-            parts.append(page_skeleton.table(*answers.queue_table(side.outcomes[0])))
+            parts.append(page_skeleton.table(*result_summary.queue_table(side.outcomes[0])))
     return page_skeleton.sheet(title, parts, script)
 
 

@@ -20,10 +20,10 @@ from grus.scheduling import cycle
 from grus.scheduling.decisions import Decision, Share
 from grus.scheduling.queues.policies import Policy, policy_named
 from grus.scheduling.state.snapshot import Snapshot
-from grus.simulation.events.decision_effects import Costs, Effects
+from grus.simulation.events.decision_executor import Costs, Effects
 from grus.simulation.events.event_queue import ScheduledEvent, SimulationEventKind
 from grus.simulation.events.job_progress import SimulatedRun
-from grus.simulation.recorded.recording import (
+from grus.simulation.recorded.decision_recorder import (
     FORM,
     Action,
     Decide,

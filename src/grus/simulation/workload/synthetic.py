@@ -8,10 +8,10 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
-from grus.model.cluster import Node
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import PRIORITIES, JobType
+from grus.model.nodes import Node
 from grus.model.resources import Range
 from grus.simulation.simulator import Fault
 from grus.simulation.workload.job_work import Linear, TraceJob

@@ -8,7 +8,7 @@ from grus.kubernetes.client.api import Api, Object
 from grus.kubernetes.client.errors import Conflicts, Missing, Unreachable
 from grus.kubernetes.client.resource_kinds import GPU_JOBS, Objects
 from grus.model.errors import Fenced, StoreFailed
-from grus.store.kubernetes import job_objects
+from grus.store.kubernetes import job_status_codec
 from grus.store.kubernetes.status_writer import TRIES, Recorder, asking, drop
 
 
@@ -35,8 +35,8 @@ class Sweeper:
 
         Objects that a stopped store has left half made are removed: their existence was never reported.
         """
-        live = [item for item in items if job_objects.live(item)]
-        left = [item for item in items if job_objects.being_made(item) and not self._is_made(item)]
+        live = [item for item in items if job_status_codec.live(item)]
+        left = [item for item in items if job_status_codec.being_made(item) and not self._is_made(item)]
         with asking():
             list(self._pool.map(lambda item: self._touch(item, epoch), live))
             list(self._pool.map(self._sweep, left))
@@ -49,7 +49,7 @@ class Sweeper:
         for _ in range(TRIES):
             self._recorder.require_leadership()
             try:
-                self._note(self._api.replace(GPU_JOBS, job_objects.touched(item, epoch), part="status"))
+                self._note(self._api.replace(GPU_JOBS, job_status_codec.touched(item, epoch), part="status"))
                 return
             except Missing:
                 return
@@ -60,24 +60,24 @@ class Sweeper:
                     raise
                 mine = True
             found = self._found(item)
-            if found is None or (mine and job_objects.epoch(found) == epoch):
+            if found is None or (mine and job_status_codec.epoch(found) == epoch):
                 return
-            if job_objects.epoch(found) >= epoch:
+            if job_status_codec.epoch(found) >= epoch:
                 raise Fenced(
-                    f"epoch {job_objects.epoch(found)} has begun: a newer control plane owns the jobs"
+                    f"epoch {job_status_codec.epoch(found)} has begun: a newer control plane owns the jobs"
                 )
             item = found
         raise StoreFailed(f"GpuJob {item['metadata']['name']} is being changed all the time; try again")
 
     def _found(self, item: Object) -> Object | None:
         """Return the same object as it is now, if it is there and has not ended."""
-        home = job_objects.home(item)
+        home = job_status_codec.home(item)
         try:
             found = self._api.get(GPU_JOBS, home.name, home.namespace)
         except Missing:
             return None
         self._note(found)
-        return found if job_objects.home(found) == home and job_objects.live(found) else None
+        return found if job_status_codec.home(found) == home and job_status_codec.live(found) else None
 
     def _sweep(self, item: Object) -> None:
         """Sweep the object, unless it has changed since it was seen: then another writer uses it."""
@@ -93,5 +93,5 @@ class Sweeper:
             return
 
     def _is_made(self, item: Object) -> bool:
-        home = job_objects.home(item)
+        home = job_status_codec.home(item)
         return self._recorder.makes(home.namespace, home.name)

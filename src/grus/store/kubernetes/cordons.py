@@ -4,7 +4,7 @@ cluster.
 
 from grus.kubernetes.client.api import Api
 from grus.kubernetes.client.errors import Missing
-from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.informer import Reflector
 from grus.kubernetes.client.resource_kinds import NODES
 from grus.model.errors import NotFound
 from grus.model.identifiers import NodeId

@@ -8,7 +8,7 @@ from grus.api.units import gpu_number, render_percent
 from grus.api.wire import QueueIn, read, to_queue
 from grus.kubernetes.client.api import Api, Object
 from grus.kubernetes.client.errors import Conflicts, Exists, Invalid, Missing
-from grus.kubernetes.client.reflector import Reflector
+from grus.kubernetes.client.informer import Reflector
 from grus.kubernetes.client.resource_kinds import GPU_QUEUES
 from grus.model.errors import BadInput, Mistake, NotFound, StoreFailed
 from grus.model.identifiers import QueueName

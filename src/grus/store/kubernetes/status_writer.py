@@ -22,7 +22,7 @@ from grus.model.errors import BadInput, Conflict, Fenced, GrusError, Mistake, St
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job
 from grus.store import rules
-from grus.store.kubernetes import job_objects
+from grus.store.kubernetes import job_status_codec
 from grus.store.write_batch import JobWrite
 
 TRIES = 10
@@ -131,7 +131,7 @@ class Recorder:
             if not self._expected(item, lane) and self._stands(item, lane):
                 return
             self.require_leadership()
-            wanted = job_objects.recorded(
+            wanted = job_status_codec.recorded(
                 item, last.job, last.body, events, epoch_now=self._epoch(), now=self._now()
             )
             try:
@@ -141,27 +141,27 @@ class Recorder:
                 pass
             except Unreachable as trouble:
                 self._wait_or_raise(trouble, tried)
-            item = self._read(job_objects.home(item), last.job.id)
-            if more and not job_objects.record_version(item):
+            item = self._read(job_status_codec.home(item), last.job.id)
+            if more and not job_status_codec.record_version(item):
                 item = {**item, "status": {**(item.get("status") or {}), **more}}
         raise StoreFailed(f"job {last.job.id} is being changed all the time; try again")
 
     def _expected(self, item: Object, lane: Sequence[JobWrite]) -> bool:
         """Return whether the object is as the writer believes, apart from parts that do not concern it."""
         return (
-            job_objects.record_version(item) == lane[0].job.version - 1
-            and job_objects.epoch(item) <= self._epoch()
+            job_status_codec.record_version(item) == lane[0].job.version - 1
+            and job_status_codec.epoch(item) <= self._epoch()
         )
 
     def _stands(self, item: Object, lane: Sequence[JobWrite]) -> bool:
         """Return whether the write had succeeded already; raise if it never can."""
         self._places.note(item)
-        there = job_objects.found(item)
+        there = job_status_codec.found(item)
         first, last = lane[0], lane[-1]
         if there is not None and there.job == last.job:
             return True
         given = [write.epoch for write in lane if write.epoch is not None]
-        rules.check_epoch(min(given) if given else None, job_objects.epoch(item))
+        rules.check_epoch(min(given) if given else None, job_status_codec.epoch(item))
         if there is None:  # never recorded; or somebody has damaged the record, and it is put right
             return False
         if first.new:
@@ -193,7 +193,7 @@ class Recorder:
         write = lane[0]
         self.require_leadership()
         namespace = self._making.place(write.job)
-        where = namespace, job_objects.object_name(write.job)
+        where = namespace, job_status_codec.object_name(write.job)
         with self._lock:
             self._under_way.add(where)
         try:
@@ -208,7 +208,7 @@ class Recorder:
                 self._under_way.discard(where)
 
     def _create(self, write: JobWrite, namespace: str) -> Object:
-        wanted = job_objects.new_object(
+        wanted = job_status_codec.new_object(
             write.job,
             namespace=namespace,
             now=self._now(),
@@ -237,7 +237,7 @@ class Recorder:
         """Remove an object without a record. One that cannot be removed now is removed at the next
         take-over.
         """
-        where = job_objects.home(item)
+        where = job_status_codec.home(item)
         try:
             drop(self._api, item)
         except (Refused, Unreachable) as error:
@@ -271,7 +271,7 @@ def asking() -> Iterator[None]:
 
 def drop(api: Api, item: Object, *, version: str = "") -> None:
     """Remove an object without a recorded job: nothing has to be finished for it."""
-    where = job_objects.home(item)
+    where = job_status_codec.home(item)
     if item["metadata"].get("finalizers"):
         guard = {"uid": where.uid} | ({"resourceVersion": version} if version else {})
         free = api.patch(GPU_JOBS, where.name, {"metadata": {**guard, "finalizers": None}}, where.namespace)
@@ -282,7 +282,7 @@ def drop(api: Api, item: Object, *, version: str = "") -> None:
 def _ours(item: Object, wanted: Object, job: Job) -> Object:
     """Return the existing object, if it is the one that a lost answer was about."""
     same = item["metadata"].get("annotations") == wanted["metadata"]["annotations"]
-    if not same or job_objects.record_version(item):
+    if not same or job_status_codec.record_version(item):
         raise Conflict(f"there is a GpuJob {item['metadata']['name']} already, of another job than {job.id}")
     return item
 

@@ -20,24 +20,24 @@ from typing import Any, Protocol
 
 from grus.kubernetes.api_objects.job_home import Home
 from grus.kubernetes.client.api import Api, Object
-from grus.kubernetes.client.reflector import OnChange, Reflector
+from grus.kubernetes.client.informer import OnChange, Reflector
 from grus.kubernetes.client.resource_kinds import GPU_JOBS
 from grus.model.audit import AuditRecord
-from grus.model.cluster import Drain
 from grus.model.errors import Conflict, GrusError, StoreFailed
 from grus.model.identifiers import JobId, NodeId, QueueName
+from grus.model.interfaces import Event, NewJob
 from grus.model.jobs import TERMINAL, Job, Phase
-from grus.model.ports import Event, NewJob
+from grus.model.nodes import Drain
 from grus.model.queues import Queue
-from grus.store import mirror, rules, statements
-from grus.store.kubernetes import job_objects
+from grus.store import mirror, rules, sql_tables
+from grus.store.kubernetes import job_status_codec
 from grus.store.kubernetes.bulk_updates import Sweeper
 from grus.store.kubernetes.cordons import Cordons
-from grus.store.kubernetes.event_writer import Announcer
+from grus.store.kubernetes.events_writer import Announcer
 from grus.store.kubernetes.lease_epochs import next_epoch
 from grus.store.kubernetes.queues import Queues
 from grus.store.kubernetes.status_writer import JobLocations, ObjectFactory, Recorder, asking
-from grus.store.kubernetes.watch_events import News, ObjectUpdates
+from grus.store.kubernetes.watch_buffer import News, ObjectUpdates
 from grus.store.mirror import MirroredJob
 from grus.store.sqlite import SqliteStore
 from grus.store.write_batch import JobWrite, WriteOutcome
@@ -62,7 +62,7 @@ class Leading(Protocol):
 
 
 class KubernetesStore(SqliteStore):
-    """Kubernetes store; see `grus.model.ports.Store` for its guarantees. A write is durable once the API
+    """Kubernetes store; see `grus.model.interfaces.Store` for its guarantees. A write is durable once the API
     server has answered.
     """
 
@@ -144,7 +144,7 @@ class KubernetesStore(SqliteStore):
     def create(
         self, job: Job, event: Event, key: str | None = None, epoch: int | None = None
     ) -> "Future[Job]":
-        hashed = None if key is None else job_objects.key_hash(job.user, key)
+        hashed = None if key is None else job_status_codec.key_hash(job.user, key)
         first = replace(job, version=1)
         return self._write(first, event, new=True, key=hashed, epoch=epoch, key_said=key or "")
 
@@ -234,11 +234,11 @@ class KubernetesStore(SqliteStore):
         """Delete the objects of the jobs first, then the copy's rows."""
 
         def work(connection: sqlite3.Connection) -> int:
-            old = statements.ended(connection, jobs_before, keep)
+            old = sql_tables.ended(connection, jobs_before, keep)
             self._sweeper.remove([home for job in old if (home := self._news.home(job)) is not None])
             for job in old:
                 self._news.let_go(job)
-            return statements.prune(events_before, jobs_before, results_before, keep)(connection).gone
+            return sql_tables.prune(events_before, jobs_before, results_before, keep)(connection).gone
 
         return self._writer.do(work)
 
@@ -275,10 +275,10 @@ class KubernetesStore(SqliteStore):
     def _take_over(self, connection: sqlite3.Connection) -> int:
         items = self._sweeper.look()
         # Above all that the objects have seen: should the Lease have been lost, its count begins anew.
-        highest = max((job_objects.epoch(item) for item in items), default=0)
+        highest = max((job_status_codec.epoch(item) for item in items), default=0)
         given = self._leadership.epoch if self._leadership else next_epoch(self._api, self._namespace)
         epoch = max(given, highest + 1)
-        statements.set_epoch(epoch)(connection)
+        sql_tables.set_epoch(epoch)(connection)
         self._epoch = epoch
         self._sweeper.take_over(items, epoch)
         return epoch
@@ -288,19 +288,19 @@ class KubernetesStore(SqliteStore):
         news = self._news.take()
         taken.append(news)
         items = list(news.items.values())
-        newest = max((job_objects.epoch(item) for item in items), default=0)
+        newest = max((job_status_codec.epoch(item) for item in items), default=0)
         if newest > self._epoch:  # another one has taken over
-            statements.set_epoch(newest)(connection)
+            sql_tables.set_epoch(newest)(connection)
         written = mirror.take(connection, self._newer(connection, items)).written
         ended = mirror.end(connection, list(news.gone), self._clock(), DELETED).written
         return WriteOutcome(written=[*written, *ended])
 
     def _newer(self, connection: sqlite3.Connection, items: Sequence[Object]) -> list[MirroredJob]:
         """Return those jobs that the copy does not have in this state."""
-        named = [(job, item) for item in items if (job := job_objects.job_of(item)) is not None]
+        named = [(job, item) for item in items if (job := job_status_codec.job_of(item)) is not None]
         known, _ = mirror.versions(connection, [job for job, _ in named])
-        newer = [item for job, item in named if job_objects.record_version(item) > known.get(job, 0)]
-        return [found for item in newer if (found := job_objects.found(item)) is not None]
+        newer = [item for job, item in named if job_status_codec.record_version(item) > known.get(job, 0)]
+        return [found for item in newer if (found := job_status_codec.found(item)) is not None]
 
     # ---------------------------------------------------------------------------------- news of the cluster
 

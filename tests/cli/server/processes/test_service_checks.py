@@ -15,7 +15,7 @@ from grus.cli.server.doctor import FAIL, OK, WARN
 from grus.cli.server.service_checks import check_backups, check_certificate, check_service, runs_as_service
 from grus.cli.server.systemd_units import SERVER, Service, units
 from grus.model.identifiers import UserName
-from grus.model.ports import User
+from grus.model.interfaces import User
 from grus.sdk.state_paths import GrusPaths, places
 from grus.server.backup.create import back_up
 from grus.server.backup.rotation import name_of

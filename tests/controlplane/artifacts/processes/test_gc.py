@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from grus.artefacts.storing import keep
-from grus.artefacts.vault import ArtifactStore
+from grus.artefacts.artifact_store import ArtifactStore
+from grus.artefacts.artifact_upload import keep
 from grus.controlplane.artifacts.gc import Collector
 from grus.model.artefacts import Artifact, Input, Output
 from grus.model.identifiers import JobId
@@ -119,7 +119,7 @@ def test_an_artefact_that_a_job_is_about_to_take_becomes_young_at_its_submit(
 
 def test_nodes_that_have_an_input_in_their_cache_are_known(plane: Plane, tmp_path: Path) -> None:
     from grus.artefacts.cache import fetch
-    from grus.controlplane.workers.inputs_outputs import cache_name
+    from grus.controlplane.workers.artifact_inputs_outputs import cache_name
     from grus.model.identifiers import NodeId
 
     vault, kept = a_thing(plane, tmp_path, "data", 0.0)

@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from grus.dashboard.what_if.simulation_process import answered
-from grus.dashboard.what_if.simulations import SimulationState
-from grus.simulation.what_if import compare
+from grus.dashboard.whatif.simulation_runs import SimulationState
+from grus.dashboard.whatif.simulation_worker import answered
+from grus.simulation.whatif_scenarios import compare
 from tests.dashboard.routes.test_simulate import ADA, SMALL, asked
 from tests.server.house import House, events_of
 from tests.server.process import eventually

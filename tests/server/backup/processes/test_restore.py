@@ -10,7 +10,7 @@ from grus.model.errors import Conflict, StoreFailed
 from grus.sdk.state_paths import GrusPaths, places
 from grus.server.backup.create import back_up
 from grus.server.backup.restore import restore
-from grus.store import file_copy
+from grus.store import sqlite_backup
 from grus.store.sqlite import SqliteStore
 from tests.server.process import ServerProcess
 from tests.store.builders import a_job, an_event
@@ -43,20 +43,20 @@ def test_a_full_disk_fences_nobody_and_ends_nothing(
     def full(*_: object) -> None:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr(file_copy, "_sync", full)
+    monkeypatch.setattr(sqlite_backup, "_sync", full)
     with pytest.raises(StoreFailed, match=f"room in {at.state}"):
         restore(at, backed_up, 1000.0, force=True)
     assert os.listdir(at.state / "engine" / "epochs") == ["31"]
-    assert file_copy.look(at.state / "grus.db").jobs == 2
+    assert sqlite_backup.look(at.state / "grus.db").jobs == 2
 
 
 def test_the_next_server_acts_above_the_epoch_of_a_restore_that_broke_off(tmp_path: Path) -> None:
     server = ServerProcess(tmp_path / "home")
     a_state(tmp_path / "home")
-    assert file_copy.epoch_of(server.places.state / "grus.db") == 1
+    assert sqlite_backup.epoch_of(server.places.state / "grus.db") == 1
     server.start()
     try:
-        assert file_copy.epoch_of(server.places.state / "grus.db") == 32
+        assert sqlite_backup.epoch_of(server.places.state / "grus.db") == 32
     finally:
         server.end()
 

@@ -1,0 +1,166 @@
+"""Pipeline placement: stages for many micro-batches in flight; a device's largest load decides.
+
+    place_pipeline(graph, topology)  →  Pipeline | Infeasible
+
+Forward data flows in one direction through the stages and backward data in the other, so a stage can run as
+one module. A device holds all that its stage reads, keeps and writes for a micro-batch.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from grus.partition.execution.placement_plan import Infeasible, Pipeline
+from grus.partition.graph import OpGraph
+from grus.partition.operators.colocation_groups import (
+    Units,
+    breadth_first,
+    depth_first,
+    forward_edges,
+    units_of,
+)
+from grus.partition.placers.contiguous_segments import split, stretches
+from grus.partition.placers.infeasibility import explain, impossible
+from grus.partition.placers.lower_bounds import load_bound
+from grus.partition.placers.memory_fit import footprints
+from grus.partition.placers.outcome import Assignment
+from grus.partition.topology import Topology
+
+MOVES = 400
+"""Changes that the local search may try."""
+
+
+def place_pipeline(graph: OpGraph, topology: Topology, budget: int = MOVES) -> Pipeline | Infeasible:
+    """The most even pipeline found."""
+    found = None if impossible(graph, topology) is not None else _search(graph, topology, budget)
+    if found is None:
+        return explain(graph, topology, lambda raised: _search(graph, raised, 0) is not None)
+    return found
+
+
+def describe(graph: OpGraph, topology: Topology, device_of: Sequence[int], placer: str) -> Pipeline:
+    """Return the pipeline of a given division into stages; it may not fit."""
+    return Pipeline(
+        placer=placer,
+        device_of=tuple(device_of),
+        loads=loads(graph, topology, device_of),
+        peaks=footprints(graph, topology, device_of),
+        bound=load_bound(graph, topology),
+    )
+
+
+def loads(graph: OpGraph, topology: Topology, device_of: Sequence[int]) -> tuple[float, ...]:
+    """Seconds of work, sending and receiving of each device for a micro-batch."""
+    busy = [0.0] * len(topology.devices)
+    for number, op in enumerate(graph.ops):
+        home = device_of[number]
+        busy[home] += op.seconds / topology.devices[home].speed
+        for target in {device_of[one] for one in graph.consumers[number]} - {home}:
+            sending = topology.links[home][target].seconds(op.output)
+            busy[home] += sending
+            busy[target] += sending
+    return tuple(busy)
+
+
+def _search(graph: OpGraph, topology: Topology, budget: int) -> Pipeline | None:
+    units = stage_units(graph)
+    found = [
+        (describe(graph, topology, device_of, "contiguous"), devices)
+        for device_of, devices in _splits(graph, topology, units)
+    ]
+    if not found:
+        return None
+    best, devices = min(found, key=lambda one: one[0].slowest)
+    return _evened(graph, topology, units, best, devices, budget)
+
+
+def stage_units(graph: OpGraph) -> Units:
+    """Units that may lie in different stages: groups that data flows between to and fro are joined."""
+    units = units_of(graph)
+    edges = sorted(forward_edges(graph, units))
+    count = len(units.members)
+    ends = ([one for one, _ in edges], [two for _, two in edges])
+    matrix = coo_array((np.ones(len(edges)), ends), shape=(count, count))
+    parts, labels = connected_components(matrix.tocsr(), directed=True, connection="strong")
+    if parts == count:
+        return units
+    first: dict[int, int] = {}
+    of = [first.setdefault(int(labels[units.of[op]]), len(first)) for op in graph.topological]
+    members: list[list[int]] = [[] for _ in first]
+    for op, unit in zip(graph.topological, of, strict=True):
+        members[unit].append(op)
+    number = dict(zip(graph.topological, of, strict=True))
+    return Units(tuple(number[op] for op in range(len(graph.ops))), tuple(map(tuple, members)))
+
+
+def _splits(
+    graph: OpGraph, topology: Topology, units: Units
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """(device of each operator, devices in the order of the stages)"""
+    listed = tuple(range(len(topology.devices)))
+    by_memory = tuple(sorted(listed, key=lambda one: -topology.devices[one].memory))
+    for order in (breadth_first(graph, units), depth_first(graph, units)):
+        table = stretches(graph, topology, units, order)
+        for devices in {listed, by_memory}:
+            found = split(graph, topology, units, order, [table] * len(devices), devices, evenest=True)
+            if isinstance(found, Assignment):
+                yield found.device_of, devices
+
+
+def _evened(
+    graph: OpGraph, topology: Topology, units: Units, plan: Pipeline, devices: Sequence[int], budget: int
+) -> Pipeline:
+    """Move units off the slowest device to other stages, as long as the loads become more even."""
+    stage_of = {device: place for place, device in enumerate(devices)}
+    while budget > 0:
+        slowest = max(range(len(plan.loads)), key=lambda one: plan.loads[one])
+        better = None
+        for unit, device in _shifts(graph, units, plan, slowest, devices, stage_of):
+            if budget <= 0:
+                break
+            budget -= 1
+            better = _shifted(graph, topology, units.members[unit], device, plan)
+            if better is not None:
+                break
+        if better is None:
+            return plan
+        plan = better
+    return plan
+
+
+def _shifted(
+    graph: OpGraph, topology: Topology, members: Sequence[int], device: int, plan: Pipeline
+) -> Pipeline | None:
+    device_of = list(plan.device_of)
+    for op in members:
+        device_of[op] = device
+    if sorted(loads(graph, topology, device_of), reverse=True) >= sorted(plan.loads, reverse=True):
+        return None
+    moved = describe(graph, topology, device_of, plan.placer)
+    room = all(peak <= one.memory for peak, one in zip(moved.peaks, topology.devices, strict=True))
+    return moved if room else None
+
+
+def _shifts(
+    graph: OpGraph,
+    units: Units,
+    plan: Pipeline,
+    slowest: int,
+    devices: Sequence[int],
+    stage_of: dict[int, int],
+) -> Iterator[tuple[int, int]]:
+    """(unit of the slowest device, another device) so that data still flows one way."""
+    lowest: dict[int, int] = {}
+    highest: dict[int, int] = {}
+    place = {unit: stage_of[plan.device_of[members[0]]] for unit, members in enumerate(units.members)}
+    for one, two in forward_edges(graph, units):
+        lowest[two] = max(lowest.get(two, 0), place[one])
+        highest[one] = min(highest.get(one, len(devices) - 1), place[two])
+    for unit, members in enumerate(units.members):
+        if plan.device_of[members[0]] != slowest:
+            continue
+        for stage in range(lowest.get(unit, 0), highest.get(unit, len(devices) - 1) + 1):
+            if devices[stage] != slowest:
+                yield unit, devices[stage]

@@ -1,0 +1,65 @@
+"""Access rights across a restore: they do not go back in time with a record; rights revoked since stay
+revoked.
+
+Users, their tokens and the members of queues are those of the record that is replaced. Users missing there
+keep their names in the restored record, because of their jobs, and have no token. Audit records written since
+are kept as well.
+"""
+
+import sqlite3
+from dataclasses import dataclass, replace
+
+from grus.model.identifiers import QueueName
+from grus.model.interfaces import Token, User
+from grus.model.queues import Queue
+from grus.store import codec, sql_tables
+
+NumberedAudit = tuple[int, str, str, str]
+"""Number, actor, target and text of an audit record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Access rights in a record: users, tokens, queues and audit."""
+
+    users: list[User]
+    tokens: dict[str, Token]
+    queues: dict[QueueName, Queue]
+    audit: list[NumberedAudit]
+    """Audit records; empty for a record of a version without an audit log."""
+
+
+def read_access(record: sqlite3.Connection) -> Access:
+    users = [codec.USER.decode(body) for (body,) in record.execute("SELECT body FROM users")]
+    tokens = [codec.TOKEN.decode(body) for (body,) in record.execute("SELECT body FROM tokens")]
+    queues = [codec.QUEUE.decode(body) for (body,) in record.execute("SELECT body FROM queues")]
+    audit = record.execute("SELECT seq, actor, target, body FROM audit") if _has_audit(record) else ()
+    by_name = {one.name: one for one in queues}
+    return Access(users, {one.digest: one for one in tokens}, by_name, list(audit))
+
+
+def _has_audit(record: sqlite3.Connection) -> bool:
+    sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'audit'"
+    return record.execute(sql).fetchone() is not None
+
+
+def keep_access(record: sqlite3.Connection, last: Access) -> tuple[str, ...]:
+    """Transfer access rights to a record that goes back in time, in the caller's transaction; return the
+    tokens that it loses.
+    """
+    then = read_access(record)
+    gone = [token for token in then.tokens.values() if token.digest not in last.tokens]
+    for user in last.users:
+        sql_tables.put_user(user)(record)
+    for token in gone:
+        sql_tables.delete_token(token.digest)(record)
+    for token in last.tokens.values():
+        sql_tables.put_token(token)(record)
+    for queue in then.queues.values():
+        members = last.queues.get(queue.name, queue).members
+        sql_tables.put_queue(replace(queue, members=members))(record)
+    if _has_audit(record):
+        known = max((row[0] for row in then.audit), default=0)
+        later = [row for row in last.audit if row[0] > known]
+        record.executemany("INSERT INTO audit (seq, actor, target, body) VALUES (?, ?, ?, ?)", later)
+    return tuple(sorted(f"{token.user} ({token.label or token.digest[:8]})" for token in gone))
