@@ -47,6 +47,14 @@ def test_an_address_that_is_none_is_told_at_once(address: str) -> None:
         Transport(address, "secret", timeout=1.0, patience=0.0, env={})
 
 
+def test_a_token_is_not_sent_to_another_machine_without_encryption() -> None:
+    with pytest.raises(BadInput, match=r"ask for https://gpu\.example\.org:7600") as caught:
+        Transport("http://gpu.example.org:7600", "secret", timeout=1.0, patience=0.0, env={})
+    assert "GRUS_INSECURE_HTTP=1" in str(caught.value)
+    for env, token in (({"GRUS_INSECURE_HTTP": "1"}, "secret"), ({}, "")):
+        Transport("http://gpu.example.org:7600", token, timeout=1.0, patience=0.0, env=env).close()
+
+
 @pytest.mark.parametrize(
     ("status", "code", "kind"),
     [

@@ -3,12 +3,15 @@
 Each says what failed, why, and which variable, file or command changes it.
 """
 
+import ipaddress
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from grus.model.errors import BadInput, Mistake, NotLoggedIn
 from grus.sdk.state_paths import FoundToken, GrusPaths
 
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+INSECURE_HTTP = "GRUS_INSECURE_HTTP"
+"""Variable that allows to send a token to another machine without encryption."""
 UNKNOWN_HOST = (
     "Name or service not known",
     "No address associated with hostname",
@@ -66,7 +69,28 @@ def _with_scheme(address: str) -> str:
             return ""
     except ValueError:
         return ""
-    return f"{'http' if parts.hostname in LOOPBACK else 'https'}://{address}"
+    return f"{'http' if is_loopback(parts.hostname) else 'https'}://{address}"
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach the host."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def require_encrypted(address: str, env: Mapping[str, str]) -> None:
+    """Raise BadInput for an address to which a token would go readable by every machine on the way."""
+    parts = urlsplit(address)
+    if parts.scheme != "http" or is_loopback(parts.hostname or "") or env.get(INSECURE_HTTP) == "1":
+        return
+    right = address.replace("http://", "https://", 1)
+    rule = (
+        f"is not encrypted, so others could read the token on its way; ask for {right}, or set "
+        f"{INSECURE_HTTP}=1 for a server that runs with --insecure-http"
+    )
+    raise BadInput([Mistake("server", rule, address)])
 
 
 def advice(what: str, address: str, source: str, ca: str) -> str:

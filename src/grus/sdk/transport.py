@@ -20,7 +20,14 @@ import httpx2
 
 from grus.model import errors
 from grus.model.errors import BadInput, GrusError, Mistake, NotLoggedIn, Unreachable
-from grus.sdk.connection_errors import LOOPBACK, advice, not_logged_in, require_address, require_sendable
+from grus.sdk.connection_errors import (
+    advice,
+    is_loopback,
+    not_logged_in,
+    require_address,
+    require_encrypted,
+    require_sendable,
+)
 from grus.sdk.contexts import Context, chosen_context, trust
 from grus.sdk.state_paths import FoundToken, GrusPaths, Running, find_address, find_token, places, running
 from grus.sdk.tls_trust import pin, pinned
@@ -84,12 +91,15 @@ class Transport:
         """For the server of this machine: trust in the certificate that it has announced."""
         self._base = here.reach if here is not None else self._address
         """Address that requests go to."""
+        # A stored login to such an address was accepted when it was made.
+        if self._token and here is None and login is None:
+            require_encrypted(self._address, self._env)
         host = urlsplit(self._address).hostname or ""
         self._http = httpx2.Client(
             transport=backend,
             timeout=timeout,
             # Proxies of the environment are for other machines, not for this one.
-            trust_env=here is None and host not in LOOPBACK,
+            trust_env=here is None and not is_loopback(host),
             verify=self._pins or trust(ca, login),
             headers={"Authorization": f"Bearer {self._token}"} if self._token else {},
         )

@@ -41,6 +41,7 @@ from grus.model.errors import BadInput, Mistake
 from grus.model.prices import NO_PRICES, Prices
 from grus.scheduling.queues.policies import GRUS, POLICIES
 from grus.sdk.bounded_read import LARGEST_SETTINGS, read_text
+from grus.sdk.connection_errors import is_loopback
 from grus.sdk.state_paths import GrusPaths
 from grus.server.runtime.last_address import ListenAddress, recall
 from grus.server.runtime.notification_config import NotificationsIn
@@ -395,13 +396,6 @@ def posture_mistakes(settings: ServerSettings) -> list[Mistake]:
         )
         found.append(Mistake("server.allowed_hosts", rule))
     return found
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def is_wildcard(host: str) -> bool:

@@ -33,8 +33,9 @@ from grus.model.resources import GPU
 from grus.scheduling.cycle import decide
 from grus.scheduling.queues.policies import policy_named
 from grus.scheduling.state.snapshot import Snapshot
+from grus.sdk.connection_errors import is_loopback
 from grus.server.app import Mount, create_app
-from grus.server.config import ServerSettings, in_file, is_loopback, with_identity
+from grus.server.config import ServerSettings, in_file, with_identity
 from grus.server.http import listener
 from grus.server.http.session_cookies import key_in
 from grus.server.routes.dev_sessions import dev_app

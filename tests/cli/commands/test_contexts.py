@@ -92,9 +92,21 @@ def test_a_file_without_certificates_is_refused(grus: Grus, server: list[Context
     assert server == []
 
 
-def test_plain_http_to_another_machine_is_warned_about(grus: Grus, server: list[Context]) -> None:
+def test_plain_http_to_another_machine_is_refused_unless_it_is_accepted(
+    grus: Grus, server: list[Context], monkeypatch: pytest.MonkeyPatch
+) -> None:
     result = grus("login", "http://gpu.example.org:7600", "--token-file", "-", input="good")
-    assert "is not encrypted" in result.stderr
+    assert result.exit_code == 2
+    assert f"ask for {URL}" in result.stderr
+    assert server == []
+    monkeypatch.setenv("GRUS_INSECURE_HTTP", "1")
+    login(grus, url="http://gpu.example.org:7600")
+
+
+def test_an_address_without_scheme_is_answered_with_the_right_one(grus: Grus, server: list[Context]) -> None:
+    result = grus("login", "gpu.example.org:7600", "--token-file", "-", input="good")
+    assert result.exit_code == 2
+    assert f"did you mean {URL}?" in result.stderr
 
 
 def test_a_context_and_a_server_at_once_are_refused(grus: Grus) -> None:

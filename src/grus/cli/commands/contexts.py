@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grus.cli.render.output import Format, Output, emit, examples, for_people, hint, say, table
+from grus.cli.render.output import Format, Output, emit, examples, for_people, say, table
 from grus.model.errors import BadInput, Mistake, NotFound
 
 if TYPE_CHECKING:
@@ -56,22 +56,21 @@ def login(
     The token is checked, then kept with the address and the certificate in contexts.json (mode 0600).
     `--token-file -` reads it from standard input, as `grus login URL --token-file - < token`.
     """
+    import os
     from urllib.parse import urlsplit
 
     from grus.api.parsing.fields import name as check_name
-    from grus.sdk.connection_errors import LOOPBACK
+    from grus.sdk.connection_errors import require_address, require_encrypted
     from grus.sdk.contexts import Context
 
-    parts = urlsplit(server)
-    chosen = name or (parts.hostname or "").replace(":", "-").replace(".", "-")
+    require_encrypted(require_address(server), os.environ)
+    chosen = name or (urlsplit(server).hostname or "").replace(":", "-").replace(".", "-")
     try:
         check_name(chosen)
     except ValueError as error:
         raise BadInput([Mistake("context", str(error), chosen)]) from None
     if chosen == NONE:
         raise BadInput([Mistake("context", "is the word for no context; choose another name", chosen)])
-    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
-        hint(f"[grus] warning: {server} is not encrypted; anybody on the way can read the token")
     made = Context(server.rstrip("/"), _token(token_file), _certificates(ca))
     status = _checked(made)
     known = _read()

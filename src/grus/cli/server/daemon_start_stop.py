@@ -260,7 +260,7 @@ def _show_started(server: "Running", client: "Client", first: bool) -> None:
 def lines_for_others(server: "Running") -> Iterator[str]:
     """Lines on what other machines need to reach a server with TLS; none if only this machine reaches it."""
     from grus.cli.server.background_process import is_trusted
-    from grus.server.config import is_loopback
+    from grus.sdk.connection_errors import is_loopback
 
     if not server.certificate or is_loopback(urlsplit(server.address).hostname or ""):
         return

@@ -235,7 +235,7 @@ def check_certificate(at: GrusPaths) -> DoctorFinding:
 
 def _without_certificate(at: GrusPaths, host: str) -> DoctorFinding:
     """Warn if a server without TLS is for other machines; the running server counts, else the settings."""
-    from grus.server.config import is_loopback
+    from grus.sdk.connection_errors import is_loopback
 
     server = running(at)
     reached = (urlsplit(server.address).hostname or "") if server else host

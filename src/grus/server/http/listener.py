@@ -15,7 +15,8 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from grus.model.errors import BadInput, Conflict, Mistake
-from grus.server.config import ServerSettings, is_loopback
+from grus.sdk.connection_errors import is_loopback
+from grus.server.config import ServerSettings
 from grus.server.http.event_streams import Streams
 from grus.server.http.uvicorn_protocol import PatientProtocol
 from grus.server.runtime.tls_certificate import is_address
