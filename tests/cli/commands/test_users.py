@@ -32,6 +32,8 @@ def test_user_set_changes_only_the_given_settings(grus: Grus, client: FakeClient
 
 
 def test_user_set_counts_gpus_in_the_singular(grus: Grus, client: FakeClient) -> None:
+    assert "Next: grus token new eve" in grus("user", "set", "eve").stdout
+    assert "Next:" not in grus("user", "set", "ada").stdout
     assert "may hold 1 GPU at most" in grus("user", "set", "eve", "--max-gpus", "1").stdout
     assert "may hold 2 GPUs at most" in grus("user", "set", "eve", "--max-gpus", "2").stdout
     assert "(found -1)" in grus("user", "set", "eve", "--max-gpus", "-1").stderr

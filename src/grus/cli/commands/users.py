@@ -105,7 +105,8 @@ def set_user(
     }
     changed = {key: value for key, value in given.items() if value is not None}
     with connected() as client:
-        merged = {**_settings_of(client, name), **changed}
+        known = _settings_of(client, name)
+        merged = {**known, **changed}
         wanted = {key: None if value == NONE else value for key, value in merged.items()}
         made = client.put_user(name, read(UserIn, wanted, whole="user"))
         how = client.status().mechanisms.get("isolation", "")
@@ -114,7 +115,7 @@ def set_user(
         most = (
             "" if made.max_gpus is None else f" and may hold {counted(number(made.max_gpus), 'GPU')} at most"
         )
-        say(f"{made.name} is {made.role}{most}. Next: grus token new {made.name}")
+        say(f"{made.name} is {made.role}{most}." + ("" if known else f" Next: grus token new {made.name}"))
         if how:
             say(f"Isolation of jobs: {how}.")
         if how.startswith(UNIX_USERS) and made.role == "member" and not made.unix_user:

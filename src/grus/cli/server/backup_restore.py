@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from grus.server.backup.restore import RestoreResult
 
 PANEL = "Server"
+SHOWN_JOBS = 20
+"""Jobs that `restore` names; `grus ps` lists all of them."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -256,12 +258,20 @@ def _show_restored(at: GrusPaths, done: "RestoreResult") -> None:
             ("last event", done.last_event),
             ("epoch", f"{done.epoch}; whoever acted under an earlier one is fenced"),
             ("ended", ", ".join(done.ended)),
+            ("live jobs", _of_live(done.live)),
             ("settings", done.settings),
             ("tokens", _of_tokens(done.revoked)),
             ("before", done.aside),
         )
     )
+    if done.live:
+        hint("live jobs run at the next start, even those that ended since the backup; `grus stop` ends them")
     hint("next: grus fsck · grus up")
+
+
+def _of_live(live: tuple[str, ...]) -> str:
+    shown = ", ".join(live[:SHOWN_JOBS])
+    return f"{shown} and {len(live) - SHOWN_JOBS} more" if len(live) > SHOWN_JOBS else shown or "none"
 
 
 def _of_tokens(revoked: tuple[str, ...] | None) -> str:

@@ -215,8 +215,10 @@ def _put(file: Path, text: str) -> None:
 
 
 def _remove(folder: Path, names: Sequence[str]) -> None:
+    """Remove units, and the links that `systemctl enable` made to them."""
     for name in names:
-        (folder / name).unlink(missing_ok=True)
+        for file in (folder / name, *folder.glob(f"*.wants/{name}")):
+            file.unlink(missing_ok=True)
 
 
 def scope() -> list[str]:

@@ -66,6 +66,8 @@ class RestoreResult:
     """
     damaged: int
     """Parts of artifacts that are damaged in the backup, and were left out."""
+    live: tuple[str, ...]
+    """Jobs that had not ended when the backup was made: they continue, or start again if they ended since."""
 
 
 def restore(
@@ -99,7 +101,8 @@ def restore(
         prepared = sqlite_backup.prepare(database, file, epoch)
         damaged = _bring_artefacts(at, source)
         _bring_logs(at, source)
-        ended = _end_unknown(engine, epoch, _known(prepared.path), pause)
+        live = _live(prepared.path)
+        ended = _end_unknown(engine, epoch, _known(live), pause)
         aside = _switch(prepared.path, file, now, len(ended))
         settings = _bring_settings(at, source)
         _bring_pool(at, source)
@@ -114,6 +117,7 @@ def restore(
         settings=settings,
         revoked=prepared.revoked,
         damaged=damaged,
+        live=tuple(f"{job.id} ({job.spec.name}, {job.user})" for job in live),
     )
 
 
@@ -139,10 +143,15 @@ def _switch(fresh: Path, file: Path, now: float, ended: int) -> str:
     return str(aside) if there else ""
 
 
-def _known(database: Path) -> set[WorkerId]:
-    """Return the workers that the backup has on record."""
+def _live(database: Path) -> list[Job]:
+    """Return the jobs of the backup that have not ended."""
     with examine(database) as examination:
-        return {id_ for job in examination.jobs() if job.phase in HOLDING for id_ in _workers(job)}
+        return [job for job in examination.jobs() if not job.terminal]
+
+
+def _known(live: list[Job]) -> set[WorkerId]:
+    """Return the workers that the backup has on record."""
+    return {id_ for job in live if job.phase in HOLDING for id_ in _workers(job)}
 
 
 def _workers(job: Job) -> set[WorkerId]:

@@ -164,8 +164,12 @@ def test_options_that_up_does_not_know_are_refused(grus: RealGrus) -> None:
 def test_uninstall_removes_the_units_and_nothing_else(grus: RealGrus) -> None:
     folder = installed(grus, "--backups", str(grus.home / "backups"))
     (folder / "other.service").touch()
+    link = folder / "multi-user.target.wants" / "grus.service"  # as `systemctl enable` makes it
+    link.parent.mkdir()
+    link.symlink_to(folder / "grus.service")
     grus("service", "uninstall", "--units", str(folder))
-    assert [path.name for path in folder.iterdir()] == ["other.service"]
+    assert not link.is_symlink()
+    assert [path.name for path in folder.iterdir() if path.is_file()] == ["other.service"]
     grus("service", "uninstall", "--units", str(folder), code=4)
 
 

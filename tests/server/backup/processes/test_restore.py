@@ -50,6 +50,11 @@ def test_a_full_disk_fences_nobody_and_ends_nothing(
     assert sqlite_backup.look(at.state / "grus.db").jobs == 2
 
 
+def test_live_jobs_of_the_backup_are_named(backed_up: Path, tmp_path: Path) -> None:
+    (named,) = restore(a_state(tmp_path / "home", "second"), backed_up, 1000.0, force=True).live
+    assert named == "first (resnet, ada)"
+
+
 def test_the_next_server_acts_above_the_epoch_of_a_restore_that_broke_off(tmp_path: Path) -> None:
     server = ServerProcess(tmp_path / "home")
     a_state(tmp_path / "home")
