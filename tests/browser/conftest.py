@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 
-from tests.browser.visiting import FLAGS, PATIENCE, SignIn, Site, Watch, chromium, served
+from tests.browser.visiting import FLAGS, PATIENCE, SignIn, Site, Watch, chromium, served, signed_in
 
 expect.set_options(timeout=PATIENCE)
 
@@ -67,11 +67,6 @@ def sign_in(page: Page, site: Site) -> SignIn:
     """Signs the visitor in without the form, as the administrator if no token is given, and opens `at`."""
 
     def signed(token: str = "", at: str = "/") -> None:
-        form: dict[str, str | float | bool] = {"token": token or site.token}
-        answer = page.context.request.post(
-            "/sign-in", form=form, headers={"Origin": site.address}, max_redirects=0
-        )
-        assert answer.status == 303, answer.text()
-        page.goto(at)
+        signed_in(page, site, token, at)
 
     return signed
