@@ -65,9 +65,13 @@ def shown(request: pytest.FixtureRequest, browser: Browser, site: Site) -> Itera
         assert watch.found == []
 
 
+def set_size(page: Page, width: int, height: int) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+
+
 def resize(page: Page, width: int, height: int) -> None:
     """Give the window another size, and wait until the page has been drawn with it."""
-    page.set_viewport_size({"width": width, "height": height})
+    set_size(page, width, height)
     page.evaluate("() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
     settle(page)
 
@@ -107,7 +111,7 @@ def test_no_page_is_wider_than_its_window(shown: Page, width: int) -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_page_that_opens_on_a_phone_fits_it(page: Page, sign_in: SignIn, path: str) -> None:
-    resize(page, *PHONE)
+    set_size(page, *PHONE)
     sign_in(at=path)
     settle(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]

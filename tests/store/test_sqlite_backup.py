@@ -225,6 +225,7 @@ def test_what_was_revoked_since_a_copy_was_made_stays_revoked(tmp_path: Path) ->
     )
     prepared = sqlite_backup.prepare(then, file, epoch=7)
     assert prepared.revoked == ("ann (of ann-1)", "eve (of eve-1)")
+    assert prepared.returned == ("eve",)
     with closing(SqliteStore(prepared.path)) as store:
         assert {token.digest: token.user for token in store.tokens()} == {"ann-2": "ann", "bob-1": "bob"}
         assert {user.name: user.role for user in store.users()} == {

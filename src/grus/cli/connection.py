@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grus.model.errors import BadInput, GrusError, Mistake, NotFound
+from grus.model.errors import BadInput, GrusError, Mistake, NotFound, Unreachable
 from grus.model.phases import TERMINAL
 
 if TYPE_CHECKING:
@@ -38,7 +38,13 @@ def connect(*, timeout: float = 30.0, patience: float = 30.0) -> "Client":
     from grus.cli.render.output import hint
     from grus.sdk.client import Client
 
-    return Client(timeout=timeout, patience=patience, notice=hint)
+    try:
+        return Client(timeout=timeout, patience=patience, notice=hint)
+    except Unreachable as error:  # no address is known
+        from grus.cli.server.service_checks import service_elsewhere
+        from grus.sdk.state_paths import places
+
+        raise Unreachable(" ".join(filter(None, (str(error), service_elsewhere(places()))))) from None
 
 
 @contextmanager

@@ -9,10 +9,12 @@ are kept as well.
 import sqlite3
 from dataclasses import dataclass, replace
 
-from grus.model.identifiers import QueueName
+from grus.model.audit import AuditRecord
+from grus.model.identifiers import QueueName, UserName
 from grus.model.interfaces import Token, User
 from grus.model.queues import Queue
 from grus.store import codec, sql_tables
+from grus.store.audit_log import audit_row, insert_audit
 
 NumberedAudit = tuple[int, str, str, str]
 """Number, actor, target and text of an audit record."""
@@ -43,10 +45,18 @@ def _has_audit(record: sqlite3.Connection) -> bool:
     return record.execute(sql).fetchone() is not None
 
 
-def keep_access(record: sqlite3.Connection, last: Access) -> tuple[str, ...]:
-    """Transfer access rights to a record that goes back in time, in the caller's transaction; return the
-    tokens that it loses.
-    """
+@dataclass(frozen=True, slots=True)
+class AccessChanges:
+    """Differences between the access rights of a backup and those of the record that it becomes."""
+
+    revoked: tuple[str, ...]
+    """Tokens that it loses."""
+    returned: tuple[UserName, ...]
+    """Users that had been deleted since; they have no token."""
+
+
+def keep_access(record: sqlite3.Connection, last: Access) -> AccessChanges:
+    """Transfer access rights to a record that goes back in time, in the caller's transaction."""
     then = read_access(record)
     gone = [token for token in then.tokens.values() if token.digest not in last.tokens]
     for user in last.users:
@@ -62,4 +72,12 @@ def keep_access(record: sqlite3.Connection, last: Access) -> tuple[str, ...]:
         known = max((row[0] for row in then.audit), default=0)
         later = [row for row in last.audit if row[0] > known]
         record.executemany("INSERT INTO audit (seq, actor, target, body) VALUES (?, ?, ?, ?)", later)
-    return tuple(sorted(f"{token.user} ({token.label or token.digest[:8]})" for token in gone))
+    revoked = sorted(f"{token.user} ({token.label or token.digest[:8]})" for token in gone)
+    returned = sorted({user.name for user in then.users} - {user.name for user in last.users})
+    return AccessChanges(tuple(revoked), tuple(returned))
+
+
+def note_restore(record: sqlite3.Connection, note: AuditRecord) -> None:
+    """Append the audit record of the restore itself, where the record has an audit log."""
+    if _has_audit(record):
+        insert_audit(record, [audit_row(note)])

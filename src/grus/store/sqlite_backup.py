@@ -13,11 +13,13 @@ from pathlib import Path
 
 import msgspec
 
+from grus.model.audit import AuditRecord
 from grus.model.errors import StoreFailed
+from grus.model.identifiers import UserName
 from grus.store.atomic_files import sync_folder
 from grus.store.migrations import STEPS
 from grus.store.readers import BUSY, read_only
-from grus.store.restore_users import Access, keep_access, read_access
+from grus.store.restore_users import Access, keep_access, note_restore, read_access
 
 BESIDE = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite keeps beside a database; it plays a log or a journal into any database
@@ -110,11 +112,13 @@ class Prepared:
     path: Path
     revoked: tuple[str, ...] | None
     """Tokens that it had, and the file no longer has; None if there is no file to compare with."""
+    returned: tuple[UserName, ...] = ()
+    """Users that it has, and the file no longer has."""
 
 
-def prepare(copied: Path, file: Path, epoch: int) -> Prepared:
+def prepare(copied: Path, file: Path, epoch: int, note: AuditRecord | None = None) -> Prepared:
     """Prepare a restore: do all that can fail before a copy becomes the file of a state that no server uses,
-    with this leader term.
+    with this leader term, and this audit record of the restore.
 
     The copy is whole and on disk when this returns, under a name of its own; the present file is one file by
     then, if it can be read, and still the state. Raises StoreFailed.
@@ -130,7 +134,9 @@ def prepare(copied: Path, file: Path, epoch: int) -> Prepared:
         with closing(sqlite3.connect(fresh)) as writer:
             writer.execute("PRAGMA synchronous = FULL")
             writer.execute("UPDATE control SET epoch = ?", (epoch,))
-            revoked = None if last is None else keep_access(writer, last)
+            changes = None if last is None else keep_access(writer, last)
+            if note is not None:
+                note_restore(writer, note)
             writer.commit()
         _sync(fresh)
         _fold(file)
@@ -140,7 +146,7 @@ def prepare(copied: Path, file: Path, epoch: int) -> Prepared:
         if isinstance(error, sqlite3.Error | msgspec.MsgspecError | OSError):
             raise StoreFailed(f"could not write {fresh}: {error}") from error
         raise
-    return Prepared(fresh, revoked)
+    return Prepared(fresh, None) if changes is None else Prepared(fresh, changes.revoked, changes.returned)
 
 
 def _try_link(file: Path) -> None:

@@ -53,6 +53,24 @@ def test_a_token_that_the_server_refuses_is_not_kept(grus: Grus, server: list[Co
     assert read_contexts(places()).by_name["lab"].token == "good"
 
 
+def test_a_repeated_login_keeps_the_token_for_the_same_address_only(
+    grus: Grus, server: list[Context]
+) -> None:
+    login(grus)
+    assert grus("login", URL, "--context", "lab").exit_code == 0
+    assert read_contexts(places()).by_name["lab"] == Context(URL, "good")
+    elsewhere = grus("login", "https://other.example.org:7600", "--context", "lab")
+    assert (elsewhere.exit_code, "--token-file" in elsewhere.stderr) == (2, True)
+
+
+def test_a_certificate_that_is_not_there_is_named_with_the_reason(
+    grus: Grus, server: list[Context], tmp_path: Path
+) -> None:
+    result = grus("login", URL, "--ca", str(tmp_path / "no.crt"), "--token-file", "-", input="good")
+    assert result.exit_code == 2
+    assert "--ca: cannot be read: No such file or directory" in result.stderr
+
+
 def test_contexts_are_listed_without_tokens_chosen_and_forgotten(grus: Grus, server: list[Context]) -> None:
     login(grus)
     login(grus, "home", "http://127.0.0.1:7600")

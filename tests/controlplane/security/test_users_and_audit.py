@@ -102,7 +102,9 @@ def test_a_user_with_live_jobs_is_not_deleted_and_the_jobs_are_named(plane: Plan
     plane.services.stop(BOB, ended)
     plane.settle()
     secret, _ = plane.services.new_token(BOB, BOB.name, "")
-    with pytest.raises(Conflict, match=f"{running}; `grus user delete bob --stop-jobs`") as refused:
+    with pytest.raises(
+        Conflict, match=rf"{running} \(running, bob\); `grus user delete bob --stop-jobs`"
+    ) as refused:
         plane.services.delete_user(ADMIN, BOB.name)
     assert ended not in str(refused.value)
     assert plane.services.whoami(secret) == BOB
@@ -127,10 +129,17 @@ def test_with_stop_jobs_tokens_end_at_once_and_jobs_stop(plane: Plane) -> None:
     ]
 
 
-def test_a_queue_is_not_opened_to_all_by_deleting_its_only_member(plane: Plane) -> None:
+def test_the_only_member_of_a_queue_is_not_deleted_since_that_would_open_the_queue(plane: Plane) -> None:
     plane.services.set_member(ADMIN, TEAM, ANN.name, False)
-    plane.services.delete_user(ADMIN, BOB.name)
-    assert members(plane) == ("bob",)
+    job = plane.submit("running", queue="open", user=BOB)
+    secret, _ = plane.services.new_token(BOB, BOB.name, "")
+    with pytest.raises(Conflict, match="bob is the only member of team"):
+        plane.services.delete_user(ADMIN, BOB.name, stop_jobs=True)
+    assert plane.services.whoami(secret) == BOB
+    assert not plane.store.job(job).terminal
+    plane.services.set_member(ADMIN, TEAM, ANN.name, True)
+    plane.services.delete_user(ADMIN, BOB.name, stop_jobs=True)
+    assert members(plane) == ("ann",)
 
 
 # ------------------------------------------------------------------------------------------- audit log

@@ -1,6 +1,9 @@
 """Requests that fail: which are repeated, and what the caller hears. On a pretend server, by plain HTTP."""
 
+import errno
 import json
+import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +12,7 @@ import pytest
 
 from grus.kubernetes.client.api import Api, Conflicts, Forbidden, Refused, Unreachable
 from grus.kubernetes.client.resource_kinds import CONFIG_MAPS, PODS
+from grus.kubernetes.client.write_guard import GuardedHTTPS
 from tests.kubernetes.faults import configuration
 from tests.kubernetes.servers import Pretend
 
@@ -169,3 +173,31 @@ def test_a_credential_program_is_asked_again_when_its_token_is_not_taken(
     with pytest.raises(Unreachable, match="is not there"):
         api.get(PODS, "worker")
     api.close()
+
+
+def test_a_connection_that_is_reset_before_its_handshake_leaves_no_socket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """CPython before 3.11.8 leaves it open where the peer is gone as soon as it has accepted."""
+
+    def gone(*_: object) -> None:
+        raise OSError(errno.ENOTCONN, "not connected")
+
+    def reset(*_: object) -> bytes:
+        raise ConnectionResetError(errno.ECONNRESET, "reset")
+
+    opened: list[ssl.SSLSocket] = []
+
+    def noted(self: ssl.SSLSocket) -> None:
+        opened.append(self)
+        gone()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr(ssl.SSLSocket, "getpeername", noted)
+        monkeypatch.setattr(ssl.SSLSocket, "recv", reset)
+        connection = GuardedHTTPS(
+            "127.0.0.1", server.getsockname()[1], ssl_context=ssl.create_default_context()
+        )
+        with pytest.raises(ConnectionResetError):
+            connection.connect()
+    assert [one.fileno() for one in opened] == [-1]

@@ -54,7 +54,8 @@ def login(
     """Log in to a server and make it current.
 
     The token is checked, then kept with the address and the certificate in contexts.json (mode 0600).
-    `--token-file -` reads it from standard input, as `grus login URL --token-file - < token`.
+    `--token-file -` reads it from standard input, as `grus login URL --token-file - < token`. A repeated
+    login to the same address keeps the token, for example with a renewed certificate (`--ca`).
     """
     import os
     from urllib.parse import urlsplit
@@ -71,9 +72,11 @@ def login(
         raise BadInput([Mistake("context", str(error), chosen)]) from None
     if chosen == NONE:
         raise BadInput([Mistake("context", "is the word for no context; choose another name", chosen)])
-    made = Context(server.rstrip("/"), _token(token_file), _certificates(ca))
-    status = _checked(made)
     known = _read()
+    kept = known.by_name.get(chosen)
+    again = kept.token if kept is not None and kept.server == server.rstrip("/") else ""
+    made = Context(server.rstrip("/"), _token(token_file, again), _certificates(ca))
+    status = _checked(made)
     _write(replace(known, current=chosen, by_name={**known.by_name, chosen: made}))
     told = {"context": chosen, "server": made.server, "user": status.user, "role": status.role}
     emit(
@@ -147,8 +150,8 @@ def _write(contexts: "Contexts") -> None:
     write_secret(contexts_file(places()), contexts.as_json().encode())
 
 
-def _token(file: Path | None) -> str:
-    """Read the token from the file, else from GRUS_TOKEN, else from a prompt without echo.
+def _token(file: Path | None, kept: str) -> str:
+    """Read the token from the file, else from GRUS_TOKEN, else take the kept one, else ask without echo.
 
     The command line is never a source.
     """
@@ -160,8 +163,8 @@ def _token(file: Path | None) -> str:
         try:
             text = read_text(str(file), MOST_TOKEN)
         except (OSError, UnicodeDecodeError) as error:
-            raise BadInput([Mistake("token-file", f"cannot be read: {error}", str(file))]) from None
-    elif not (text := os.environ.get("GRUS_TOKEN", "")):
+            raise BadInput([Mistake("--token-file", f"cannot be read: {error}", str(file))]) from None
+    elif not (text := os.environ.get("GRUS_TOKEN", "") or kept):
         if not (for_people() and sys.stdin.isatty()):
             rule = "is missing: give --token-file FILE (- for standard input), or set GRUS_TOKEN"
             raise BadInput([Mistake("token", rule)])
@@ -180,8 +183,10 @@ def _certificates(file: Path | None) -> str:
     try:
         text = read_text(file, MOST_CERTIFICATES)
         ssl.create_default_context(cadata=text)
-    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        raise BadInput([Mistake("ca", f"is no file with certificates in PEM: {error}", str(file))]) from None
+    except (ssl.SSLError, ValueError):
+        raise BadInput([Mistake("--ca", "is no file with certificates in PEM", str(file))]) from None
+    except OSError as error:
+        raise BadInput([Mistake("--ca", f"cannot be read: {error.strerror}", str(file))]) from None
     return text
 
 

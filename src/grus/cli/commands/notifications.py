@@ -8,7 +8,7 @@ from grus.cli.connection import connected
 from grus.cli.render.output import Format, Output, emit, examples, local, table
 
 PANEL = "Server"
-NONE = "No receivers: config.toml names none."
+NONE = "The server has no receivers. Name some under [notifications] in config.toml, then restart it."
 notifications = typer.Typer(help="Show and test receivers of notifications.", rich_markup_mode="rich")
 
 
@@ -55,11 +55,11 @@ def send_test(
 ) -> None:
     """Send a test message to receivers.
 
-    The exit code is 1 if one of them does not accept it.
+    The exit code is 1 if one of them does not accept it, or if there are none.
     """
     with connected() as client:
         found = client.test_notifications(receiver or None)
     rows = [(one.receiver, "delivered" if one.delivered else f"failed: {one.error}") for one in found]
     emit(found, output, lambda: table(("NAME", "RESULT"), rows, empty=NONE))
-    if not all(one.delivered for one in found):
+    if not found or not all(one.delivered for one in found):
         raise typer.Exit(1)

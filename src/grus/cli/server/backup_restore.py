@@ -251,6 +251,8 @@ def restore(
 
 
 def _show_restored(at: GrusPaths, done: "RestoreResult") -> None:
+    from grus.cli.server.service_checks import runs_as_service, systemctl
+
     fields(
         (
             ("state", str(at.state)),
@@ -261,12 +263,14 @@ def _show_restored(at: GrusPaths, done: "RestoreResult") -> None:
             ("live jobs", _of_live(done.live)),
             ("settings", done.settings),
             ("tokens", _of_tokens(done.revoked)),
+            ("users back", ", ".join(f"{name} (no token)" for name in done.returned)),
             ("before", done.aside),
         )
     )
     if done.live:
         hint("live jobs run at the next start, even those that ended since the backup; `grus stop` ends them")
-    hint("next: grus fsck · grus up")
+    start = systemctl("start") if runs_as_service(at) else "grus up"
+    hint(f"next: grus fsck · {start}")
 
 
 def _of_live(live: tuple[str, ...]) -> str:

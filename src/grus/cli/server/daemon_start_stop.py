@@ -31,9 +31,9 @@ from grus.model.plural_words import counted
 from grus.sdk.state_paths import find_token, places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from grus.api.wire import StatusOut
+    from grus.api.wire import NodeOut, StatusOut
     from grus.sdk.client import Client
     from grus.sdk.state_paths import GrusPaths, Running
     from grus.server.config import ServerSettings
@@ -197,6 +197,7 @@ def arguments(
 
 def _start_with_progress(words: list[str], warn: "Callable[[str], None]") -> "Running":
     from grus.cli.server import background_process
+    from grus.cli.server.service_checks import service_elsewhere
 
     try:
         if not sys.stderr.isatty():
@@ -209,6 +210,8 @@ def _start_with_progress(words: list[str], warn: "Callable[[str], None]") -> "Ru
         hint(f"error: {error}")
         if places().log_file.exists():
             hint(f"  its log: {places().log_file}")
+        if elsewhere := service_elsewhere(places()):
+            hint(f"  {elsewhere}")
         raise typer.Exit(error.exit) from None
 
 
@@ -248,7 +251,7 @@ def _show_started(server: "Running", client: "Client", first: bool) -> None:
         (
             ("server", f"{server.address} (pid {server.pid})"),
             ("dashboard", f"{server.address}/ (`grus dashboard` opens it signed in)"),
-            ("pool", _pool_words(client)),
+            ("pool", _pool_words(client.nodes())),
             ("queues", _queue_words(client)),
             ("token", f"{at.token_file}" + (" (new, of the user admin)" if first else "")),
             ("state", str(at.state)),
@@ -270,14 +273,20 @@ def lines_for_others(server: "Running") -> Iterator[str]:
         yield "  their system does not know the certificate: copy its file there, and name it in GRUS_CA"
 
 
-def _pool_words(client: "Client") -> str:
-    nodes = client.nodes()
+def _pool_words(nodes: "Sequence[NodeOut]") -> str:
     kinds: dict[str, int] = {}
     for node in nodes:
         for device in node.gpus:
             kinds[device.type] = kinds.get(device.type, 0) + 1
     listed = ", ".join(f"{count} × {kind}" for kind, count in sorted(kinds.items()))
     return f"{counted(len(nodes), 'node')}: {listed or 'no GPUs'}"
+
+
+def _cordoned_words(node: "NodeOut") -> str:
+    """Name a node that takes no new work, with the message to users."""
+    if node.drain is None:
+        return f"{node.id} (cordoned)"
+    return f"{node.id} (drained{': ' if node.drain.message else ''}{node.drain.message})"
 
 
 def _queue_words(client: "Client") -> str:
@@ -405,13 +414,14 @@ def _show_status(client: "Client", now: "StatusOut") -> None:
     from grus.cli.render.job_eta import record_words
 
     jobs = ", ".join(f"{count} {phase}" for phase, count in now.jobs.items() if count)
-    pool = now.pool
+    pool, nodes = now.pool, client.nodes()
     fields(
         (
             ("server", f"{client.address}, version {now.version}"),
             ("since", local(now.started_at)),
             ("you are", f"{now.user} ({now.role})" if now.user else ""),
-            ("pool", _pool_words(client)),
+            ("pool", _pool_words(nodes)),
+            ("no new work", ", ".join(_cordoned_words(node) for node in nodes if node.cordoned)),
             ("in use", f"{number(pool.held)} held of {pool.usable} usable, {pool.gpus} in all"),
             ("jobs", jobs or "none"),
             ("forecasts", record_words(now.forecasts)),

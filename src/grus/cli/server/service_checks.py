@@ -100,6 +100,24 @@ def runs_as_service(at: GrusPaths) -> bool:
     return places(environment).state == at.state
 
 
+def service_elsewhere(at: GrusPaths) -> str:
+    """Sentence about a service that runs a server of another state; "" if there is none."""
+    home = _environment(settings(unit_folder() / SERVER)).get("GRUS_HOME", "")
+    state = places({"GRUS_HOME": home}).state
+    return f"{SERVER} runs the server of {state}: set GRUS_HOME={home}." if home and state != at.state else ""
+
+
+def installed_state(folder: Path) -> Path | None:
+    """State folder of the server that the units in this folder run; None if there are none."""
+    from grus.cli.server.service_options import state_of
+
+    unit = settings(folder / SERVER)
+    try:
+        return state_of(" ".join(unit.get("User", [])), _environment(unit)) if unit else None
+    except KeyError:  # its account is gone
+        return None
+
+
 def systemctl(verb: str) -> str:
     """Command that does this to the server's unit."""
     return " ".join(["systemctl", *scope(), verb, SERVER.removesuffix(".service")])

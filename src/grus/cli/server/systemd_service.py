@@ -87,6 +87,7 @@ def install(
     if now:
         _refuse_with_server()
     wanted = _wanted(checked, account, schedule(where, backups, every, keep, account))
+    _refuse_other_state(where, wanted)
     texts = units(wanted)
     for name, text in texts.items():
         _put(where / name, text)
@@ -191,6 +192,19 @@ def _check_state(user: str) -> None:
     if state.stat().st_uid != pwd.getpwnam(user).pw_uid:
         rule = f"does not own the state {state}; give it to that account: chown -R {user}: {state.parent}"
         raise BadInput([Mistake("--user", rule, user)])
+
+
+def _refuse_other_state(where: Path, wanted: "Service") -> None:
+    """Raise Conflict if the units there run the server of another state: it would not start any more."""
+    from grus.cli.server.service_checks import installed_state
+    from grus.cli.server.service_options import state_of
+
+    there, state = installed_state(where), state_of(wanted.user, wanted.environment)
+    if there is not None and there != state:
+        raise Conflict(
+            f"{where / SERVER} runs the server of {there}, not of {state}. Remove it first with "
+            "`grus service uninstall` (its jobs and backups stay), or set GRUS_HOME to that server's folder."
+        )
 
 
 def _refuse_with_server() -> None:

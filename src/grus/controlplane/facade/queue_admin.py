@@ -64,11 +64,21 @@ class QueueChanges:
             raise NotFound(f"there is no queue {name}")
         return found
 
+    def require_other_members(self, member: UserName) -> None:
+        """Raise Conflict if a queue would be open to all without this member."""
+        alone = [queue.name for queue in self._store.queues() if queue.members == (member,)]
+        if alone:
+            raise Conflict(
+                f"{member} is the only member of {', '.join(alone)}; without members a queue is open to all. "
+                f"Add another (`grus queue add-member {alone[0]} NAME`), or open it "
+                f"(`grus queue set {alone[0]} --member none`), then delete the user"
+            )
+
     def forget_member(self, user: User, member: UserName) -> None:
-        """Remove a user from all queues that have other members; the name of a last one keeps others out."""
+        """Remove a user from all queues. Raises Conflict for the last member of one."""
         with self._changing:
             for queue in self._store.queues():
-                if member in queue.members and len(queue.members) > 1:
+                if member in queue.members:
                     self.set_member(user, queue.name, member, wanted=False)
 
     def _put(self, user: User, queue: Queue) -> Queue:
@@ -138,5 +148,5 @@ def _no_user(name: UserName, known: set[UserName]) -> str:
 
 
 def list_jobs(jobs: list[Job]) -> str:
-    shown = ", ".join(job.id for job in jobs[:10])
+    shown = ", ".join(f"{job.id} ({job.spec.name}, {job.user})" for job in jobs[:10])
     return shown if len(jobs) <= 10 else f"{shown} and {len(jobs) - 10} more"

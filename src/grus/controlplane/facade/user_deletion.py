@@ -26,11 +26,14 @@ class UserRemoval:
         self._stop = stop
 
     def delete(self, user: User, name: UserName, *, stop_jobs: bool) -> None:
-        """Delete a user with its tokens and memberships. Raises Conflict with the list of live jobs.
+        """Delete a user with its tokens and memberships.
+
+        Raises Conflict with the list of live jobs, and for the only member of a queue.
 
         With `stop_jobs` the tokens go first, so that no job is submitted after the live ones were stopped.
         """
         self._accounts.require_deletable(user, name)
+        self._queues.require_other_members(name)
         jobs = self._live_jobs(name)
         if jobs and not stop_jobs:
             raise Conflict(

@@ -39,7 +39,8 @@ def check_unix_user(name: str) -> None:
     try:
         pwd.getpwnam(name or "root")
     except KeyError:
-        raise BadInput([Mistake("unix_user", "is no Unix user of the server's machine", name)]) from None
+        rule = f"is no account of the server's machine; `useradd --create-home {name}` makes it there"
+        raise BadInput([Mistake("unix_user", rule, name)]) from None
 
 
 class Accounts:

@@ -8,6 +8,9 @@ that and the system call.
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ssl import SSLSocket
+from traceback import walk_tb
+from types import TracebackType
 from typing import Any
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -50,6 +53,24 @@ class GuardedHTTP(HTTPConnection):
 class GuardedHTTPS(HTTPSConnection):
     """Connection that checks the guard before it sends."""
 
+    def connect(self) -> None:
+        try:
+            super().connect()
+        except OSError as error:
+            _close_half_made(error.__traceback__)
+            raise
+
     def send(self, data: Any) -> None:
         _require()
         super().send(data)
+
+
+def _close_half_made(trace: TracebackType | None) -> None:
+    """Close the TLS socket that a failed connection left open.
+
+    CPython before 3.11.8 and 3.12.2 leaves it to the garbage collector if the server resets the connection
+    before the handshake (python/cpython issue 113280). Only the frames of the error know it.
+    """
+    for frame, _ in walk_tb(trace):
+        if isinstance(half_made := frame.f_locals.get("self"), SSLSocket):
+            half_made.close()

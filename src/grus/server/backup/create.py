@@ -32,12 +32,13 @@ from grus.engines.local import state_files
 from grus.model.errors import BadInput, Mistake, NotFound, StoreFailed
 from grus.sdk.bounded_read import LARGEST_SETTINGS, read_text
 from grus.sdk.state_paths import GrusPaths
+from grus.server.backup.rotation import CONTENTS, backups_in
 from grus.server.runtime.device_inventory import remembered
 from grus.server.runtime.state_check import DATABASE, require
 from grus.store import sqlite_backup
 from grus.store.atomic_files import make_folder, sync_folder
 
-SETTINGS, CONTENTS, ARTEFACTS, LOGS = "config.toml", "backup.json", "artefacts", "logs"
+SETTINGS, ARTEFACTS, LOGS = "config.toml", "artefacts", "logs"
 _PIECE = 1 << 20
 
 
@@ -345,7 +346,7 @@ def database_in(source: Path) -> Path:
     if source.is_file():
         return source
     if not (source / DATABASE).is_file():
-        raise NotFound(f"there is no backup in {source}")
+        raise NotFound(f"there is no backup in {source}{_newest_below(source)}")
     try:
         told = json.loads((source / CONTENTS).read_text())
         files = {str(name): str(digest) for name, digest in told["files"].items()}
@@ -357,6 +358,12 @@ def database_in(source: Path) -> Path:
                 f"{source / name} is not what was backed up: it has changed since, or is damaged"
             )
     return source / DATABASE
+
+
+def _newest_below(folder: Path) -> str:
+    """Name the newest backup of a folder of dated ones; "" if it is none."""
+    found = backups_in(folder)
+    return f"; the newest of its backups is {found[-1]}" if found else ""
 
 
 def _is_empty(folder: Path) -> bool:

@@ -10,6 +10,7 @@ All steps that need disk space are done before anything ends, and the record cha
 that dies in between leaves the state that was there, or the backup; the same call does the rest.
 """
 
+import getpass
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,8 +19,9 @@ from pathlib import Path
 from grus.controlplane.workers.worker_launch_spec import members, setup_id
 from grus.engines.local import fencing, state_files
 from grus.engines.local.engine import LocalEngine
+from grus.model.audit import AuditRecord
 from grus.model.errors import Conflict, GrusError, StoreFailed
-from grus.model.identifiers import WorkerId
+from grus.model.identifiers import UserName, WorkerId
 from grus.model.interfaces import WorkerState
 from grus.model.jobs import HOLDING, Job
 from grus.model.plural_words import counted
@@ -64,6 +66,8 @@ class RestoreResult:
     """Tokens of the backup that the state had no more, and so stay invalid; None if it could not be asked:
     then all of them are valid.
     """
+    returned: tuple[str, ...]
+    """Users of the backup that had been deleted since; they have no token."""
     damaged: int
     """Parts of artifacts that are damaged in the backup, and were left out."""
     live: tuple[str, ...]
@@ -98,7 +102,7 @@ def restore(
             )
         engine = at.state / "engine"
         epoch = max(copied.epoch, sqlite_backup.epoch_of(file), fencing.highest(engine)) + 1
-        prepared = sqlite_backup.prepare(database, file, epoch)
+        prepared = sqlite_backup.prepare(database, file, epoch, _note(source, copied.last_event, now))
         damaged = _bring_artefacts(at, source)
         _bring_logs(at, source)
         live = _live(prepared.path)
@@ -116,9 +120,17 @@ def restore(
         aside=aside,
         settings=settings,
         revoked=prepared.revoked,
+        returned=prepared.returned,
         damaged=damaged,
         live=tuple(f"{job.id} ({job.spec.name}, {job.user})" for job in live),
     )
+
+
+def _note(source: Path, last_event: int, now: float) -> AuditRecord:
+    """Audit record of a restore, which an account of the machine makes without a user of Grus."""
+    actor = UserName(f"{getpass.getuser()} (account of the server's machine)")
+    text = f"restored from {source}, up to event {last_event}"
+    return AuditRecord(at=now, actor=actor, action="state.restore", target="state", text=text)
 
 
 def _check_log(file: Path) -> None:

@@ -8,8 +8,8 @@ import shutil
 import time
 from pathlib import Path
 
-from grus.server.backup.create import CONTENTS
-
+CONTENTS = "backup.json"
+"""File with a backup's own list of contents; it is written last."""
 _NAME = re.compile(r"grus-\d{8}T\d{6}Z", re.ASCII)
 
 

@@ -74,7 +74,7 @@ def _text(file: Path, option: str) -> str:
     try:
         return file.read_text(errors="replace")
     except FileNotFoundError:
-        raise _bad(option, "names no file", file) from None
+        raise _bad(option, "names no file; check the path, or make one (docs/team-server.md)", file) from None
     except PermissionError:
         rule = f"cannot be read by the user {_user()}: give that user the right to read it"
         raise _bad(option, rule, file) from None

@@ -83,6 +83,22 @@ def _told(grus: RealGrus, back_up: Path, *words: str) -> str:
     return str(finding["text"])
 
 
+def test_the_folder_of_dated_back_ups_names_the_newest(grus: RealGrus, tmp_path: Path) -> None:
+    grus.up()
+    made = grus.json("backup", str(tmp_path / "all"), "--keep", "3")["folder"]
+    assert f"the newest of its backups is {made}" in grus("fsck", str(tmp_path / "all"), code=4).stderr
+
+
+def test_a_restore_is_in_the_audit_log(grus: RealGrus, tmp_path: Path) -> None:
+    grus.up()
+    grus("backup", str(tmp_path / "back-up"))
+    grus("down")
+    grus("restore", str(tmp_path / "back-up"), "--force")
+    grus.up()
+    newest = grus.json("audit")[0]
+    assert (newest["action"], str(tmp_path / "back-up") in newest["text"]) == ("state.restore", True)
+
+
 def test_a_back_up_goes_into_the_folder_that_one_is_in(grus: RealGrus) -> None:
     grus.up()
     assert grus.json("backup", ".")["folder"] == str(grus.work)

@@ -14,6 +14,7 @@ from grus.cli.server import doctor, service_checks
 from grus.cli.server.doctor import FAIL, OK, WARN
 from grus.cli.server.service_checks import check_backups, check_certificate, check_service, runs_as_service
 from grus.cli.server.systemd_units import SERVER, Service, units
+from grus.model.errors import Unreachable
 from grus.model.identifiers import UserName
 from grus.model.interfaces import User
 from grus.sdk.state_paths import GrusPaths, places
@@ -69,6 +70,20 @@ def test_a_unit_of_an_interpreter_that_is_gone_is_a_failure(at: GrusPaths, folde
 def test_a_unit_of_another_state_is_a_warning(at: GrusPaths, folder: Path, tmp_path: Path) -> None:
     write(folder, places({"GRUS_HOME": str(tmp_path / "other")}))
     assert check_service(at).state == WARN
+
+
+def test_a_command_without_a_server_names_the_service_of_another_state(
+    at: GrusPaths, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(folder, at)
+    monkeypatch.delenv("GRUS_SERVER", raising=False)
+    monkeypatch.setenv("GRUS_HOME", str(tmp_path / "other"))
+    with pytest.raises(Unreachable, match=f"set GRUS_HOME={at.config}"):
+        connection.connect()
+    monkeypatch.setenv("GRUS_HOME", str(at.config))
+    with pytest.raises(Unreachable) as refused:
+        connection.connect()
+    assert "set GRUS_HOME" not in str(refused.value)
 
 
 def test_systemd_is_asked_about_the_unit(at: GrusPaths, folder: Path) -> None:

@@ -173,6 +173,15 @@ def test_uninstall_removes_the_units_and_nothing_else(grus: RealGrus) -> None:
     grus("service", "uninstall", "--units", str(folder), code=4)
 
 
+def test_the_service_of_another_state_is_not_replaced(grus: RealGrus, tmp_path: Path) -> None:
+    folder = installed(grus)
+    before = (folder / "grus.service").read_text()
+    other = RealGrus(tmp_path / "other")
+    said = other("service", "install", "--units", str(folder), code=1).stderr
+    assert f"runs the server of {grus.home / 'state'}" in said
+    assert (folder / "grus.service").read_text() == before
+
+
 def test_the_interpreter_of_the_unit_is_this_one(grus: RealGrus) -> None:
     found = settings(installed(grus) / "grus.service")["ExecStart"][0]
     assert words_of(found)[0] == sys.executable
