@@ -41,6 +41,8 @@ T = TypeVar("T")
 ROOT = User(name=UserName("root"), role=AccessRole.ADMIN)
 PATIENCE = 300.0
 """Seconds; the deadline is for broken code only."""
+SHOWN_LOG = 4000
+"""Characters of each log that a failure shows."""
 INHERITED = ("PATH", "HOME", "LANG", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "TMPDIR", "ONEDNN_MAX_CPU_ISA")
 
 
@@ -200,8 +202,11 @@ class Pool:
         return found
 
     def until_phase(self, job: JobId, *phases: Phase, seconds: float = PATIENCE) -> Job:
-        self.until(lambda: self.phase(job) in phases, seconds)
-        return self.job(job)
+        """Wait for one of these phases; a job that ended in another one never reaches them."""
+        self.until(lambda: self.phase(job) in {*phases, *TERMINAL}, seconds)
+        found = self.job(job)
+        assert found.phase in phases, f"{found.phase}:\n{self._picture()}"
+        return found
 
     def until_size(self, job: JobId, size: int, seconds: float = PATIENCE) -> None:
         """Wait for a team of so many, all of whose members the job still counts on."""
@@ -217,5 +222,10 @@ class Pool:
                 f"{job.id} {job.phase} {job.reason} team {job.team} {job.seats}" for job in self.store.jobs()
             ]
             events = [f"{event.kind}: {event.text}" for event in self.store.events()[-30:]]
-            return "\n".join([*jobs, *events, *(f"{one}" for one in self.engine.workers())])
+            logs = [
+                f"log of {worker}:\n{text[-SHOWN_LOG:]}"
+                for job in self.store.jobs()
+                for worker, text in self.logs(job.id).items()
+            ]
+            return "\n".join([*jobs, *events, *(f"{one}" for one in self.engine.workers()), *logs])
         return ""

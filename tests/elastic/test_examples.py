@@ -13,6 +13,7 @@ from grus.api.inputs.yaml_job_file import parse_job_file
 from grus.model.identifiers import JobId
 from grus.model.jobs import Phase
 from tests.elastic.harness import Pool
+from tests.live import without_finalization
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PATIENCE = 300.0
@@ -74,6 +75,7 @@ def submit(pool: Pool, file: str, *more: str, size: int | None = None) -> JobId:
     (job,) = parse_job_file((EXAMPLES / file).read_text(), folder=str(EXAMPLES))
     given = job.model_dump(by_alias=True, exclude_unset=True, mode="json")
     run = given.pop("run").replace("python3 ", f"exec {sys.executable} ", 1)
+    run = run.replace("torchrun ", f"torchrun {without_finalization.__file__} ")  # it uses gloo
     given["checkpoint"]["path"] = str(pool.folder / given["checkpoint"]["path"])
     (pool.folder / "out").mkdir(exist_ok=True)
     gpu = given.pop("resources")["gpu"]
