@@ -2,7 +2,7 @@
 
 A client finds the server of the current login (`grus login`) or of this machine by itself, or uses
 GRUS_CONTEXT, GRUS_SERVER and GRUS_TOKEN, or its arguments. Every error of the server is raised here as the
-same class of `grus.model.errors`. Everything a method returns is a value of `grus.api.wire`.
+same class of `grus.model.errors`. Every method returns a value of `grus.api.wire_types`.
 """
 
 import json
@@ -19,39 +19,22 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, TypeAdapter
 
+from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.yaml_job_file import parse_job_file
-from grus.api.wire import (
-    AuditOut,
-    DrainIn,
-    EventOut,
-    JobIn,
-    JobOut,
-    LearnedOut,
-    NodeOut,
-    PlanOut,
-    ProfileOut,
-    QueueIn,
-    QueueOut,
-    ScaleIn,
-    StatusOut,
-    TokenIn,
-    TokenOut,
-    UsageOut,
-    UserIn,
-    UserOut,
-    WhyOut,
-    WorkerOut,
-    read,
-)
+from grus.api.parsing.validation_errors import read
+from grus.api.profile_wire import LearnedOut, ProfileOut
 from grus.api.wire_types.curves import CurvesOut
 from grus.api.wire_types.dev_session import SessionOut
 from grus.api.wire_types.forecast import ForecastOut
+from grus.api.wire_types.job import EventOut, JobOut, PlanOut, UsageOut, WhyOut, WorkerOut
 from grus.api.wire_types.notifications import NotificationTestIn, NotificationTestOut, ReceiverOut
+from grus.api.wire_types.pool import DrainIn, NodeOut, QueueIn, QueueOut, ScaleIn, StatusOut
 from grus.api.wire_types.report import ReportOut
 from grus.api.wire_types.runs import DiffOut, ResultOut
 from grus.api.wire_types.secrets import SecretIn, SecretOut
 from grus.api.wire_types.sweep import BestOut, SweepOut
 from grus.api.wire_types.telemetry import SeriesOut, TelemetryOut
+from grus.api.wire_types.users import AuditOut, TokenIn, TokenOut, UserIn, UserOut
 from grus.api.wire_types.workflow import GraphIn, GraphOut
 from grus.model.errors import BadInput, GrusError, Mistake, Unreachable
 from grus.model.jobs import TERMINAL, Phase

@@ -36,7 +36,7 @@ from pydantic import AfterValidator, Field
 
 from grus.api.parsing.validation_errors import Strict, read
 from grus.api.units import parse_bytes, parse_seconds
-from grus.api.wire import QueueIn
+from grus.api.wire_types.pool import QueueIn
 from grus.model.errors import BadInput, Mistake
 from grus.model.prices import NO_PRICES, Prices
 from grus.scheduling.queues.policies import GRUS, POLICIES

@@ -2,8 +2,11 @@ import json
 
 import pytest
 
+from grus.api.inputs.job_schema import JobIn
+from grus.api.inputs.job_spec import to_spec, with_launch
 from grus.api.inputs.secrets import looks_secret
-from grus.api.wire import JobIn, read, request_text, to_spec, with_launch
+from grus.api.job_text import request_text
+from grus.api.parsing.validation_errors import read
 from grus.model.errors import BadInput
 from grus.model.execution_plans import Way
 from grus.model.identifiers import JobId, UserName

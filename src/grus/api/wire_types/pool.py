@@ -9,7 +9,7 @@ from grus.api.inputs.job_schema import DAY, IdleIn
 from grus.api.inputs.job_spec import idle_of
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import BrokenRule, Strict, ValidFields, failure
-from grus.api.profile_wire import TagOut, tag_out
+from grus.api.profile_wire import TagOut
 from grus.api.units import (
     MOST_GPUS,
     gpu_number,
@@ -18,14 +18,13 @@ from grus.api.units import (
     render_percent,
     render_seconds,
 )
-from grus.api.wire_types.base import Out
-from grus.api.wire_types.job import HolderOut
-from grus.api.wire_types.timestamps import rfc3339
+from grus.api.wire_types.base import Convert, Derived, GpuCount, Out, Source, Timestamp
+from grus.api.wire_types.job import HolderOut, holders_out
 from grus.model.activity_labels import Tag
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Idle
-from grus.model.nodes import Device, Drain, Node
+from grus.model.nodes import Device, Node
 from grus.model.queues import ANY, Queue, Quota
 from grus.model.resources import GPU, Range
 
@@ -139,68 +138,61 @@ def to_queue(name: str, queue: QueueIn) -> Queue:
     )
 
 
+def _idle(idle: Idle) -> dict[str, str]:
+    """Return an idle policy as it could be written."""
+    return {
+        "below": render_percent(idle.below),
+        "for": render_seconds(idle.seconds),
+        "action": idle.action,
+    }
+
+
+def _quota_by_type(quota: Quota) -> dict[str, float | int]:
+    return {kind: gpu_number(amount) for kind, amount in quota.by_type} if quota.typed else {}
+
+
 class QueueOut(Out):
     """Queue: its rules and its state. Numbers of GPUs."""
 
     name: str
     parent: str | None = None
-    quota: float | int = 0
-    quota_by_type: dict[str, float | int] = Field(default_factory=dict)
+    quota: Annotated[GpuCount, Source("quota.total")] = 0
+    quota_by_type: Annotated[dict[str, float | int], Source("quota"), Convert(_quota_by_type)] = Field(
+        default_factory=dict
+    )
     """Quota by type; `any` is all other types."""
-    effective_quota: float | int = 0
+    effective_quota: GpuCount = 0
     """Less than the quota while too few GPUs are healthy."""
-    reserved: float | int = 0
+    reserved: GpuCount = 0
     weight: float = 1.0
-    limit: float | int | None = None
+    limit: GpuCount | None = None
     nodes: tuple[str, ...] = ()
     members: tuple[str, ...] = ()
     max_priority: int = f.MOST_PRIORITY
-    max_runtime: str | None = None
-    dev_limit: str | None = None
-    idle: dict[str, str] | None = None
+    max_runtime: Annotated[str | None, Convert(render_seconds)] = None
+    dev_limit: Annotated[str | None, Convert(render_seconds)] = None
+    idle: Annotated[dict[str, str] | None, Convert(_idle)] = None
     oversubscribe: bool = False
     configured: bool = False
     """config.toml defines it: each start of the server sets it again."""
-    held: float | int = 0
-    borrowed: float | int = 0
-    demand: float | int = 0
-    fair_share: float | int = 0
-    exact_share: float = 0.0
+    held: GpuCount = 0
+    borrowed: GpuCount = 0
+    demand: GpuCount = 0
+    fair_share: GpuCount = 0
+    exact_share: Annotated[float, Convert(lambda amount: amount / GPU)] = 0.0
     waiting: int = 0
     running: int = 0
     state: str = ""
 
 
-def queue_out(queue: Queue, state: "QueueState | None" = None, *, configured: bool = False) -> QueueOut:
-    """Return the queue's rules and, if given, its state (exact_share in GPUs).
+STATE = QueueOut.model_fields.keys() - Queue.__dataclass_fields__.keys() - {"quota_by_type", "configured"}
+"""Fields of the state of a queue."""
 
-    `configured`: config.toml defines it.
-    """
-    figures: dict[str, Any] = {}
-    if state is not None:
-        amounts = ("effective_quota", "held", "borrowed", "demand", "fair_share")
-        figures = {name: gpu_number(getattr(state, name)) for name in amounts}
-        figures |= {"waiting": state.waiting, "running": state.running, "state": state.state}
-        figures["exact_share"] = state.exact_share / GPU
-    by_type = {kind: gpu_number(amount) for kind, amount in queue.quota.by_type} if queue.quota.typed else {}
-    return QueueOut(
-        name=queue.name,
-        parent=queue.parent,
-        quota=gpu_number(queue.quota.total),
-        quota_by_type=by_type,
-        reserved=gpu_number(queue.reserved),
-        weight=queue.weight,
-        limit=None if queue.limit is None else gpu_number(queue.limit),
-        nodes=queue.nodes,
-        members=queue.members,
-        max_priority=queue.max_priority,
-        max_runtime=None if queue.max_runtime is None else render_seconds(queue.max_runtime),
-        dev_limit=None if queue.dev_limit is None else render_seconds(queue.dev_limit),
-        idle=None if queue.idle is None else _idle(queue.idle),
-        oversubscribe=queue.oversubscribe,
-        configured=configured,
-        **figures,
-    )
+
+def queue_out(queue: Queue, state: "QueueState | None" = None, *, configured: bool = False) -> QueueOut:
+    """Return the queue's rules and, if given, its state. `configured`: config.toml defines it."""
+    figures = {name: getattr(state, name, QueueOut.model_fields[name].default) for name in STATE}
+    return QueueOut.from_model(queue, configured=configured, **figures)
 
 
 def queue_in(queue: Queue) -> QueueIn:
@@ -222,15 +214,6 @@ def queue_in(queue: Queue) -> QueueIn:
     )
 
 
-def _idle(idle: Idle) -> dict[str, str]:
-    """Return an idle policy as it could be written."""
-    return {
-        "below": render_percent(idle.below),
-        "for": render_seconds(idle.seconds),
-        "action": idle.action,
-    }
-
-
 class GpuOut(Out):
     id: str
     type: str
@@ -239,9 +222,9 @@ class GpuOut(Out):
     health: str = "healthy"
     outside: str = ""
     """User of the GPU outside Grus."""
-    free: float | int = 1
+    free: GpuCount = 1
     """Unallocated part; 0 if the GPU may not be used."""
-    holders: tuple[HolderOut, ...] = ()
+    holders: Annotated[tuple[HolderOut, ...], Convert(holders_out)] = ()
     tag: TagOut | None = None
     """Recognized activity on it."""
 
@@ -257,8 +240,8 @@ class DrainOut(Out):
     """Node that is being drained."""
 
     message: str = ""
-    by: str = ""
-    at: str
+    by: Annotated[str, Derived(lambda drain: drain.by or "")] = ""
+    at: Timestamp
     leave: tuple[str, ...] = ()
     """Jobs there that leave: they save their work."""
     stay: tuple[str, ...] = ()
@@ -268,8 +251,8 @@ class DrainOut(Out):
 class NodeOut(Out):
     id: str
     gpus: tuple[GpuOut, ...] = ()
-    labels: dict[str, str] = Field(default_factory=dict)
-    cpu: float | None = None
+    labels: Annotated[dict[str, str], Convert(dict)] = Field(default_factory=dict)
+    cpu: Annotated[float | None, Convert(lambda millicores: millicores / 1000)] = None
     """Cores; None if they are not counted."""
     memory: int | None = None
     cordoned: bool = False
@@ -294,38 +277,20 @@ NONE_LEAVING: Leaving = {}
 def node_out(
     node: Node, holders: Holders = NOBODY, tags: Tags = NOTHING, leaving: Leaving = NONE_LEAVING
 ) -> NodeOut:
-    return NodeOut(
-        id=node.id,
-        gpus=tuple(
+    leave, stay = leaving.get(node.id, ((), ()))
+    return NodeOut.from_model(
+        node,
+        gpus=[
             _gpu_out(device, tuple(holders.get(device.id, ())), tags.get(device.id))
             for device in node.devices
-        ),
-        labels=dict(node.labels),
-        cpu=None if node.cpu is None else node.cpu / 1000,
-        memory=node.memory,
-        cordoned=node.cordoned,
-        drain=None if node.drain is None else _drain_out(node.drain, *leaving.get(node.id, ((), ()))),
+        ],
+        drain=node.drain and DrainOut.from_model(node.drain, leave=tuple(leave), stay=tuple(stay)),
     )
-
-
-def _drain_out(drain: Drain, leave: Iterable[JobId], stay: Iterable[JobId]) -> DrainOut:
-    at = rfc3339(drain.at)
-    return DrainOut(message=drain.message, by=drain.by or "", at=at, leave=tuple(leave), stay=tuple(stay))
 
 
 def _gpu_out(device: Device, holders: tuple[tuple[JobId, int], ...], tag: Tag | None) -> GpuOut:
     free = max(0, GPU - sum(amount for _, amount in holders)) if device.usable else 0
-    return GpuOut(
-        id=device.id,
-        type=device.type,
-        memory=device.memory,
-        island=device.island,
-        health=device.health.value,
-        outside=device.outside,
-        free=gpu_number(free),
-        holders=tuple(HolderOut(job=job, gpus=gpu_number(amount)) for job, amount in holders),
-        tag=None if tag is None else tag_out(tag),
-    )
+    return GpuOut.from_model(device, free=free, holders=holders, tag=tag)
 
 
 class ScaleIn(Strict):
@@ -357,25 +322,25 @@ class ForecastsOut(Out):
     0.9.
     """
 
-    settled: int = 0
+    settled: Annotated[int, Source("ends.settled")] = 0
     """Number of forecasts whose actual outcome is known."""
-    p50_coverage: float | None = None
+    p50_coverage: Annotated[float | None, Source("ends.p50_coverage")] = None
     """Fraction of the ends at or before the forecast P50; None without data."""
-    p90_coverage: float | None = None
-    starts_settled: int = 0
-    start_p50_coverage: float | None = None
-    start_p90_coverage: float | None = None
+    p90_coverage: Annotated[float | None, Source("ends.p90_coverage")] = None
+    starts_settled: Annotated[int, Source("starts.settled")] = 0
+    start_p50_coverage: Annotated[float | None, Source("starts.p50_coverage")] = None
+    start_p90_coverage: Annotated[float | None, Source("starts.p90_coverage")] = None
 
 
 class StatusOut(Out):
     """Summary of the server's state."""
 
     version: str
-    now: str
-    started_at: str | None = None
-    user: str = ""
+    now: Timestamp
+    started_at: Timestamp | None = None
+    user: Annotated[str, Source("user.name")] = ""
     """Name of the requesting user."""
-    role: str = ""
+    role: Annotated[str, Source("user.role")] = ""
     pool: PoolOut = PoolOut()
     jobs: dict[str, int] = Field(default_factory=dict)
     """Number of jobs in each phase."""

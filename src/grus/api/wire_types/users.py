@@ -7,10 +7,8 @@ from typing import Annotated
 from grus.api.inputs.job_schema import DAY
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import Strict
-from grus.api.units import MOST_GPUS, gpu_number, parse_seconds
-from grus.api.wire_types.base import Out
-from grus.api.wire_types.timestamps import maybe_rfc3339, rfc3339
-from grus.model.audit import AuditRecord
+from grus.api.units import MOST_GPUS, parse_seconds
+from grus.api.wire_types.base import GpuCount, Out, Timestamp
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import UserName
 from grus.model.interfaces import AccessRole, Token, User
@@ -47,13 +45,8 @@ class UserOut(Out):
     name: str
     role: str
     unix_user: str = ""
-    max_gpus: float | int | None = None
+    max_gpus: GpuCount | None = None
     """GPUs that the user's jobs may hold together; null for no limit."""
-
-
-def user_out(user: User) -> UserOut:
-    limit = None if user.max_gpus is None else gpu_number(user.max_gpus)
-    return UserOut(name=user.name, role=user.role.value, unix_user=user.unix_user, max_gpus=limit)
 
 
 class TokenIn(Strict):
@@ -77,8 +70,8 @@ class TokenOut(Out):
     """SHA-256 of the secret; names the token, opens nothing."""
     user: str
     label: str = ""
-    created_at: str
-    expires_at: str | None = None
+    created_at: Timestamp
+    expires_at: Timestamp | None = None
     expired: bool = False
     """True once it is refused because its time has passed."""
     secret: str | None = None
@@ -87,36 +80,18 @@ class TokenOut(Out):
 
 def token_out(token: Token, secret: str | None = None, *, now: float = 0.0) -> TokenOut:
     """Return a token for the wire; `now` decides whether it has expired."""
-    return TokenOut(
-        digest=token.digest,
-        user=token.user,
-        label=token.label,
-        created_at=rfc3339(token.created_at),
-        expires_at=maybe_rfc3339(token.expires_at),
-        expired=token.expires_at is not None and now >= token.expires_at,
-        secret=secret,
-    )
+    expired = token.expires_at is not None and now >= token.expires_at
+    return TokenOut.from_model(token, secret=secret, expired=expired)
 
 
 class AuditOut(Out):
     """One change by one user."""
 
     seq: int
-    at: str
+    at: Timestamp
     actor: str
     action: str
     """Kind and verb: user.set, token.create, queue.set, node.drain, job.stop, …"""
     target: str
     """Name of the user, queue or node, id of the job, or beginning of the token's digest."""
     text: str = ""
-
-
-def audit_out(record: AuditRecord) -> AuditOut:
-    return AuditOut(
-        seq=record.seq,
-        at=rfc3339(record.at),
-        actor=record.actor,
-        action=record.action,
-        target=record.target,
-        text=record.text,
-    )

@@ -24,7 +24,7 @@ from grus.model.errors import GrusError, NotFound
 from grus.model.plural_words import counted
 
 if TYPE_CHECKING:
-    from grus.api.wire import ExpectedOut, ProfileOut, RunOut, ShortOut, TagOut
+    from grus.api.profile_wire import ExpectedOut, ProfileOut, RunOut, ShortOut, TagOut
     from grus.sdk.client import Client
 
 PANEL = "Jobs"

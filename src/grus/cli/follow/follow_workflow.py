@@ -15,7 +15,7 @@ from grus.model.phases import TERMINAL
 from grus.model.plural_words import counted
 
 if TYPE_CHECKING:
-    from grus.api.wire import JobOut
+    from grus.api.wire_types.job import JobOut
     from grus.sdk.client import Client
 
 

@@ -21,7 +21,7 @@ from grus.cli.render.output import (
 from grus.model.errors import NotFound
 
 if TYPE_CHECKING:
-    from grus.api.wire import JobOut
+    from grus.api.wire_types.job import JobOut
     from grus.sdk.client import Client
 
 T = TypeVar("T")

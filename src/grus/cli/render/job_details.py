@@ -23,7 +23,8 @@ from grus.model.plural_words import counted
 from grus.model.resources import replica_words
 
 if TYPE_CHECKING:
-    from grus.api.wire import EventOut, JobOut, LearnedOut, PlanOut, WhyOut, WorkerOut
+    from grus.api.profile_wire import LearnedOut
+    from grus.api.wire_types.job import EventOut, JobOut, PlanOut, WhyOut, WorkerOut
     from grus.sdk.client import Client
 
 

@@ -33,7 +33,7 @@ from grus.sdk.state_paths import find_token, places
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from grus.api.wire import NodeOut, StatusOut
+    from grus.api.wire_types.pool import NodeOut, StatusOut
     from grus.sdk.client import Client
     from grus.sdk.state_paths import GrusPaths, Running
     from grus.server.config import ServerSettings

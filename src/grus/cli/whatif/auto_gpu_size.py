@@ -14,7 +14,8 @@ from grus.model.errors import BadInput, GrusError, Mistake
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from grus.api.wire import JobIn, NodeOut
+    from grus.api.inputs.job_schema import JobIn
+    from grus.api.wire_types.pool import NodeOut
     from grus.estimation.gpus import GpuKind
     from grus.sdk.client import Client
 

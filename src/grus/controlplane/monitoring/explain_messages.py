@@ -6,8 +6,8 @@
 from collections.abc import Iterable, Iterator
 
 from grus.api.inputs.job_warnings import apart
+from grus.api.job_text import request_text
 from grus.api.units import render_bytes_short, render_percent, render_seconds
-from grus.api.wire_types.job import request_text
 from grus.controlplane.gpu_sizing.rightsizing_advisor import advice
 from grus.controlplane.monitoring.telemetry_collector import Watching
 from grus.controlplane.reconciler.loop import ControlLoop

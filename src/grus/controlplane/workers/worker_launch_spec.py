@@ -12,8 +12,8 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from grus.api.inputs.job_spec import is_bundle
 from grus.api.inputs.pod_template import merged_texts
-from grus.api.wire import is_bundle
 from grus.controlplane.identity_memo import remembered
 from grus.controlplane.workers import artifact_inputs_outputs, session_command
 from grus.controlplane.workers.artifact_inputs_outputs import StagingSetup

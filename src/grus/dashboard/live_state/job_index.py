@@ -12,7 +12,7 @@ from enum import StrEnum
 from heapq import nsmallest
 from typing import Any
 
-from grus.api.wire_types.job import request_text, size_text, status_word
+from grus.api.job_text import request_text, size_text, status_word
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import Job, Phase
 from grus.model.resources import GPU, Request

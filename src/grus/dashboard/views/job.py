@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from grus.api.formatting import number, progress, size, span
+from grus.api.job_text import request_text, run_text, status_word
 from grus.api.units import gpu_number
-from grus.api.wire_types.job import request_text, run_text, status_word
 from grus.controlplane.eta.forecast_service import Expectation
 from grus.controlplane.jobs import user_actions
 from grus.controlplane.jobs.lifecycle import JobChange

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from grus.api.formatting import number, span
-from grus.api.wire_types.job import status_word
+from grus.api.job_text import status_word
 from grus.controlplane.jobs import user_actions
 from grus.dashboard.views import sweep_charts
 from grus.dashboard.views.job import BADGES, buttons, sentence

@@ -1,8 +1,8 @@
 """Content of the page of a workflow: the drawing, and the state of each stage. Pure."""
 
 from grus.api.formatting import number, span
+from grus.api.job_text import status_word
 from grus.api.units import gpu_number
-from grus.api.wire_types.job import status_word
 from grus.controlplane.admission.workflow_graph import Graph
 from grus.controlplane.admission.workflow_graph import WorkflowStage as Member
 from grus.dashboard.views.job import BADGES

@@ -4,8 +4,9 @@ import logging
 import threading
 from collections.abc import Callable
 
+from grus.api.parsing.validation_errors import read
 from grus.api.units import gpu_number, render_percent
-from grus.api.wire import QueueIn, read, to_queue
+from grus.api.wire_types.pool import QueueIn, to_queue
 from grus.kubernetes.client.api import Api, Object
 from grus.kubernetes.client.errors import Conflicts, Exists, Invalid, Missing
 from grus.kubernetes.client.informer import Reflector
