@@ -5,7 +5,6 @@ import pytest
 
 from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.job_spec import to_spec
-from grus.api.job_text import request_text
 from grus.api.parsing.validation_errors import mistakes_of, read
 from grus.api.wire_types.job import EventOut, JobOut, PlanOut, UsageOut, WhyOut, WorkerOut, job_out
 from grus.api.wire_types.pool import (
@@ -31,6 +30,7 @@ from grus.model.jobs import Desired, Exit, ExitCause, Idle, Job, PauseCause, Pha
 from grus.model.nodes import Device, Health, Node
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU, Range
+from grus.model.texts.job_text import request_text
 from grus.scheduling.explain import Explanation
 from grus.scheduling.queues.queue_usage_tree import QueueState
 from tests.store.builders import a_result

@@ -6,9 +6,9 @@ not tested, is None: never zero, never a guess.
 
 from typing import Annotated
 
-from grus.api.units import gpu_number
 from grus.api.wire_types.base import Convert, Out, Source, Timestamp
 from grus.model.resources import GPU
+from grus.model.texts.units import gpu_number
 
 Gpus = Annotated[float | int, Convert(lambda gpus: gpu_number(round(gpus * GPU)))]
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from grus.api.inputs.job_schema import JobIn
-from grus.api.inputs.job_spec import is_bundle
+from grus.model.job_spec import is_bundle
 
 
 def without_folder(job: JobIn) -> tuple[JobIn, str]:

@@ -19,9 +19,10 @@ from grus.api.inputs.training_schema import TrainIn
 from grus.api.inputs.workflow_stages import ALWAYS, SUCCESS, Inputs, Outputs, When
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import BrokenRule, Strict, ValidFields
-from grus.api.units import GpuAsk, parse_gpu, parse_range
+from grus.model.identifiers import NAME, NAME_RULE
 from grus.model.jobs import NEVER_PREEMPTED, PRIORITIES, USUAL_PRIORITY, JobType
 from grus.model.queues import DEFAULT_QUEUE
+from grus.model.texts.units import GpuAsk, parse_gpu, parse_range
 from grus.model.train_serve_spec import MODEL
 
 MOST_ROLES = 16
@@ -320,8 +321,8 @@ def _role_rules(roles: Mapping[str, RoleIn], sound: ValidFields) -> list[BrokenR
     ranged = []
     for name, role in roles.items():
         at = ("roles", name)
-        if not f.NAME.fullmatch(name):
-            broken.append(BrokenRule(at, f"a role's name {f.NAME_RULE}"))
+        if not NAME.fullmatch(name):
+            broken.append(BrokenRule(at, f"a role's name {NAME_RULE}"))
         if name == SETUP:
             broken.append(BrokenRule(at, "is the name of the lines that run first; choose another"))
         if role.run is None and sound(*at, "run"):

@@ -19,8 +19,8 @@ from grus.api.inputs import search_space
 from grus.api.inputs.argument_placeholders import argument_rules, values_of
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import BrokenRule, Place, Strict, ValidFields, failure
-from grus.api.units import GpuAsk, parse_gpu, parse_seconds
 from grus.model.sweep_search import Budget, Goal, Rule, Stopping, Sweep
+from grus.model.texts.units import GpuAsk, parse_gpu, parse_seconds
 
 DAY = 86400.0
 MOST_POINTS = 100_000

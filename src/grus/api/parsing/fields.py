@@ -14,8 +14,16 @@ from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_plain_validator_function
 
 from grus.api.parsing.validation_errors import BrokenRule, clean, failure
-from grus.api.units import parse_bytes, parse_gpu, parse_percent, parse_range, parse_seconds, render_seconds
+from grus.model.identifiers import NAME, NAME_RULE
 from grus.model.jobs import PRIORITIES
+from grus.model.texts.units import (
+    parse_bytes,
+    parse_gpu,
+    parse_percent,
+    parse_range,
+    parse_seconds,
+    render_seconds,
+)
 
 Check = Callable[[Any], Any]
 """Function that returns the value, or raises ValueError with the rule that it breaks."""
@@ -33,8 +41,6 @@ class judged:
         return no_info_plain_validator_function(self._check, json_schema_input_schema=handler(source))
 
 
-NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
-NAME_RULE = "must be 1 to 63 small letters, digits and hyphens, and start with a letter or digit"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII)
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,252}", re.ASCII)
 

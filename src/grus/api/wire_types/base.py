@@ -11,8 +11,8 @@ from typing import Annotated, Any, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict
 
-from grus.api.units import gpu_number
 from grus.api.wire_types.timestamps import rfc3339
+from grus.model.texts.units import gpu_number
 
 
 class Out(BaseModel):

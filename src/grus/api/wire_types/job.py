@@ -9,10 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from grus.api.inputs.job_warnings import warnings_of
-from grus.api.job_text import request_text, run_text, size_text, status_word
 from grus.api.profile_wire import ExpectedOut, TagOut
-from grus.api.units import gpu_number
 from grus.api.wire_types.base import Convert, Derived, GpuCount, Out, Source, Timestamp
 from grus.model import saving
 from grus.model.activity_labels import Tag
@@ -20,6 +17,9 @@ from grus.model.artefacts import Input, Output
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase, Seat
 from grus.model.sweep_search import Value
+from grus.model.texts.job_text import request_text, run_text, size_text, status_word
+from grus.model.texts.job_warnings import warnings_of
+from grus.model.texts.units import gpu_number
 
 
 class ExitOut(Out):

@@ -10,14 +10,6 @@ from grus.api.inputs.job_spec import idle_of
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import BrokenRule, Strict, ValidFields, failure
 from grus.api.profile_wire import TagOut
-from grus.api.units import (
-    MOST_GPUS,
-    gpu_number,
-    parse_range,
-    parse_seconds,
-    render_percent,
-    render_seconds,
-)
 from grus.api.wire_types.base import Convert, Derived, GpuCount, Out, Source, Timestamp
 from grus.api.wire_types.job import HolderOut, holders_out
 from grus.model.activity_labels import Tag
@@ -27,6 +19,14 @@ from grus.model.jobs import Idle
 from grus.model.nodes import Device, Node
 from grus.model.queues import ANY, Queue, Quota
 from grus.model.resources import GPU, Range
+from grus.model.texts.units import (
+    MOST_GPUS,
+    gpu_number,
+    parse_range,
+    parse_seconds,
+    render_percent,
+    render_seconds,
+)
 
 if TYPE_CHECKING:
     from grus.scheduling.queues.queue_usage_tree import QueueState

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from grus.api.job_text import status_word
 from grus.api.wire_types.base import Convert, Derived, GpuCount, GpuHours, Out, Source
 from grus.api.wire_types.job import JobOut, job_out
 from grus.model.sweep_search import Value
+from grus.model.texts.job_text import status_word
 
 
 class AxisOut(Out):

@@ -7,12 +7,12 @@ from typing import Annotated
 from grus.api.inputs.job_schema import DAY
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import Strict
-from grus.api.units import MOST_GPUS, parse_seconds
 from grus.api.wire_types.base import GpuCount, Out, Timestamp
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import UserName
 from grus.model.interfaces import AccessRole, Token, User
 from grus.model.resources import GPU
+from grus.model.texts.units import MOST_GPUS, parse_seconds
 
 _ROLES = f.choice(tuple(role.value for role in AccessRole))
 

@@ -174,7 +174,7 @@ def _tell_submitted(client: "Client", jobs: "list[JobOut]") -> None:
 
 def _warn(job: "JobOut", *, attended: bool = False) -> None:
     """Print the warnings about a job; one that somebody watches may well have no checkpoint."""
-    from grus.api.inputs.job_warnings import NO_CHECKPOINT
+    from grus.model.texts.job_warnings import NO_CHECKPOINT
 
     for text in job.warnings:
         if not attended or text != NO_CHECKPOINT:

@@ -21,7 +21,7 @@ from grus.cli.render.output import (
     table,
 )
 from grus.model.errors import GrusError, NotFound
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 
 if TYPE_CHECKING:
     from grus.api.profile_wire import ExpectedOut, ProfileOut, RunOut, ShortOut, TagOut

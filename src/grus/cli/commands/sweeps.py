@@ -26,7 +26,7 @@ from grus.cli.render.output import (
 )
 from grus.model.errors import BadInput, Mistake, NotFound
 from grus.model.phases import TERMINAL, Phase
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 
 if TYPE_CHECKING:
     from grus.api.wire_types.job import JobOut

@@ -19,7 +19,7 @@ from grus.cli.render.output import (
     table,
 )
 from grus.model.errors import BadInput, Mistake
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 
 if TYPE_CHECKING:
     from grus.api.wire_types.users import TokenOut

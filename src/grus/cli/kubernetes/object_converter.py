@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from grus.api.inputs.job_schema import JobIn
-from grus.api.inputs.job_spec import to_spec, with_launch
+from grus.api.inputs.job_spec import to_spec
 from grus.api.parsing.validation_errors import read
 from grus.api.wire_types.job import EventOut, ExitOut, JobOut, WorkerOut, job_out
 from grus.controlplane.admission.submission import new_job
@@ -18,6 +18,7 @@ from grus.kubernetes.client.resource_kinds import PODS, Object
 from grus.kubernetes.names import ENDED, JOB, WAS, WORKER
 from grus.model.errors import BadInput
 from grus.model.identifiers import UserName
+from grus.model.job_spec import with_launch
 from grus.model.jobs import Job, Launch
 from grus.operator.decide_next_step import document, id_of
 from grus.store.kubernetes.job_status_codec import found

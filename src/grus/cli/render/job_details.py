@@ -19,8 +19,8 @@ from grus.cli.render.output import (
     table,
 )
 from grus.model.errors import GrusError
-from grus.model.plural_words import counted
 from grus.model.resources import replica_words
+from grus.model.texts.plural_words import counted
 
 if TYPE_CHECKING:
     from grus.api.profile_wire import LearnedOut

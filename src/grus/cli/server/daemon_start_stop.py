@@ -27,7 +27,7 @@ from grus.cli.render.output import (
     table,
 )
 from grus.model.errors import BadInput, Conflict, GrusError, Mistake, NotLoggedIn, Unreachable
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 from grus.sdk.state_paths import find_token, places
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ def with_ways(client: "Client", jobs: "Sequence[JobIn]") -> "list[JobIn]":
 
 
 def _wants(job: "JobIn") -> bool:
-    from grus.api.units import parse_gpu
+    from grus.model.texts.units import parse_gpu
 
     return job.roles is None and job.resources.ways is None and parse_gpu(job.resources.gpu).auto
 
@@ -70,7 +70,7 @@ def _sized(job: "JobIn", nodes: "Sequence[NodeOut]", pretended: bool) -> "JobIn"
 
 def _pool(job: "JobIn", nodes: "Sequence[NodeOut]", pretended: bool) -> "list[tuple[GpuKind, int]]":
     """Types of GPU that the job may have, and how many of each there are."""
-    from grus.api.units import parse_gpu
+    from grus.model.texts.units import parse_gpu
 
     types = parse_gpu(job.resources.gpu).types
     count: dict[tuple[str, int], int] = {}

@@ -141,7 +141,7 @@ def change(
 
 
 def chaos(gathering: Gathering, faults: str) -> "Chaos | None":
-    from grus.api.units import parse_seconds
+    from grus.model.texts.units import parse_seconds
     from grus.simulation.whatif_scenarios import Chaos
 
     if not faults:

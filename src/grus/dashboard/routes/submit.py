@@ -16,7 +16,6 @@ from grus.api.inputs.job_spec import to_spec
 from grus.api.inputs.workflow_dag import alone, behind
 from grus.api.inputs.workflow_stages import JobDocument
 from grus.api.inputs.yaml_job_file import read_job_file
-from grus.api.job_text import request_text
 from grus.api.parsing.validation_errors import Place
 from grus.api.parsing.yaml_document import LARGEST
 from grus.api.wire_types.job import PlanOut
@@ -26,6 +25,7 @@ from grus.dashboard.views.job_examples import EXAMPLES
 from grus.model.errors import BadInput, Mistake, NotAllowed
 from grus.model.interfaces import User
 from grus.model.jobs import Job
+from grus.model.texts.job_text import request_text
 from grus.server.http.dependencies import Does, Who, answer, off_loop
 from grus.server.routes.jobs import LONGEST_KEY
 

@@ -7,11 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from grus.api.units import parse_seconds
 from grus.api.wire_types.telemetry import SeriesOut, TelemetryOut
 from grus.api.wire_types.timestamps import parse_time, rfc3339
 from grus.controlplane.monitoring.series_query import Whose
 from grus.model.errors import BadInput, Mistake
+from grus.model.texts.units import parse_seconds
 from grus.server.http.dependencies import Does, Who, answer, off_loop
 from grus.telemetry.samples import Measure
 

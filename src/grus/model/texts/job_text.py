@@ -1,9 +1,9 @@
 """Text forms of jobs for users: status, request, size and command."""
 
-from grus.api.units import GpuAsk, render_gpu
 from grus.model.jobs import Desired, Job, JobType, Phase, Spec
 from grus.model.resources import Range, Replica, Request
 from grus.model.results import words_of
+from grus.model.texts.units import GpuAsk, render_gpu
 
 
 def status_word(job: Job) -> str:
