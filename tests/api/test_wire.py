@@ -1,11 +1,13 @@
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Annotated, Any
 
 import pytest
 
 from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.job_spec import to_spec
 from grus.api.parsing.validation_errors import mistakes_of, read
+from grus.api.wire_types.base import Derived, GpuCount, Out, Source, Timestamp
 from grus.api.wire_types.job import EventOut, JobOut, PlanOut, UsageOut, WhyOut, WorkerOut, job_out
 from grus.api.wire_types.pool import (
     NodeOut,
@@ -337,3 +339,32 @@ def test_the_json_schema_of_a_job_names_every_field() -> None:
     schema = JobIn.model_json_schema()
     assert set(schema["properties"]) == set(JobIn.field_names())
     assert schema["additionalProperties"] is False
+
+
+class LapOut(Out):
+    at: Timestamp
+    gpus: Annotated[GpuCount, Source("seat.held")]
+    label: Annotated[str, Derived(lambda lap: f"lap {lap.number}")]
+    note: str | None = None
+
+
+class RaceOut(Out):
+    laps: tuple[LapOut, ...]
+    best: LapOut | None = None
+
+
+def a_lap(number: int) -> SimpleNamespace:
+    return SimpleNamespace(at=NOON, seat=a_seat(0, share=GPU // 2), number=number, note=None)
+
+
+def test_a_wire_value_is_made_of_attributes_and_of_what_is_given_at_any_depth() -> None:
+    race = RaceOut.from_model(SimpleNamespace(laps=(a_lap(1), a_lap(2))), best=a_lap(2))
+    assert race.laps == (LapOut(at=rfc3339(NOON), gpus=0.5, label="lap 1"), race.best)
+    assert RaceOut.from_model(SimpleNamespace(laps=race.laps, best=None)).laps == race.laps
+
+
+def test_a_wire_value_leaves_no_field_to_its_default_unnoticed() -> None:
+    with pytest.raises(AttributeError, match="best"):
+        RaceOut.from_model(SimpleNamespace(laps=()))
+    with pytest.raises(TypeError, match="RaceOut has no field first"):
+        RaceOut.from_model(SimpleNamespace(laps=()), best=None, first=None)

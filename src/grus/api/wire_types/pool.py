@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from grus.api.inputs.job_schema import DAY, IdleIn
+from grus.api.inputs.job_schema import IdleIn
 from grus.api.inputs.job_spec import idle_of
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import BrokenRule, Strict, ValidFields, failure
@@ -80,14 +80,8 @@ class QueueIn(Strict):
     ] = ()
     members: Annotated[tuple[str, ...], f.judged(_USERS)] = ()
     max_priority: Annotated[int, f.judged(f.whole(0, f.MOST_PRIORITY))] = f.MOST_PRIORITY
-    max_runtime: Annotated[
-        str | int | float | None,
-        f.judged(f.optional(f.seconds(1, 366 * DAY))),
-    ] = None
-    dev_limit: Annotated[
-        str | int | float | None,
-        f.judged(f.optional(f.seconds(1, 366 * DAY))),
-    ] = None
+    max_runtime: f.MaybeSeconds = None
+    dev_limit: f.MaybeSeconds = None
     """Maximum duration of a development session."""
     idle: IdleIn | None = None
     """Action on its jobs whose GPUs are idle, besides their own `idle` setting."""
@@ -113,16 +107,11 @@ def to_queue(name: str, queue: QueueIn) -> Queue:
     """Return the queue for the core. Raises BadInput if the name is invalid, or the queue is its own
     parent.
     """
-    try:
-        f.name(name)
-    except ValueError as error:
-        raise BadInput([Mistake("name", str(error), name[:80])]) from None
-    if name == f.NONE:
-        raise BadInput([Mistake("name", "is the word that removes a setting; choose another name", name)])
+    valid = QueueName(f.object_name(name))
     if queue.parent == name:
         raise BadInput([Mistake("parent", "makes a circle; a queue cannot be above itself", name)])
     return Queue(
-        name=QueueName(name),
+        name=valid,
         parent=None if queue.parent is None else QueueName(queue.parent),
         quota=Quota.of(queue.quota) if "quota" in queue.model_fields_set else Quota(),
         reserved=round(queue.reserved * GPU),

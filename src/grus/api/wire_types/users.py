@@ -4,11 +4,9 @@ request.
 
 from typing import Annotated
 
-from grus.api.inputs.job_schema import DAY
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import Strict
 from grus.api.wire_types.base import GpuCount, Out, Timestamp
-from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import UserName
 from grus.model.interfaces import AccessRole, Token, User
 from grus.model.resources import GPU
@@ -31,14 +29,13 @@ class UserIn(Strict):
 
 def to_user(name: str, user: UserIn) -> User:
     """Return the user for the core. Raises BadInput if the name is invalid."""
-    try:
-        f.name(name)
-    except ValueError as error:
-        raise BadInput([Mistake("name", str(error), name[:80])]) from None
-    if name == f.NONE:
-        raise BadInput([Mistake("name", "is the word that removes a setting; choose another name", name)])
     limit = None if user.max_gpus is None else round(user.max_gpus * GPU)
-    return User(name=UserName(name), role=AccessRole(user.role), unix_user=user.unix_user, max_gpus=limit)
+    return User(
+        name=UserName(f.object_name(name)),
+        role=AccessRole(user.role),
+        unix_user=user.unix_user,
+        max_gpus=limit,
+    )
 
 
 class UserOut(Out):
@@ -56,7 +53,7 @@ class TokenIn(Strict):
     label: Annotated[str, f.judged(f.text(100, empty=True))] = ""
     expires: Annotated[
         str | int | float | None,
-        f.judged(f.optional(f.seconds(60, 3660 * DAY))),
+        f.judged(f.optional(f.seconds(60, 3660 * f.DAY))),
     ] = None
     """Lifetime of the token, such as 30d; unlimited when left out."""
 
