@@ -15,7 +15,6 @@ from grus.api.wire_types.pool import (
     ScaleIn,
     node_out,
     pool_out,
-    queue_in,
     queue_out,
     to_queue,
     to_size,
@@ -35,6 +34,7 @@ from grus.model.resources import GPU, Range
 from grus.model.texts.job_text import request_text
 from grus.scheduling.explain import Explanation
 from grus.scheduling.queues.queue_usage_tree import QueueState
+from grus.store.kubernetes.queues import form
 from tests.store.builders import a_result
 
 NOON = 1_763_208_000.25
@@ -167,7 +167,7 @@ def test_queues_survive_being_read_and_shown() -> None:
         max_runtime=259_200.0,
         idle=Idle(below=0.05, seconds=2700.0, action="pause"),
     )
-    assert to_queue("vision", queue_in(queue)) == queue
+    assert to_queue("vision", read(QueueIn, form(queue), whole="queue")) == queue
     out = queue_out(queue)
     assert (out.quota, out.quota_by_type, out.limit, out.max_runtime) == (
         6.5,

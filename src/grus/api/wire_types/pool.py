@@ -17,7 +17,7 @@ from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
 from grus.model.jobs import Idle
 from grus.model.nodes import Device, Node
-from grus.model.queues import ANY, Queue, Quota
+from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU, Range
 from grus.model.texts.units import (
     MOST_GPUS,
@@ -182,25 +182,6 @@ def queue_out(queue: Queue, state: "QueueState | None" = None, *, configured: bo
     """Return the queue's rules and, if given, its state. `configured`: config.toml defines it."""
     figures = {name: getattr(state, name, QueueOut.model_fields[name].default) for name in STATE}
     return QueueOut.from_model(queue, configured=configured, **figures)
-
-
-def queue_in(queue: Queue) -> QueueIn:
-    """Return a queue as it could be written: the inverse of to_queue."""
-    quota = {kind: gpu_number(amount) for kind, amount in queue.quota.by_type}
-    return QueueIn(
-        parent=queue.parent,
-        quota=quota if queue.quota.typed else quota.get(ANY, 0),
-        reserved=gpu_number(queue.reserved),
-        weight=queue.weight,
-        limit=None if queue.limit is None else gpu_number(queue.limit),
-        nodes=queue.nodes,
-        members=queue.members,
-        max_priority=queue.max_priority,
-        max_runtime=queue.max_runtime,
-        dev_limit=queue.dev_limit,
-        idle=None if queue.idle is None else IdleIn.model_validate(_idle(queue.idle)),
-        oversubscribe=queue.oversubscribe,
-    )
 
 
 class GpuOut(Out):
