@@ -1,7 +1,8 @@
 import pytest
 
+from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.yaml_job_file import parse_job_file
-from grus.api.wire import JobIn, read
+from grus.api.parsing.validation_errors import read
 from grus.model.errors import BadInput, Mistake
 from tests.api.bad_inputs import BAD_JOB_FILES, BAD_REQUESTS, BadJob
 

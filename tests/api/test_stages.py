@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from grus.api.inputs.job_schema import JobIn
+from grus.api.inputs.job_spec import to_spec
 from grus.api.inputs.yaml_job_file import parse_job_file
-from grus.api.wire import JobIn, read, to_spec
+from grus.api.parsing.validation_errors import read
 from grus.model.artefacts import Input, Output
 from grus.model.errors import BadInput
 from grus.model.identifiers import JobId

@@ -1,41 +1,29 @@
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Annotated, Any
 
 import pytest
 
-from grus.api.wire import (
-    JobIn,
-    JobOut,
+from grus.api.inputs.job_schema import JobIn
+from grus.api.inputs.job_spec import to_spec
+from grus.api.parsing.validation_errors import mistakes_of, read
+from grus.api.wire_types.base import Derived, GpuCount, Out, Source, Timestamp
+from grus.api.wire_types.job import EventOut, JobOut, PlanOut, UsageOut, WhyOut, WorkerOut, job_out
+from grus.api.wire_types.pool import (
     NodeOut,
     QueueIn,
     ScaleIn,
-    TokenIn,
-    UserIn,
-    event_out,
-    expires_at,
-    job_out,
-    mistakes_of,
     node_out,
-    parse_time,
-    plan_out,
     pool_out,
-    queue_in,
     queue_out,
-    read,
-    request_text,
-    rfc3339,
     to_queue,
     to_size,
-    to_spec,
-    to_user,
-    token_out,
-    usage_out,
-    user_out,
-    why_out,
-    worker_out,
 )
-from grus.api.wire_types.runs import result_out
+from grus.api.wire_types.runs import ResultOut
+from grus.api.wire_types.timestamps import parse_time, rfc3339
+from grus.api.wire_types.users import TokenIn, UserIn, UserOut, expires_at, to_user, token_out
 from grus.cli.commands.notebook_session import SESSION
+from grus.controlplane.admission.dry_run import SubmissionPlan
 from grus.model.errors import BadInput
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, WorkerId
 from grus.model.interfaces import AccessRole, Event, Token, Usage, User, WorkerState, WorkerStatus
@@ -43,7 +31,10 @@ from grus.model.jobs import Desired, Exit, ExitCause, Idle, Job, PauseCause, Pha
 from grus.model.nodes import Device, Health, Node
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU, Range
+from grus.model.texts.job_text import request_text
+from grus.scheduling.explain import Explanation
 from grus.scheduling.queues.queue_usage_tree import QueueState
+from grus.store.kubernetes.queues import form
 from tests.store.builders import a_result
 
 NOON = 1_763_208_000.25
@@ -152,7 +143,7 @@ def test_a_served_model_that_was_scaled_is_told_in_replicas_and_what_each_takes(
 def test_a_command_is_shown_as_people_wrote_it(given: dict[str, object], told: str) -> None:
     spec = to_spec(read(JobIn, given))
     assert job_out(replace(a_job(), spec=spec)).run == told
-    assert result_out(replace(a_result("j1"), command=spec.run)).command == told
+    assert ResultOut.from_model(replace(a_result("j1"), command=spec.run)).command == told
 
 
 def test_queues_survive_being_read_and_shown() -> None:
@@ -176,7 +167,7 @@ def test_queues_survive_being_read_and_shown() -> None:
         max_runtime=259_200.0,
         idle=Idle(below=0.05, seconds=2700.0, action="pause"),
     )
-    assert to_queue("vision", queue_in(queue)) == queue
+    assert to_queue("vision", read(QueueIn, form(queue), whole="queue")) == queue
     out = queue_out(queue)
     assert (out.quota, out.quota_by_type, out.limit, out.max_runtime) == (
         6.5,
@@ -274,7 +265,7 @@ def test_scale_refuses_what_is_no_size(body: object) -> None:
 def test_users_and_tokens_are_read_and_shown_without_secrets() -> None:
     user = to_user("ada", read(UserIn, {"role": "admin"}))
     assert user == User(name=UserName("ada"), role=AccessRole.ADMIN)
-    assert user_out(user).role == "admin"
+    assert UserOut.from_model(user).role == "admin"
     wanted = read(TokenIn, {"user": "ada", "label": "laptop", "expires": "30d"})
     assert expires_at(wanted, NOON) == NOON + 30 * 86400
     token = Token(digest="d1", user=UserName("ada"), label="laptop", created_at=NOON)
@@ -287,10 +278,10 @@ def test_users_and_tokens_are_read_and_shown_without_secrets() -> None:
 
 
 def test_events_workers_usage_reasons_and_plans_are_shown() -> None:
-    event = event_out(Event(at=NOON, kind="submitted", text="ada submitted it", job=JOB, seq=5))
+    event = EventOut.from_model(Event(at=NOON, kind="submitted", text="ada submitted it", job=JOB, seq=5))
     assert (event.seq, event.at, event.job, event.gpus) == (5, rfc3339(NOON), JOB, None)
     half = Event(at=NOON, kind="starting", text="", job=JOB, attempt=1, generation=2, held=GPU // 2)
-    assert (event_out(half).generation, event_out(half).gpus) == (2, 0.5)
+    assert (EventOut.from_model(half).generation, EventOut.from_model(half).gpus) == (2, 0.5)
     status = WorkerStatus(
         id=WorkerId(f"{JOB}.1.worker.0.1"),
         job=JOB,
@@ -299,15 +290,22 @@ def test_events_workers_usage_reasons_and_plans_are_shown() -> None:
         pid=7,
         exit=Exit(ExitCause.SIGNAL, 9, "killed"),
     )
-    worker = worker_out(status, 0)
+    worker = WorkerOut.from_model(status, number=0)
     assert worker.exit is not None
     assert (worker.role, worker.number, worker.exit.code) == ("worker", 0, 9)
-    usage = usage_out(Usage(worker=status.id, at=NOON, cpu_seconds=1.5, memory=10))
+    usage = UsageOut.from_model(Usage(worker=status.id, at=NOON, cpu_seconds=1.5, memory=10))
     assert (usage.job, usage.gpu_memory) == (JOB, None)
-    why = why_out(a_job(), code="quota", sentence="waits", holders=[(JOB, GPU)], change="stop it")
+    told = Explanation("quota", "waits", ((JOB, GPU),), "stop it")
+    why = WhyOut.from_model(told, job=JOB, phase=Phase.PENDING, eta=None)
     assert (why.phase, why.holders[0].gpus, why.change) == ("pending", 1, "stop it")
-    plan = plan_out(
-        fits=True, starts="now", sentence="starts now", seats=[a_seat(0)], affected=[(JOB, "pause", "r")]
+    plan = PlanOut.from_model(
+        SubmissionPlan(
+            fits=True,
+            starts="now",
+            sentence="starts now",
+            seats=(a_seat(0),),
+            affected=((JOB, "pause", "r"),),
+        )
     )
     assert (plan.nodes, plan.affected[0].action) == (("n1",), "pause")
 
@@ -341,3 +339,32 @@ def test_the_json_schema_of_a_job_names_every_field() -> None:
     schema = JobIn.model_json_schema()
     assert set(schema["properties"]) == set(JobIn.field_names())
     assert schema["additionalProperties"] is False
+
+
+class LapOut(Out):
+    at: Timestamp
+    gpus: Annotated[GpuCount, Source("seat.held")]
+    label: Annotated[str, Derived(lambda lap: f"lap {lap.number}")]
+    note: str | None = None
+
+
+class RaceOut(Out):
+    laps: tuple[LapOut, ...]
+    best: LapOut | None = None
+
+
+def a_lap(number: int) -> SimpleNamespace:
+    return SimpleNamespace(at=NOON, seat=a_seat(0, share=GPU // 2), number=number, note=None)
+
+
+def test_a_wire_value_is_made_of_attributes_and_of_what_is_given_at_any_depth() -> None:
+    race = RaceOut.from_model(SimpleNamespace(laps=(a_lap(1), a_lap(2))), best=a_lap(2))
+    assert race.laps == (LapOut(at=rfc3339(NOON), gpus=0.5, label="lap 1"), race.best)
+    assert RaceOut.from_model(SimpleNamespace(laps=race.laps, best=None)).laps == race.laps
+
+
+def test_a_wire_value_leaves_no_field_to_its_default_unnoticed() -> None:
+    with pytest.raises(AttributeError, match="best"):
+        RaceOut.from_model(SimpleNamespace(laps=()))
+    with pytest.raises(TypeError, match="RaceOut has no field first"):
+        RaceOut.from_model(SimpleNamespace(laps=()), best=None, first=None)

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from grus.api.wire import JobOut
+from grus.api.wire_types.job import JobOut
 from grus.model.jobs import TERMINAL, ExitCause, Phase
 from grus.sdk.client import Client
 from grus.sdk.state_paths import running

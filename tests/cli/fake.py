@@ -5,36 +5,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from grus.api.wire import (
-    AuditOut,
-    DrainOut,
-    EventOut,
-    ExitOut,
-    ExpectedOut,
-    GpuOut,
-    HolderOut,
-    JobIn,
-    JobOut,
-    LearnedOut,
-    NodeOut,
-    PlanOut,
-    PoolOut,
-    ProfileOut,
-    QueueIn,
-    QueueOut,
-    StatusOut,
-    TagOut,
-    TokenIn,
-    TokenOut,
-    UsageOut,
-    UserIn,
-    UserOut,
-    WhyOut,
-    WorkerOut,
-)
+from grus.api.inputs.job_schema import JobIn
+from grus.api.profile_wire import ExpectedOut, LearnedOut, ProfileOut, TagOut
 from grus.api.wire_types.forecast import ForecastOut
+from grus.api.wire_types.job import EventOut, ExitOut, HolderOut, JobOut, PlanOut, UsageOut, WhyOut, WorkerOut
+from grus.api.wire_types.pool import DrainOut, GpuOut, NodeOut, PoolOut, QueueIn, QueueOut, StatusOut
 from grus.api.wire_types.report import ReportOut
 from grus.api.wire_types.telemetry import TelemetryOut
+from grus.api.wire_types.users import AuditOut, TokenIn, TokenOut, UserIn, UserOut
 from grus.api.wire_types.workflow import GraphOut
 from grus.model.errors import GrusError, NotFound
 from grus.model.jobs import TERMINAL

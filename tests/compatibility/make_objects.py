@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.job_spec import to_spec
-from grus.api.wire import JobIn
 from grus.cli.kubernetes.kubernetes_backend import KubernetesClient
 from grus.kubernetes.client.resource_kinds import GPU_JOBS, Object
 from grus.model.identifiers import JobId, UserName

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from grus.api.wire import JobOut
+from grus.api.wire_types.job import JobOut
 from grus.model.jobs import Phase
 from grus.sdk.client import Client, Handle
 from grus.sdk.transport import Transport

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from grus.api.inputs.job_warnings import NO_CHECKPOINT, SAME_WORK, warnings_of
 from grus.controlplane.jobs import user_actions
 from grus.model.jobs import Checkpoint, Job, JobType, Phase, Resizing
 from grus.model.saving import lost_by_pause, saves
+from grus.model.texts.job_warnings import NO_CHECKPOINT, SAME_WORK, warnings_of
 from tests.controlplane.plane import ANN, Plane, a_spec
 from tests.scheduling.builders import a_job, a_queue
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from grus.api.worker_reports import report_lines
 from grus.controlplane.reconciler.apply_engine_calls import Control
 from grus.model.jobs import Job
+from grus.model.worker_reports import report_lines
 from grus.server.runtime import device_metrics
 from grus.simulation.recorded.decision_recorder import lines
 from tests.golden import files, metrics, record, replayed, sources, stored, workers, write

@@ -10,7 +10,6 @@ from typing import Any, cast
 from unittest.mock import patch
 
 from grus.api.parsing.fields import SET_BY_GRUS
-from grus.api.worker_reports import report_lines
 from grus.artefacts.status_reports import tell_kept, tell_trouble
 from grus.controlplane.reconciler.apply_engine_calls import Control
 from grus.controlplane.workers.worker_launch_spec import Surroundings, members, worker_spec
@@ -25,6 +24,7 @@ from grus.model.jobs import Checkpoint, Job, Launch, Seat, Spec
 from grus.model.nodes import Device
 from grus.model.resources import GPU, Range, Replica, Request, Role
 from grus.model.sweep_search import Trial
+from grus.model.worker_reports import report_lines
 from grus.sdk import worker as sdk
 from tests.golden import sources
 from tests.golden.complete import complete

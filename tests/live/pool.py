@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from grus.api.wire import EventOut, JobOut
+from grus.api.wire_types.job import EventOut, JobOut
 from grus.model.jobs import HOLDING, TERMINAL, Phase
 from grus.sdk.client import Client, Handle
 from tests.live import witness

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from grus.api.wire import JobOut
+from grus.api.wire_types.job import JobOut
 from grus.model.errors import DoesNotFit
 from grus.simulation.recorded.replay import replay
 from tests.live import memory_program

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from benchmarks import pairs_program
-from grus.api.wire import EventOut, JobOut, parse_time
+from grus.api.wire_types.job import EventOut, JobOut
+from grus.api.wire_types.timestamps import parse_time
 from grus.scheduling.state.gpu_footprint import MEASURED
 from grus.simulation.recorded.decision_recorder import lines
 from grus.simulation.recorded.replay import replay

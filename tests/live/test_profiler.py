@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import grus
-from grus.api.wire import JobOut, TagOut
+from grus.api.profile_wire import TagOut
+from grus.api.wire_types.job import JobOut
 from tests.live.pool import PATIENCE, LivePool
 
 PROGRAM = Path(__file__).with_name("rhythm_program.py")

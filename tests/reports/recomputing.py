@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from grus.api.wire import parse_gpu
+from grus.model.texts.units import parse_gpu
 
 TICK = 0.001
 """Seconds between two moments that are looked at."""

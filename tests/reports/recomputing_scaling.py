@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from grus.api.wire import parse_gpu
+from grus.model.texts.units import parse_gpu
 from tests.reports.recomputing import Recomputed, Told, seconds
 
 

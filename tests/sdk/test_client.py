@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from grus import Client, Handle, Job
-from grus.api.wire import QueueIn
+from grus.api.wire_types.pool import QueueIn
 from grus.model.errors import BadInput
 from grus.sdk.client import _json
 from grus.sdk.transport import Transport

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from grus.api.wire import JobOut
+from grus.api.wire_types.job import JobOut
 from grus.engines.local import processes
 from grus.model.errors import Conflict, GrusError, NotFound, StoreFailed, Unreachable
 from grus.model.jobs import TERMINAL, Phase

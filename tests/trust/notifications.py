@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import free_port
-from grus.api.wire import EventOut
+from grus.api.wire_types.job import EventOut
 from grus.controlplane.notifications.messages import NAMES
 from grus.model.errors import Conflict
 from grus.sdk.client import Client

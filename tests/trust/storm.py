@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
+from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.yaml_job_file import parse_job_file
-from grus.api.wire import JobIn
 from grus.controlplane.history import retention
 from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.errors import BadInput, Conflict, DoesNotFit, Fenced, NotFound, StoreFailed

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from grus.api.wire import JobOut
+from grus.api.wire_types.job import JobOut
 from grus.controlplane.integrity.check import check
 from grus.sdk.client import Client
 from grus.server.backup.create import back_up

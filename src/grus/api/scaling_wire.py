@@ -4,9 +4,13 @@ GPUs are numbers such as 2 or 0.5, times RFC 3339, lengths of time seconds. A va
 not tested, is None: never zero, never a guess.
 """
 
-from grus.api.wire_types.base import Out
+from typing import Annotated
 
-Gpus = float | int
+from grus.api.wire_types.base import Convert, Out, Source, Timestamp
+from grus.model.resources import GPU
+from grus.model.texts.units import gpu_number
+
+Gpus = Annotated[float | int, Convert(lambda gpus: gpu_number(round(gpus * GPU)))]
 
 
 class ResizeOut(Out):
@@ -14,14 +18,14 @@ class ResizeOut(Out):
 
     job: str
     name: str
-    at: str
+    at: Timestamp
     how: str
     """Kind: grow, shrink, move or restart (it saved, ended, and started again with another size)."""
     before: Gpus
     after: Gpus
     worked: bool | None = None
     """True if it continued at the new size; None if its events do not show it."""
-    seconds: float | None = None
+    seconds: Annotated[float | None, Convert(lambda seconds: round(seconds, 3))] = None
     """Seconds until it had adapted: until the new workers computed with the others, until the released GPUs
     were free, or until it ran again; None if unknown.
     """
@@ -166,9 +170,9 @@ class SplitSideOut(Out):
     name: str
     """measured, present or static split."""
     jobs: int
-    completion_mean: float
-    completion_p50: float
-    completion_p99: float
+    completion_mean: Annotated[float, Source("jct_mean")]
+    completion_p50: Annotated[float, Source("jct_p50")]
+    completion_p99: Annotated[float, Source("jct_p99")]
     wait_mean: float
     wait_p99: float
     makespan: float

@@ -15,7 +15,7 @@ from grus.model.errors import BadInput, GrusError, Mistake, NotFound, Unreachabl
 from grus.model.phases import TERMINAL
 
 if TYPE_CHECKING:
-    from grus.api.wire import JobOut
+    from grus.api.wire_types.job import JobOut
     from grus.sdk.client import Client
 
 ID_LENGTH = 11

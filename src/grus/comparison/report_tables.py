@@ -7,7 +7,7 @@ from grus.comparison.comparison_verdict import ComparisonReport, answers
 from grus.comparison.html_report import NOTHING, Section, Sheet, shown
 from grus.comparison.result_directory import Side, lacking
 from grus.comparison.statistics import Interval, Ratio, Summary
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 
 UNTOLD = {
     "batch": "let the workload say it: grus.report(step=…, batch=…)",

@@ -13,8 +13,8 @@ from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.job_spec import to_spec
 from grus.api.inputs.yaml_job_file import parse_job_file
 from grus.api.parsing.yaml_document import LARGEST
-from grus.api.units import parse_gpu
 from grus.model.errors import BadInput, Mistake
+from grus.model.texts.units import parse_gpu
 from grus.sdk.bounded_read import read_at_most
 
 

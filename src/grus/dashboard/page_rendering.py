@@ -15,13 +15,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from grus import __version__
-from grus.api.formatting import number, size, span
 from grus.api.parsing.validation_errors import mistakes_of
 from grus.controlplane.security.rbac import is_admin
 from grus.dashboard import static_files
 from grus.model.errors import BadInput, GrusError
 from grus.model.interfaces import AccessRole
-from grus.model.plural_words import counted
+from grus.model.texts.formatting import number, size, span
+from grus.model.texts.plural_words import counted
 from grus.server.http.auth_middleware import Caller
 from grus.server.http.errors import Refusal, on_grus_error, on_http, on_refusal, on_validation
 

@@ -30,7 +30,7 @@ from grus.estimation.training_factory import training_of
 from grus.model.artefacts import output_variable
 from grus.model.distributed_options import Strategy, parse
 from grus.model.errors import BadInput, Mistake
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 from grus.model.train_serve_spec import TrainSection, on_command_line
 from grus.sdk import worker
 

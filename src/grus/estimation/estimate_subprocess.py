@@ -23,10 +23,10 @@ from typing import IO, Any, NoReturn
 
 import psutil
 
-from grus.api.units import render_bytes_short, render_seconds
 from grus.estimation.user_code_errors import blamed
 from grus.model import errors
 from grus.model.errors import BadInput, GrusError, Mistake
+from grus.model.texts.units import render_bytes_short, render_seconds
 
 Tell = Callable[[str], None]
 """Takes a few words about what is being done now."""

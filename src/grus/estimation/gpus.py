@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from grus.api.units import BYTES_FORMS, parse_bytes, render_bytes
 from grus.model.errors import BadInput, Mistake
+from grus.model.texts.units import BYTES_FORMS, parse_bytes, render_bytes
 
 MIB = 1 << 20
 GIB = 1 << 30

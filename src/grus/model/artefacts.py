@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from grus.model.identifiers import JobId
 
+MOST_RESULTS = 32
+"""Maximum number of inputs, or outputs, of one job."""
+
 
 @dataclass(frozen=True, slots=True)
 class Output:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from grus.model.errors import Mistake
 from grus.model.identifiers import QueueName, UserName
 from grus.model.jobs import Idle
-from grus.model.plural_words import counted
 from grus.model.resources import GPU
+from grus.model.texts.plural_words import counted
 
 ANY = "any"
 """Key in a quota by type: all types without a number of their own."""

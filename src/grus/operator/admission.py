@@ -9,8 +9,10 @@ the queue. Names in `after` are those of other GpuJobs of the namespace.
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
+from grus.api.inputs.job_schema import JobIn
+from grus.api.inputs.job_spec import to_spec
 from grus.api.inputs.secrets import looks_secret
-from grus.api.wire import JobIn, read, to_spec
+from grus.api.parsing.validation_errors import read
 from grus.api.wire_types.timestamps import parse_time
 from grus.controlplane.admission.submission import JobRequest, Submission
 from grus.controlplane.jobs import user_actions

@@ -12,8 +12,8 @@ from grus.kubernetes.api_objects.gpu_queues import accepted_spec, read_queue, ro
 from grus.kubernetes.client.resource_kinds import Object
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import QueueName
-from grus.model.plural_words import counted
 from grus.model.queues import DEFAULT_QUEUE, Queue, check_tree
+from grus.model.texts.plural_words import counted
 
 Queues = dict[QueueName, Queue]
 

@@ -6,11 +6,11 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grus.api.units import parse_bytes
 from grus.estimation.calibration import usual, usual_of_a_process
 from grus.estimation.gpus import GpuKind, find
 from grus.estimation.roofline import BANDWIDTH_REACHED
 from grus.model.errors import BadInput, Mistake
+from grus.model.texts.units import parse_bytes
 from grus.partition.topology import Device, Link, Topology
 
 FORM = (

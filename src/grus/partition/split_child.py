@@ -13,7 +13,7 @@ from grus.estimation.meta_tensors import untouched
 from grus.estimation.script_loader import load
 from grus.estimation.training_definition import Training
 from grus.model.errors import BadInput, Mistake
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 from grus.partition import parse_devices
 from grus.partition.capture_profile import Captured, capture
 from grus.partition.execution.placement_plan import Infeasible, Pipeline, Plan, Rhythm, Schedule

@@ -9,7 +9,7 @@ from html import escape
 from grus.api.scaling_wire import ElasticityOut, ScalabilityOut, SplitOut
 from grus.api.wire_types.report import HoursOut, ReportOut
 from grus.api.wire_types.timestamps import parse_time
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 from grus.reports import charts, text_tables
 from grus.reports.text_tables import DASH, GpuTime, amount, part
 from grus.simulation.html_pages import page_skeleton

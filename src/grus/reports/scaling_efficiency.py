@@ -14,13 +14,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from grus.api.scaling_wire import FitOut, ResizeOut, ScalabilityOut, SpeedOut, SpeedupOut
-from grus.api.units import gpu_number
-from grus.api.wire_types.timestamps import rfc3339
 from grus.model.interfaces import Event
 from grus.model.metrics_history import BATCH, STEP, Reported
 from grus.model.resources import GPU
 from grus.reports.report_data_types import JobPast, PoolHistory
-from grus.reports.rescale_events import Resize, resizes
+from grus.reports.rescale_events import resizes
 from grus.scheduling.elasticity.throughput_model import StepModel, StepSample, dense_shapes, fit
 
 FULL = 0.8
@@ -68,25 +66,15 @@ def scalability(past: PoolHistory) -> ScalabilityOut:
     changes.sort(key=lambda pair: pair[1].at)
     speedups = sorted(_speedups(past), key=lambda one: -sum(size.steps or 0.0 for size in one.sizes))
     return ScalabilityOut(
-        resizes=tuple(_resize_out(job, one) for job, one in changes[-MOST_RESIZES:]),
+        resizes=tuple(
+            ResizeOut.from_model(one, job=job.id, name=job.job.spec.name)
+            for job, one in changes[-MOST_RESIZES:]
+        ),
         resizes_in_all=len(changes),
         worked=worked,
         failed=failed,
         speedups=tuple(speedups[:MOST_SPEEDUPS]),
         sentence=_sentence(len(changes), worked, failed, speedups),
-    )
-
-
-def _resize_out(job: JobPast, one: Resize) -> ResizeOut:
-    return ResizeOut(
-        job=job.id,
-        name=job.job.spec.name,
-        at=rfc3339(one.at),
-        how=one.how.value,
-        before=gpu_number(round(one.before * GPU)),
-        after=gpu_number(round(one.after * GPU)),
-        worked=one.worked,
-        seconds=None if one.seconds is None else round(one.seconds, 3),
     )
 
 

@@ -15,7 +15,7 @@ from grus.model.resources import GPU
 from grus.reports.report_data_types import JobPast, PoolHistory
 from grus.reports.scaling_efficiency import scalability
 from grus.simulation import result_summary
-from grus.simulation.outcome_metrics import MeasuredTimes, SimulationOutcome
+from grus.simulation.outcome_metrics import MeasuredTimes
 from grus.simulation.whatif_scenarios import (
     PRESENT,
     STATIC,
@@ -120,7 +120,10 @@ def split(history: History, *, buying: bool = True, runner: Runner = one_by_one)
         advice = _advice(present, was, runner) if buying else ""
     except BadInput:
         return None
-    sides = [measured_side(was), *(_side(side.name, side.outcomes[0]) for side in found.sides)]
+    sides = [
+        measured_side(was),
+        *(SplitSideOut.from_model(side.outcomes[0], name=side.name) for side in found.sides),
+    ]
     return SplitOut(
         shares={
             queue.name: queue.quota.total // GPU
@@ -151,32 +154,7 @@ def one_more(nodes: Sequence[Node]) -> str:
 
 def measured_side(was: MeasuredTimes) -> SplitSideOut:
     """The jobs as they were."""
-    return SplitSideOut(
-        name=MEASURED,
-        jobs=was.jobs,
-        completion_mean=was.jct_mean,
-        completion_p50=was.jct_p50,
-        completion_p99=was.jct_p99,
-        wait_mean=was.wait_mean,
-        wait_p99=was.wait_p99,
-        makespan=was.makespan,
-        utilisation=was.utilisation,
-    )
-
-
-def _side(name: str, outcome: SimulationOutcome) -> SplitSideOut:
-    return SplitSideOut(
-        name=name,
-        jobs=outcome.jobs,
-        completion_mean=outcome.jct_mean,
-        completion_p50=outcome.jct_p50,
-        completion_p99=outcome.jct_p99,
-        wait_mean=outcome.wait_mean,
-        wait_p99=outcome.wait_p99,
-        makespan=outcome.makespan,
-        utilisation=outcome.utilisation,
-        preemptions=outcome.preemptions,
-    )
+    return SplitSideOut.from_model(was, name=MEASURED, preemptions=None)
 
 
 SIDES = (MEASURED, PRESENT, STATIC)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from grus.api.formatting import number
 from grus.api.scaling_wire import (
     AdaptingOut,
     ElasticJobOut,
@@ -13,6 +12,7 @@ from grus.api.scaling_wire import (
     SplitSideOut,
 )
 from grus.api.wire_types.report import HeldOut, HoursOut, JobReportOut, QueueHoursOut
+from grus.model.texts.formatting import number
 from grus.reports.charts import HELD, POOL, SIDES, parts
 from grus.simulation.result_summary import span
 

@@ -12,9 +12,9 @@ from heapq import nlargest
 
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import NEVER_PREEMPTED, Desired, Job, JobType, PauseCause, Phase
-from grus.model.plural_words import counted
 from grus.model.queues import DEFAULT_QUEUE, Quota, check_tree, gpus
 from grus.model.resources import GPU, Request
+from grus.model.texts.plural_words import counted
 from grus.scheduling.cycle import Cycle, decide
 from grus.scheduling.decisions import Decision, Pause, Resize, Share, Start, with_share
 from grus.scheduling.placement.feasibility import with_replicas

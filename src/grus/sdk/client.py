@@ -2,7 +2,7 @@
 
 A client finds the server of the current login (`grus login`) or of this machine by itself, or uses
 GRUS_CONTEXT, GRUS_SERVER and GRUS_TOKEN, or its arguments. Every error of the server is raised here as the
-same class of `grus.model.errors`. Everything a method returns is a value of `grus.api.wire`.
+same class of `grus.model.errors`. Every method returns a value of `grus.api.wire_types`.
 """
 
 import json
@@ -19,39 +19,22 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, TypeAdapter
 
+from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.yaml_job_file import parse_job_file
-from grus.api.wire import (
-    AuditOut,
-    DrainIn,
-    EventOut,
-    JobIn,
-    JobOut,
-    LearnedOut,
-    NodeOut,
-    PlanOut,
-    ProfileOut,
-    QueueIn,
-    QueueOut,
-    ScaleIn,
-    StatusOut,
-    TokenIn,
-    TokenOut,
-    UsageOut,
-    UserIn,
-    UserOut,
-    WhyOut,
-    WorkerOut,
-    read,
-)
+from grus.api.parsing.validation_errors import read
+from grus.api.profile_wire import LearnedOut, ProfileOut
 from grus.api.wire_types.curves import CurvesOut
 from grus.api.wire_types.dev_session import SessionOut
 from grus.api.wire_types.forecast import ForecastOut
+from grus.api.wire_types.job import EventOut, JobOut, PlanOut, UsageOut, WhyOut, WorkerOut
 from grus.api.wire_types.notifications import NotificationTestIn, NotificationTestOut, ReceiverOut
+from grus.api.wire_types.pool import DrainIn, NodeOut, QueueIn, QueueOut, ScaleIn, StatusOut
 from grus.api.wire_types.report import ReportOut
 from grus.api.wire_types.runs import DiffOut, ResultOut
 from grus.api.wire_types.secrets import SecretIn, SecretOut
 from grus.api.wire_types.sweep import BestOut, SweepOut
 from grus.api.wire_types.telemetry import SeriesOut, TelemetryOut
+from grus.api.wire_types.users import AuditOut, TokenIn, TokenOut, UserIn, UserOut
 from grus.api.wire_types.workflow import GraphIn, GraphOut
 from grus.model.errors import BadInput, GrusError, Mistake, Unreachable
 from grus.model.jobs import TERMINAL, Phase
@@ -132,9 +115,7 @@ class Client:
 
     def _submit(self, given: JobIn, key: str | None) -> "Handle":
         body = _json(given)
-        headers = {"Idempotency-Key": key or uuid.uuid4().hex}
-        answer = self._transport.request("POST", "/v1/jobs", content=body, headers=headers)
-        return Handle(self, _read(JobOut, answer.content))
+        return Handle(self, self._ask(JobOut, "POST", "/v1/jobs", content=body, headers=_once(key)))
 
     def submit_stages(
         self, jobs: Sequence[Submission], *, key: str | None = None, fresh: bool = False
@@ -147,13 +128,9 @@ class Client:
         given = self._from_here([job_in(job) for job in jobs])
         if len(given) == 1 and not given[0].outputs:
             return [self._submit(given[0], key)]
-        answer = self._transport.request(
-            "POST",
-            "/v1/graphs",
-            content=_json(GraphIn(jobs=tuple(given), fresh=fresh)),
-            headers={"Idempotency-Key": key or uuid.uuid4().hex},
-        )
-        return [Handle(self, job) for job in _read(list[JobOut], answer.content)]
+        body = _json(GraphIn(jobs=tuple(given), fresh=fresh))
+        stored = self._ask(list[JobOut], "POST", "/v1/graphs", content=body, headers=_once(key))
+        return [Handle(self, job) for job in stored]
 
     def _from_here(self, jobs: Sequence[JobIn]) -> list[JobIn]:
         """Add this machine's parts to the jobs; for containers elsewhere, leave them out, with a notice."""
@@ -179,9 +156,8 @@ class Client:
 
     def retry(self, job: str, *, key: str | None = None) -> list["Handle"]:
         """Submit again a job that did not succeed, and those that depend on it."""
-        headers = {"Idempotency-Key": key or uuid.uuid4().hex}
-        answer = self._transport.request("POST", _at("jobs", job, "retry"), headers=headers)
-        return [Handle(self, job) for job in _read(list[JobOut], answer.content)]
+        stored = self._ask(list[JobOut], "POST", _at("jobs", job, "retry"), headers=_once(key))
+        return [Handle(self, one) for one in stored]
 
     def plan(self, job: Submission) -> PlanOut:
         """Return the plan for a job: feasibility, placement, start and affected jobs. Nothing is stored."""
@@ -506,8 +482,8 @@ class Client:
     def test_notifications(self, receiver: str | None = None) -> list[NotificationTestOut]:
         """Send a test message to one receiver, or to all. Each call sends one more."""
         body = _json(_model(NotificationTestIn, {"receiver": receiver} if receiver else {}))
-        answer = self._transport.request("POST", "/v1/notifications/test", content=body, repeatable=False)
-        return _read(list[NotificationTestOut], answer.content)
+        path = "/v1/notifications/test"
+        return self._ask(list[NotificationTestOut], "POST", path, content=body, repeatable=False)
 
     def tokens(self) -> list[TokenOut]:
         return self._ask(list[TokenOut], "GET", "/v1/tokens")
@@ -517,8 +493,7 @@ class Client:
         more.
         """
         body = _json(_model(TokenIn, token))
-        answer = self._transport.request("POST", "/v1/tokens", content=body, repeatable=False)
-        return _read(TokenOut, answer.content)
+        return self._ask(TokenOut, "POST", "/v1/tokens", content=body, repeatable=False)
 
     def sign_in_code(self) -> str:
         """Return a code that opens the dashboard once, within a minute, as the user of this client's
@@ -532,8 +507,7 @@ class Client:
 
         Raises Conflict while the session is not ready.
         """
-        answer = self._transport.request("POST", _at("jobs", job, "session"), repeatable=False)
-        return _read(SessionOut, answer.content)
+        return self._ask(SessionOut, "POST", _at("jobs", job, "session"), repeatable=False)
 
     def delete_token(self, digest: str) -> None:
         self._transport.request("DELETE", _at("tokens", digest))
@@ -546,8 +520,13 @@ class Client:
         *,
         params: Params | None = None,
         content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        repeatable: bool = True,
     ) -> T:
-        return _read(kind, self._transport.request(method, path, params=params, content=content).content)
+        answer = self._transport.request(
+            method, path, params=params, content=content, headers=headers, repeatable=repeatable
+        )
+        return _read(kind, answer.content)
 
 
 class Handle:
@@ -681,6 +660,11 @@ def _read(kind: type[T], content: bytes | str) -> T:
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
+
+
+def _once(key: str | None) -> dict[str, str]:
+    """Return the header with which a repeated request has its effect once."""
+    return {"Idempotency-Key": key or uuid.uuid4().hex}
 
 
 def _json(value: BaseModel) -> bytes:

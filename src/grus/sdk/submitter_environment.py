@@ -3,7 +3,8 @@
 import os
 from collections.abc import Sequence
 
-from grus.api.wire import JobIn, is_bundle
+from grus.api.inputs.job_schema import JobIn
+from grus.model.job_spec import is_bundle
 
 
 def without_folder(job: JobIn) -> tuple[JobIn, str]:

@@ -35,10 +35,10 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from grus.api.parsing.validation_errors import Strict, read
-from grus.api.units import parse_bytes, parse_seconds
-from grus.api.wire import QueueIn
+from grus.api.wire_types.pool import QueueIn
 from grus.model.errors import BadInput, Mistake
 from grus.model.prices import NO_PRICES, Prices
+from grus.model.texts.units import parse_bytes, parse_seconds
 from grus.scheduling.queues.policies import GRUS, POLICIES
 from grus.sdk.bounded_read import LARGEST_SETTINGS, read_text
 from grus.sdk.connection_errors import is_loopback

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import grus
-from grus.api.wire import to_queue
+from grus.api.wire_types.pool import to_queue
 from grus.controlplane.application_wiring import ControlPlane
 from grus.controlplane.security import audit_records, isolation
 from grus.controlplane.security.secret_store import SecretStore

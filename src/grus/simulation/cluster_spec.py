@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from grus.api.units import parse_bytes
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import DeviceId, NodeId, QueueName
 from grus.model.nodes import Device, Node
 from grus.model.queues import Queue, Quota
+from grus.model.texts.units import parse_bytes
 from grus.simulation.workload.job_work import TraceJob
 
 GB = 1_000_000_000

@@ -8,10 +8,10 @@ utilization.
 import re
 from collections.abc import Collection
 
-from grus.api.units import parse_bytes
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.nodes import Device, Node
+from grus.model.texts.units import parse_bytes
 from grus.telemetry.device_provider import Owned, Reading
 
 ISLAND = 4

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 
 from grus.model.jobs import Phase
-from grus.model.plural_words import counted
 from grus.model.sweep_search import Goal, Sweep
+from grus.model.texts.plural_words import counted
 from grus.tuning import random_grid_sampling
 from grus.tuning.orders import Finish, Stop
 from grus.tuning.sweep_trials import TrialView, best_trial, best_value

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.wire import JobIn, to_spec
+from grus.api.inputs.job_schema import JobIn
+from grus.api.inputs.job_spec import to_spec
 from grus.model.errors import BadInput
 from grus.model.resources import Range
 from grus.sdk.jobs import Job

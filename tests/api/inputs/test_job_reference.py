@@ -13,8 +13,8 @@ from grus.api.inputs.yaml_job_file import parse_job_file
 from grus.api.optimizer_names import LOSSES, METRICS, OPTIMIZERS
 from grus.api.parsing.fields import SET_BY_GRUS
 from grus.api.parsing.validation_errors import Strict
-from grus.api.units import parse_gpu
 from grus.model.errors import BadInput
+from grus.model.texts.units import parse_gpu
 
 REFERENCE = (Path(__file__).parents[3] / "docs" / "job-reference.md").read_text()
 

@@ -2,13 +2,17 @@ import json
 
 import pytest
 
+from grus.api.inputs.job_schema import JobIn
+from grus.api.inputs.job_spec import to_spec
 from grus.api.inputs.secrets import looks_secret
-from grus.api.wire import JobIn, read, request_text, to_spec, with_launch
+from grus.api.parsing.validation_errors import read
 from grus.model.errors import BadInput
 from grus.model.execution_plans import Way
 from grus.model.identifiers import JobId, UserName
+from grus.model.job_spec import with_launch
 from grus.model.jobs import Checkpoint, Idle, Job, JobType, Launch, Spec
 from grus.model.resources import Range, Replica, Request, Role
+from grus.model.texts.job_text import request_text
 from grus.store.codec import JOB
 from grus.store.kubernetes.job_manifest import written
 

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from grus.api.inputs.job_schema import JobIn
+from grus.api.inputs.job_spec import to_spec
 from grus.api.inputs.pod_field_policy import fields_for, refused, refused_of_spec
 from grus.api.inputs.pod_template import text
-from grus.api.parsing.validation_errors import field_name
-from grus.api.wire import JobIn, read, to_spec
+from grus.api.parsing.validation_errors import field_name, read
 from grus.model.errors import BadInput
 from tests.trust.pod_attacks import POD_ATTACKS, WHOLE
 

@@ -3,7 +3,9 @@
 import pytest
 
 from grus.api.inputs import pod_template as pods
-from grus.api.wire import JobIn, read, to_spec
+from grus.api.inputs.job_schema import JobIn
+from grus.api.inputs.job_spec import to_spec
+from grus.api.parsing.validation_errors import read
 from grus.model.errors import BadInput
 
 

@@ -5,8 +5,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grus.api.inputs.job_schema import JobIn
+from grus.api.inputs.job_spec import to_spec
 from grus.api.inputs.yaml_job_file import parse_job_file
-from grus.api.wire import JobIn, to_spec
 from grus.model.errors import BadInput
 from grus.model.identifiers import JobId
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from grus.api.inputs.job_spec import to_spec
 from grus.api.inputs.yaml_job_file import parse_job_file
-from grus.api.wire import to_spec
 from grus.model.identifiers import JobId
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

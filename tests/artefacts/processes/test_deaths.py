@@ -6,10 +6,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from grus.api.worker_reports import stored_outputs
 from grus.artefacts.artifact_store import ArtifactStore
 from grus.artefacts.cache import fetch
 from grus.artefacts.manifest import CHUNK
+from grus.model.worker_reports import stored_outputs
 from tests.artefacts.builders import (
     NODE,
     PLENTY,

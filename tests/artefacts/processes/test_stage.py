@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.worker_reports import stored_outputs
 from grus.artefacts.artifact_upload import keep
 from grus.artefacts.cache import fetch
 from grus.artefacts.stage import NO_INPUT, NO_OUTPUT, NO_PROGRAM
+from grus.model.worker_reports import stored_outputs
 from tests.artefacts.builders import (
     NODE,
     PLENTY,

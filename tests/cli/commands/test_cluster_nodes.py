@@ -5,7 +5,7 @@ import json
 import pytest
 
 from grus.api.profile_wire import TagOut
-from grus.api.wire import QueueOut
+from grus.api.wire_types.pool import QueueOut
 from grus.api.wire_types.telemetry import FiguresOut, LostOut, TelemetryOut
 from grus.model.errors import BadInput
 from grus.model.identifiers import QueueName

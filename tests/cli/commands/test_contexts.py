@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.wire import StatusOut
+from grus.api.wire_types.pool import StatusOut
 from grus.cli.commands import contexts
 from grus.model.errors import NotLoggedIn
 from grus.sdk.contexts import Context, contexts_file, read_contexts

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from grus.api.inputs.job_warnings import NO_CHECKPOINT, SAME_WORK
-from grus.api.wire import EventOut, JobOut, SeatOut
+from grus.api.wire_types.job import EventOut, JobOut, SeatOut
 from grus.model.errors import Conflict, NotFound
+from grus.model.texts.job_warnings import NO_CHECKPOINT, SAME_WORK
 from grus.sdk.client import LogPiece
 from tests.cli.conftest import Grus
 from tests.cli.fake import FakeClient, Handle, a_job, an_end

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from grus.api.wire import ExpectedOut, ProfileOut, RunOut, ShortOut, SizeOut, TagOut, UseOut
+from grus.api.profile_wire import ExpectedOut, ProfileOut, RunOut, ShortOut, SizeOut, TagOut, UseOut
 from grus.cli.commands.profile_stats import expected_words, tag_words
 from grus.model.errors import NotAllowed
 from tests.cli.conftest import Grus

@@ -2,7 +2,8 @@
 
 import json
 
-from grus.api.wire import AuditOut, DrainOut, QueueOut, TokenOut, UserOut
+from grus.api.wire_types.pool import DrainOut, QueueOut
+from grus.api.wire_types.users import AuditOut, TokenOut, UserOut
 from tests.cli.conftest import Grus
 from tests.cli.fake import SUBMITTED, FakeClient
 

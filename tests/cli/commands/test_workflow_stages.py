@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from grus.api.wire import JobOut
+from grus.api.wire_types.job import JobOut
 from grus.api.wire_types.workflow import GraphOut, GraphStageOut
 from tests.cli.conftest import Grus
 from tests.cli.fake import FakeClient, a_job

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from grus.api.wire import JobOut
+from grus.api.wire_types.job import JobOut
 from grus.cli.follow import merged_logs as merged
 from grus.cli.follow.merged_logs import MergedLogs
 from grus.model.errors import NotFound

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from grus.api.wire import EventOut
+from grus.api.wire_types.job import EventOut
 from grus.cli.follow import job_logs
 from grus.cli.render import output
 from grus.cli.render.escape import tamed, tamed_json, tamed_lines, tamed_log

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from grus.api.wire import EtaOut, ForecastsOut, PlanOut, StatusOut, WhyOut
+from grus.api.wire_types.job import EtaOut, PlanOut, WhyOut
+from grus.api.wire_types.pool import ForecastsOut, StatusOut
 from grus.cli.render import job_eta
 from tests.cli.conftest import Grus
 from tests.cli.fake import FakeClient, a_job

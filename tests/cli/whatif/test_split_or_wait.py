@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from grus.api.wire import EtaOut, PlanOut
+from grus.api.wire_types.job import EtaOut, PlanOut
 from grus.cli.whatif.split_or_wait import alternatives, types
 from grus.estimation import estimate_subprocess
 from grus.simulation.cluster_spec import parse_nodes

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.yaml_job_file import parse_job_file
-from grus.api.wire import JobIn
 from grus.model.artefacts import Artifact
 from grus.model.errors import BadInput, Conflict, DoesNotFit, NotAllowed, NotFound
 from grus.model.identifiers import JobId, UserName

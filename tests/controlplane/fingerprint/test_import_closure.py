@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.inputs.job_spec import TRAINER
 from grus.controlplane.fingerprint.import_closure import reached
+from grus.model.job_spec import TRAINER
 from tests.controlplane.plane import a_spec
 
 FILES = {

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from grus.api.worker_reports.report_lines import MOST_FIGURES, progress, read
 from grus.controlplane.jobs.progress import taken
 from grus.model.jobs import Launch, Phase
+from grus.model.worker_reports.report_lines import MOST_FIGURES, progress, read
 from tests.controlplane.plane import ADMIN, Plane
 from tests.scheduling.builders import a_job
 

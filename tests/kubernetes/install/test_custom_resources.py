@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from grus.api.wire import JobIn, QueueIn
+from grus.api.inputs.job_schema import JobIn
+from grus.api.wire_types.pool import QueueIn
 from grus.kubernetes.install.custom_resources import (
     API_VERSION,
     JOBS,

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from grus.api.wire import JobIn, read, to_spec
+from grus.api.inputs.job_schema import JobIn
+from grus.api.inputs.job_spec import to_spec
+from grus.api.parsing.validation_errors import read
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import Idle, Job, Sizing
 from grus.model.queues import Queue, Quota

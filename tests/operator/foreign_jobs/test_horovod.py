@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from grus.api.wire import JobIn, read, to_spec
+from grus.api.inputs.job_schema import JobIn
+from grus.api.inputs.job_spec import to_spec
+from grus.api.parsing.validation_errors import read
 from grus.model.errors import BadInput
 from grus.operator.foreign_jobs import horovod
 from tests.operator.foreign_jobs.samples import annotated, horovod_sample

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.wire import JobOut
+from grus.api.wire_types.job import JobOut
 from grus.model.errors import BadInput, Conflict, NotAllowed
 from grus.sdk.client import Client, Handle
 from grus.sdk.transport import Transport

@@ -19,15 +19,15 @@ from grus.api.inputs.training_schema import TrainIn
 from grus.api.inputs.workflow_stages import ALWAYS, SUCCESS, Inputs, Outputs, When
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import BrokenRule, Strict, ValidFields
-from grus.api.units import GpuAsk, parse_gpu, parse_range
+from grus.model.identifiers import NAME, NAME_RULE
 from grus.model.jobs import NEVER_PREEMPTED, PRIORITIES, USUAL_PRIORITY, JobType
 from grus.model.queues import DEFAULT_QUEUE
+from grus.model.texts.units import GpuAsk, parse_gpu, parse_range
 from grus.model.train_serve_spec import MODEL
 
 MOST_ROLES = 16
 SETUP = "setup"
 """Role of the worker that runs a job's `setup` lines."""
-DAY = 86400.0
 
 _TYPES = f.choice(("train", "dev", "sweep", "serve"))
 _LAUNCH = f.optional(f.choice(("once", "per-gpu", "per-node")))
@@ -58,7 +58,7 @@ class CheckpointIn(Strict):
     """Seconds from the pause request to the kill."""
     every: Annotated[
         str | int | float | None,
-        f.judged(f.optional(f.seconds(1, 30 * DAY))),
+        f.judged(f.optional(f.seconds(1, 30 * f.DAY))),
     ] = None
     """Period between the job's own checkpoints."""
 
@@ -70,7 +70,7 @@ class IdleIn(Strict):
     """GPU utilization below which the job counts as idle."""
     for_: Annotated[
         str | int | float,
-        f.judged(f.seconds(1, 30 * DAY)),
+        f.judged(f.seconds(1, 30 * f.DAY)),
     ] = Field("30m", alias="for")
     """Time for which utilization must stay below the limit."""
     action: Annotated[str, f.judged(f.choice(("pause", "notify")))] = "notify"
@@ -171,10 +171,7 @@ class JobIn(Strict):
     priority: f.Priority = None
     checkpoint: CheckpointIn = CheckpointIn()
     idle: IdleIn | None = None
-    max_runtime: Annotated[
-        str | int | float | None,
-        f.judged(f.optional(f.seconds(1, 366 * DAY))),
-    ] = None
+    max_runtime: f.MaybeSeconds = None
     retries: Annotated[int, f.judged(f.whole(0, 100))] = 0
     after: f.Names = ()
     """Names of other stages of the same file, or ids of jobs, that must end first."""
@@ -320,8 +317,8 @@ def _role_rules(roles: Mapping[str, RoleIn], sound: ValidFields) -> list[BrokenR
     ranged = []
     for name, role in roles.items():
         at = ("roles", name)
-        if not f.NAME.fullmatch(name):
-            broken.append(BrokenRule(at, f"a role's name {f.NAME_RULE}"))
+        if not NAME.fullmatch(name):
+            broken.append(BrokenRule(at, f"a role's name {NAME_RULE}"))
         if name == SETUP:
             broken.append(BrokenRule(at, "is the name of the lines that run first; choose another"))
         if role.run is None and sound(*at, "run"):

@@ -4,7 +4,6 @@ import json
 import os.path
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from grus.api.inputs import pod_template
 from grus.api.inputs.job_schema import IdleIn, JobIn
@@ -13,13 +12,12 @@ from grus.api.inputs.serving_schema import ServeIn, serve_argv, serve_name
 from grus.api.inputs.sweep_schema import to_sweep
 from grus.api.inputs.training_schema import TrainIn, section_name
 from grus.api.inputs.workflow_stages import ALWAYS, split_reference
-from grus.api.parsing.fields import NAME
-from grus.api.units import GpuAsk, parse_bytes, parse_gpu, parse_percent, parse_range, parse_seconds
 from grus.model.artefacts import Input, Output
 from grus.model.distributed_options import Strategy, parse
 from grus.model.errors import BadInput, Mistake
 from grus.model.execution_plans import Way
-from grus.model.identifiers import ID_ALPHABET, JobId, QueueName
+from grus.model.identifiers import NAME, JobId, QueueName, looks_like_job_id
+from grus.model.job_spec import TRAINER, is_bundle, is_path
 from grus.model.jobs import (
     PRIORITIES,
     USUAL_PRIORITY,
@@ -32,24 +30,15 @@ from grus.model.jobs import (
     Spec,
 )
 from grus.model.resources import Range, Replica, Request, Role
+from grus.model.texts.units import GpuAsk, parse_bytes, parse_gpu, parse_percent, parse_range, parse_seconds
 
 WORKER = "worker"
 """Role of all replicas of a job that names no roles."""
 SHELL = ("/bin/sh", "-c")
-TRAINER = ("python3", "-m", "grus.elastic.section")
-"""Command of a job with a `train:` section; the section follows it."""
-BUNDLE = "bundle:"
-"""Prefix of a workdir that is code in the cluster, by its hash."""
-
-_JOB_ID = re.compile(f"j[{ID_ALPHABET}]{{10}}", re.ASCII)
 _INTERPRETERS = re.compile(
     r"(python|bash|sh|torchrun|accelerate|mpirun|env|uv|exec|nohup|time)[0-9.]*", re.ASCII
 )
 _NO_AFTER: Mapping[str, JobId] = {}
-
-
-def looks_like_job_id(text: str) -> bool:
-    return _JOB_ID.fullmatch(text) is not None
 
 
 def to_spec(job: JobIn, *, after: Mapping[str, JobId] = _NO_AFTER) -> Spec:
@@ -98,38 +87,6 @@ def to_spec(job: JobIn, *, after: Mapping[str, JobId] = _NO_AFTER) -> Spec:
         params=tuple(job.params.items()),
         sweep=None if job.sweep is None else to_sweep(job.sweep),
     )
-
-
-def is_bundle(workdir: str) -> bool:
-    """Return whether it names code that was uploaded to the cluster, and not a folder."""
-    return workdir.startswith(BUNDLE)
-
-
-def with_launch(spec: Spec, launch: Launch) -> Spec:
-    """Return the same job, launched in another way. A job with roles always has one worker per replica,
-    regardless of `launch`.
-    """
-    if not spec.run:
-        return spec
-    return replace(spec, launch=launch, request=replace(spec.request, one_node=launch is Launch.ONCE))
-
-
-def resized(spec: Spec, gpu: str | int | float) -> Spec:
-    """Return the same job without roles of its own, with other GPUs: `gpu` as in `resources`, fixed or a
-    range.
-    """
-    ask = parse_gpu(gpu)
-    role = spec.request.roles[0]
-    whole = not ask.sliced and ask.count.high > 0
-    replica = replace(
-        role.replica,
-        gpus=1 if whole else 0,
-        share=ask.share,
-        gpu_memory=ask.memory,
-        types=ask.types or role.replica.types,
-    )
-    made = replace(role, replicas=ask.count if whole else Range(1, 1), replica=replica)
-    return replace(spec, request=replace(spec.request, roles=(made,)))
 
 
 def _resizing(job: JobIn, kind: JobType) -> Resizing:
@@ -306,11 +263,6 @@ def _data(job: JobIn) -> tuple[str, ...]:
     if not job.workdir or is_bundle(job.workdir):
         return given
     return tuple(os.path.normpath(os.path.join(job.workdir, one)) if is_path(one) else one for one in given)
-
-
-def is_path(data: str) -> bool:
-    """Return whether data is a path on this machine; anything else is a name (`imagenet-2012`, `s3://…`)."""
-    return "/" in data and "://" not in data
 
 
 def idle_of(asked: IdleIn | None) -> Idle | None:

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 from grus.api.inputs.training_schema import strategy_words, target
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import BrokenRule, Place, Strict, ValidFields
-from grus.api.units import MOST_GPUS, parse_bytes, parse_gpu
+from grus.model.texts.units import MOST_GPUS, parse_bytes, parse_gpu
 
 MOST_WAYS = 16
 _SIZES = f.items(f.whole(1, MOST_GPUS), least=1, most=256)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import BrokenRule, failure
+from grus.model.identifiers import NAME, NAME_RULE
 
 MOST_SECRETS = 64
 LARGEST_SECRET = 64 * 1024
@@ -68,8 +69,8 @@ def _broken(variable: Any, secret: Any) -> BrokenRule | None:
     if not isinstance(variable, str):
         return BrokenRule((str(variable),), "must be the name of a variable")
     problem = secret_variable_problem(variable)
-    if not problem and not (isinstance(secret, str) and f.NAME.fullmatch(secret)):
-        problem = f"the name of a secret {f.NAME_RULE}"
+    if not problem and not (isinstance(secret, str) and NAME.fullmatch(secret)):
+        problem = f"the name of a secret {NAME_RULE}"
     return BrokenRule((variable,), problem, secret) if problem else None
 
 

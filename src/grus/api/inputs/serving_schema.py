@@ -18,7 +18,7 @@ from grus.api.inputs.resources import ResourcesIn
 from grus.api.inputs.training_schema import target
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import BrokenRule, Strict, ValidFields
-from grus.api.units import parse_gpu
+from grus.model.texts.units import parse_gpu
 from grus.model.train_serve_spec import is_function
 
 SERVER = ("python3", "-m", "grus.serving.replica")

@@ -19,10 +19,9 @@ from grus.api.inputs import search_space
 from grus.api.inputs.argument_placeholders import argument_rules, values_of
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import BrokenRule, Place, Strict, ValidFields, failure
-from grus.api.units import GpuAsk, parse_gpu, parse_seconds
 from grus.model.sweep_search import Budget, Goal, Rule, Stopping, Sweep
+from grus.model.texts.units import GpuAsk, parse_gpu, parse_seconds
 
-DAY = 86400.0
 MOST_POINTS = 100_000
 """Maximum number of points of a grid: its order is drawn as a whole."""
 SAMPLERS = ("tpe", "gp", "random", "grid")
@@ -79,7 +78,7 @@ class BudgetIn(Strict):
 
     trials: Annotated[int | None, f.judged(f.optional(f.whole(1, 100_000)))] = None
     gpu_hours: Annotated[float | None, f.judged(_HOURS)] = None
-    time: Annotated[str | int | float | None, f.judged(f.optional(f.seconds(1, 366 * DAY)))] = None
+    time: f.MaybeSeconds = None
     target: Annotated[float | None, f.judged(f.optional(f.number(-1e300, 1e300)))] = None
     """Target value of the metric that ends the search."""
     trial_gpu_hours: Annotated[float | None, f.judged(_HOURS)] = None
@@ -115,7 +114,7 @@ class SweepIn(Strict):
     budget: BudgetIn = BudgetIn()
     parallel: Annotated[int | None, f.judged(f.optional(f.whole(1, 10_000)))] = None
     """Maximum number of trials at once."""
-    patience: Annotated[str | int | float | None, f.judged(f.optional(f.seconds(1, 30 * DAY)))] = None
+    patience: Annotated[str | int | float | None, f.judged(f.optional(f.seconds(1, 30 * f.DAY)))] = None
     """Maximum time that a trial may run without ever reporting the metric."""
     grow: Annotated[str | int | float | None, f.judged(f.optional(f.parsed(parse_gpu)))] = None
     """GPUs that a trial may hold once it is among the best, in the notation of resources.gpu."""

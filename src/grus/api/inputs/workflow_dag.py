@@ -11,12 +11,11 @@ from graphlib import CycleError, TopologicalSorter
 
 from grus.api.inputs import workflow_stages
 from grus.api.inputs.job_schema import JobIn
-from grus.api.inputs.job_spec import looks_like_job_id
 from grus.api.inputs.workflow_stages import JobDocument, split_reference
-from grus.api.parsing.fields import NAME
 from grus.api.parsing.validation_errors import Place
 from grus.api.wire_types.job import EtaOut, PlanOut
 from grus.model.errors import Mistake
+from grus.model.identifiers import NAME, looks_like_job_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,12 @@ from typing import Annotated, Any
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import BrokenRule, Place, failure, field_name, shown
 from grus.api.parsing.yaml_document import FILE, Document
+from grus.model.artefacts import MOST_RESULTS
 from grus.model.errors import Mistake
+from grus.model.identifiers import NAME, NAME_RULE
+from grus.model.job_spec import MOST_STAGES
 
 STAGES = "stages"
-MOST_STAGES = 200
-"""Maximum number of stages of one submission, in any notation."""
-MOST_RESULTS = 32
-"""Maximum number of inputs, or outputs, of one job."""
 SUCCESS, ALWAYS = "success", "always"
 
 _OF_ONE_STAGE = ("name", "run", "train", "serve", "roles", "launch", "after", "inputs", "outputs", "when")
@@ -57,8 +56,8 @@ def _named(value: Mapping[Any, Any], problem_of: Any) -> dict[str, str]:
         raise ValueError(f"must have at most {MOST_RESULTS} entries")
     broken = []
     for key, item in value.items():
-        named = isinstance(key, str) and f.NAME.fullmatch(key)
-        problem = problem_of(item) if named else f"its name {f.NAME_RULE}"
+        named = isinstance(key, str) and NAME.fullmatch(key)
+        problem = problem_of(item) if named else f"its name {NAME_RULE}"
         if problem:
             broken.append(BrokenRule((str(key),), problem, item))
     if broken:
@@ -68,7 +67,7 @@ def _named(value: Mapping[Any, Any], problem_of: Any) -> dict[str, str]:
 
 def _reference_problem(item: Any) -> str:
     job, output = split_reference(item) if isinstance(item, str) else ("", "")
-    return "" if f.NAME.fullmatch(job) and f.NAME.fullmatch(output) else _REFERENCE
+    return "" if NAME.fullmatch(job) and NAME.fullmatch(output) else _REFERENCE
 
 
 def _path_problem(item: Any) -> str:
@@ -150,8 +149,8 @@ def _part(
     at: Place = (STAGES, name)
     field = f"{STAGES}.{name}"
     line = document.line_of(at)
-    if not f.NAME.fullmatch(name):
-        mistakes.append(Mistake(field[:80], f"a stage's name {f.NAME_RULE}", "", line))
+    if not NAME.fullmatch(name):
+        mistakes.append(Mistake(field[:80], f"a stage's name {NAME_RULE}", "", line))
         return None
     if not isinstance(own, Mapping):
         rule = "must be a mapping (key: value), such as run: python train.py"

@@ -14,8 +14,17 @@ from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_plain_validator_function
 
 from grus.api.parsing.validation_errors import BrokenRule, clean, failure
-from grus.api.units import parse_bytes, parse_gpu, parse_percent, parse_range, parse_seconds, render_seconds
+from grus.model.errors import BadInput, Mistake
+from grus.model.identifiers import NAME, NAME_RULE
 from grus.model.jobs import PRIORITIES
+from grus.model.texts.units import (
+    parse_bytes,
+    parse_gpu,
+    parse_percent,
+    parse_range,
+    parse_seconds,
+    render_seconds,
+)
 
 Check = Callable[[Any], Any]
 """Function that returns the value, or raises ValueError with the rule that it breaks."""
@@ -33,11 +42,10 @@ class judged:
         return no_info_plain_validator_function(self._check, json_schema_input_schema=handler(source))
 
 
-NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}", re.ASCII)
-NAME_RULE = "must be 1 to 63 small letters, digits and hyphens, and start with a letter or digit"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII)
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,252}", re.ASCII)
 
+DAY = 86400.0
 LONGEST_TEXT = 100_000
 """Characters of one text; Linux takes at most 128 KiB for one argument or variable."""
 LONGEST_PATH = 4_000
@@ -104,6 +112,17 @@ def number(low: float, high: float) -> Check:
         return value  # type: ignore[no-any-return]  # pydantic hands over Any
 
     return check
+
+
+def object_name(name_: str) -> str:
+    """Return the name of a queue or a user. Raises BadInput."""
+    try:
+        name(name_)
+        if name_ == NONE:
+            raise ValueError("is the word that removes a setting; choose another name")
+    except ValueError as error:
+        raise BadInput([Mistake("name", str(error), name_[:80])]) from None
+    return name_
 
 
 def flag(value: Any) -> bool:
@@ -272,6 +291,8 @@ Command = Annotated[
 ]
 Gpu = Annotated[_amount, judged(parsed(parse_gpu))]
 Replicas = Annotated[str | int, judged(parsed(parse_range))]
+MaybeSeconds = Annotated[_amount | None, judged(optional(seconds(1, 366 * DAY)))]
+"""A length of time of at most a year."""
 Percent = Annotated[str, judged(parsed(parse_percent))]
 HostMemory = Annotated[str | None, judged(optional(host_memory))]
 Priority = Annotated[str | int | None, judged(optional(priority))]

@@ -1,22 +1,22 @@
 """Wire models of the metrics that jobs report over time."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from grus.api.wire_types.base import Out
-from grus.api.wire_types.timestamps import rfc3339
-from grus.model.identifiers import JobId
-from grus.model.metrics_history import Curves
+from grus.api.wire_types.base import Derived, Out, Timestamp
 
 
 class CurveOut(Out):
     """One metric over time: the n-th entries of all lists belong together."""
 
     name: str
-    at: Sequence[str] = ()
-    step: Sequence[float | None] = ()
+    at: Annotated[Sequence[Timestamp], Derived(lambda curve: [point.at for point in curve.points])] = ()
+    step: Annotated[
+        Sequence[float | None], Derived(lambda curve: [point.step for point in curve.points])
+    ] = ()
     """Steps; null if the job counted none."""
-    value: Sequence[float] = ()
-    attempt: Sequence[int] = ()
+    value: Annotated[Sequence[float], Derived(lambda curve: [point.value for point in curve.points])] = ()
+    attempt: Annotated[Sequence[int], Derived(lambda curve: [point.attempt for point in curve.points])] = ()
 
 
 class CurvesOut(Out):
@@ -24,19 +24,3 @@ class CurvesOut(Out):
 
     job: str
     curves: Sequence[CurveOut] = ()
-
-
-def curves_out(job: JobId, found: Curves) -> CurvesOut:
-    return CurvesOut(
-        job=job,
-        curves=[
-            CurveOut(
-                name=curve.name,
-                at=[rfc3339(point.at) for point in curve.points],
-                step=[point.step for point in curve.points],
-                value=[point.value for point in curve.points],
-                attempt=[point.attempt for point in curve.points],
-            )
-            for curve in found.curves
-        ],
-    )

@@ -1,14 +1,15 @@
 """Wire models of forecasts: the next hour or day of a GPU, a job, a queue or the pool."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from grus.api.wire_types.base import Out
+from grus.api.wire_types.base import Out, Source, Timestamp
 
 
 class AheadOut(Out):
     """Forecast of one step."""
 
-    at: str
+    at: Timestamp
     """Time at which the step begins."""
     median: float
     low: float
@@ -19,7 +20,7 @@ class AheadOut(Out):
 class ForecastOut(Out):
     """Forecast, or in `missing` the reason why there is none."""
 
-    of: str
+    of: Annotated[str, Source("whose")]
     name: str = ""
     measure: str
     reach: str
@@ -32,6 +33,6 @@ class ForecastOut(Out):
     """Seconds of the longest season that was used; null if there was too little data for any."""
     basis: str = ""
     """Basis of the forecast, in words."""
-    ends: str | None = None
+    ends: Timestamp | None = None
     """Expected end of a job."""
     ahead: Sequence[AheadOut] = ()

@@ -6,28 +6,28 @@ from typing import Annotated
 
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import Strict
-from grus.api.wire_types.base import Out
+from grus.api.wire_types.base import Convert, Derived, Out, Source, Timestamp
 
 
 class ReceiverOut(Out):
     """A receiver of notifications, and its state since the server started."""
 
-    name: str
-    channel: str
+    name: Annotated[str, Source("sender.name")]
+    channel: Annotated[str, Source("sender.channel")]
     """webhook or email."""
-    target: str
+    target: Annotated[str, Source("sender.target")]
     """The receiving host."""
-    events: tuple[str, ...]
-    queues: tuple[str, ...] = ()
-    users: tuple[str, ...] = ()
-    delivered: int = 0
-    undeliverable: int = 0
-    last_at: str | None = None
+    events: Annotated[tuple[str, ...], Source("subscription.events"), Convert(sorted)]
+    queues: Annotated[tuple[str, ...], Source("subscription.queues"), Convert(sorted)] = ()
+    users: Annotated[tuple[str, ...], Source("subscription.users"), Convert(sorted)] = ()
+    delivered: Annotated[int, Source("state.delivered")] = 0
+    undeliverable: Annotated[int, Source("state.undeliverable")] = 0
+    last_at: Annotated[Timestamp | None, Source("state.last_at")] = None
     """Time of the last accepted message."""
-    failures: int = 0
+    failures: Annotated[int, Source("state.failures")] = 0
     """Failed sendings since then."""
-    failing_since: str | None = None
-    error: str = ""
+    failing_since: Annotated[Timestamp | None, Source("state.failing_since")] = None
+    error: Annotated[str, Source("state.error")] = ""
 
 
 class NotificationTestIn(Strict):
@@ -40,5 +40,5 @@ class NotificationTestOut(Out):
     """Result of a test message."""
 
     receiver: str
-    delivered: bool
+    delivered: Annotated[bool, Derived(lambda message: not message.error)]
     error: str = ""

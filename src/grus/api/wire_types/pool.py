@@ -5,12 +5,21 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from grus.api.inputs.job_schema import DAY, IdleIn
+from grus.api.inputs.job_schema import IdleIn
 from grus.api.inputs.job_spec import idle_of
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import BrokenRule, Strict, ValidFields, failure
-from grus.api.profile_wire import TagOut, tag_out
-from grus.api.units import (
+from grus.api.profile_wire import TagOut
+from grus.api.wire_types.base import Convert, Derived, GpuCount, Out, Source, Timestamp
+from grus.api.wire_types.job import HolderOut, holders_out
+from grus.model.activity_labels import Tag
+from grus.model.errors import BadInput, Mistake
+from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
+from grus.model.jobs import Idle
+from grus.model.nodes import Device, Node
+from grus.model.queues import Queue, Quota
+from grus.model.resources import GPU, Range
+from grus.model.texts.units import (
     MOST_GPUS,
     gpu_number,
     parse_range,
@@ -18,16 +27,6 @@ from grus.api.units import (
     render_percent,
     render_seconds,
 )
-from grus.api.wire_types.base import Out
-from grus.api.wire_types.job import HolderOut
-from grus.api.wire_types.timestamps import rfc3339
-from grus.model.activity_labels import Tag
-from grus.model.errors import BadInput, Mistake
-from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
-from grus.model.jobs import Idle
-from grus.model.nodes import Device, Drain, Node
-from grus.model.queues import ANY, Queue, Quota
-from grus.model.resources import GPU, Range
 
 if TYPE_CHECKING:
     from grus.scheduling.queues.queue_usage_tree import QueueState
@@ -81,14 +80,8 @@ class QueueIn(Strict):
     ] = ()
     members: Annotated[tuple[str, ...], f.judged(_USERS)] = ()
     max_priority: Annotated[int, f.judged(f.whole(0, f.MOST_PRIORITY))] = f.MOST_PRIORITY
-    max_runtime: Annotated[
-        str | int | float | None,
-        f.judged(f.optional(f.seconds(1, 366 * DAY))),
-    ] = None
-    dev_limit: Annotated[
-        str | int | float | None,
-        f.judged(f.optional(f.seconds(1, 366 * DAY))),
-    ] = None
+    max_runtime: f.MaybeSeconds = None
+    dev_limit: f.MaybeSeconds = None
     """Maximum duration of a development session."""
     idle: IdleIn | None = None
     """Action on its jobs whose GPUs are idle, besides their own `idle` setting."""
@@ -114,16 +107,11 @@ def to_queue(name: str, queue: QueueIn) -> Queue:
     """Return the queue for the core. Raises BadInput if the name is invalid, or the queue is its own
     parent.
     """
-    try:
-        f.name(name)
-    except ValueError as error:
-        raise BadInput([Mistake("name", str(error), name[:80])]) from None
-    if name == f.NONE:
-        raise BadInput([Mistake("name", "is the word that removes a setting; choose another name", name)])
+    valid = QueueName(f.object_name(name))
     if queue.parent == name:
         raise BadInput([Mistake("parent", "makes a circle; a queue cannot be above itself", name)])
     return Queue(
-        name=QueueName(name),
+        name=valid,
         parent=None if queue.parent is None else QueueName(queue.parent),
         quota=Quota.of(queue.quota) if "quota" in queue.model_fields_set else Quota(),
         reserved=round(queue.reserved * GPU),
@@ -139,89 +127,6 @@ def to_queue(name: str, queue: QueueIn) -> Queue:
     )
 
 
-class QueueOut(Out):
-    """Queue: its rules and its state. Numbers of GPUs."""
-
-    name: str
-    parent: str | None = None
-    quota: float | int = 0
-    quota_by_type: dict[str, float | int] = Field(default_factory=dict)
-    """Quota by type; `any` is all other types."""
-    effective_quota: float | int = 0
-    """Less than the quota while too few GPUs are healthy."""
-    reserved: float | int = 0
-    weight: float = 1.0
-    limit: float | int | None = None
-    nodes: tuple[str, ...] = ()
-    members: tuple[str, ...] = ()
-    max_priority: int = f.MOST_PRIORITY
-    max_runtime: str | None = None
-    dev_limit: str | None = None
-    idle: dict[str, str] | None = None
-    oversubscribe: bool = False
-    configured: bool = False
-    """config.toml defines it: each start of the server sets it again."""
-    held: float | int = 0
-    borrowed: float | int = 0
-    demand: float | int = 0
-    fair_share: float | int = 0
-    exact_share: float = 0.0
-    waiting: int = 0
-    running: int = 0
-    state: str = ""
-
-
-def queue_out(queue: Queue, state: "QueueState | None" = None, *, configured: bool = False) -> QueueOut:
-    """Return the queue's rules and, if given, its state (exact_share in GPUs).
-
-    `configured`: config.toml defines it.
-    """
-    figures: dict[str, Any] = {}
-    if state is not None:
-        amounts = ("effective_quota", "held", "borrowed", "demand", "fair_share")
-        figures = {name: gpu_number(getattr(state, name)) for name in amounts}
-        figures |= {"waiting": state.waiting, "running": state.running, "state": state.state}
-        figures["exact_share"] = state.exact_share / GPU
-    by_type = {kind: gpu_number(amount) for kind, amount in queue.quota.by_type} if queue.quota.typed else {}
-    return QueueOut(
-        name=queue.name,
-        parent=queue.parent,
-        quota=gpu_number(queue.quota.total),
-        quota_by_type=by_type,
-        reserved=gpu_number(queue.reserved),
-        weight=queue.weight,
-        limit=None if queue.limit is None else gpu_number(queue.limit),
-        nodes=queue.nodes,
-        members=queue.members,
-        max_priority=queue.max_priority,
-        max_runtime=None if queue.max_runtime is None else render_seconds(queue.max_runtime),
-        dev_limit=None if queue.dev_limit is None else render_seconds(queue.dev_limit),
-        idle=None if queue.idle is None else _idle(queue.idle),
-        oversubscribe=queue.oversubscribe,
-        configured=configured,
-        **figures,
-    )
-
-
-def queue_in(queue: Queue) -> QueueIn:
-    """Return a queue as it could be written: the inverse of to_queue."""
-    quota = {kind: gpu_number(amount) for kind, amount in queue.quota.by_type}
-    return QueueIn(
-        parent=queue.parent,
-        quota=quota if queue.quota.typed else quota.get(ANY, 0),
-        reserved=gpu_number(queue.reserved),
-        weight=queue.weight,
-        limit=None if queue.limit is None else gpu_number(queue.limit),
-        nodes=queue.nodes,
-        members=queue.members,
-        max_priority=queue.max_priority,
-        max_runtime=queue.max_runtime,
-        dev_limit=queue.dev_limit,
-        idle=None if queue.idle is None else IdleIn.model_validate(_idle(queue.idle)),
-        oversubscribe=queue.oversubscribe,
-    )
-
-
 def _idle(idle: Idle) -> dict[str, str]:
     """Return an idle policy as it could be written."""
     return {
@@ -229,6 +134,54 @@ def _idle(idle: Idle) -> dict[str, str]:
         "for": render_seconds(idle.seconds),
         "action": idle.action,
     }
+
+
+def _quota_by_type(quota: Quota) -> dict[str, float | int]:
+    return {kind: gpu_number(amount) for kind, amount in quota.by_type} if quota.typed else {}
+
+
+class QueueOut(Out):
+    """Queue: its rules and its state. Numbers of GPUs."""
+
+    name: str
+    parent: str | None = None
+    quota: Annotated[GpuCount, Source("quota.total")] = 0
+    quota_by_type: Annotated[dict[str, float | int], Source("quota"), Convert(_quota_by_type)] = Field(
+        default_factory=dict
+    )
+    """Quota by type; `any` is all other types."""
+    effective_quota: GpuCount = 0
+    """Less than the quota while too few GPUs are healthy."""
+    reserved: GpuCount = 0
+    weight: float = 1.0
+    limit: GpuCount | None = None
+    nodes: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+    max_priority: int = f.MOST_PRIORITY
+    max_runtime: Annotated[str | None, Convert(render_seconds)] = None
+    dev_limit: Annotated[str | None, Convert(render_seconds)] = None
+    idle: Annotated[dict[str, str] | None, Convert(_idle)] = None
+    oversubscribe: bool = False
+    configured: bool = False
+    """config.toml defines it: each start of the server sets it again."""
+    held: GpuCount = 0
+    borrowed: GpuCount = 0
+    demand: GpuCount = 0
+    fair_share: GpuCount = 0
+    exact_share: Annotated[float, Convert(lambda amount: amount / GPU)] = 0.0
+    waiting: int = 0
+    running: int = 0
+    state: str = ""
+
+
+STATE = QueueOut.model_fields.keys() - Queue.__dataclass_fields__.keys() - {"quota_by_type", "configured"}
+"""Fields of the state of a queue."""
+
+
+def queue_out(queue: Queue, state: "QueueState | None" = None, *, configured: bool = False) -> QueueOut:
+    """Return the queue's rules and, if given, its state. `configured`: config.toml defines it."""
+    figures = {name: getattr(state, name, QueueOut.model_fields[name].default) for name in STATE}
+    return QueueOut.from_model(queue, configured=configured, **figures)
 
 
 class GpuOut(Out):
@@ -239,9 +192,9 @@ class GpuOut(Out):
     health: str = "healthy"
     outside: str = ""
     """User of the GPU outside Grus."""
-    free: float | int = 1
+    free: GpuCount = 1
     """Unallocated part; 0 if the GPU may not be used."""
-    holders: tuple[HolderOut, ...] = ()
+    holders: Annotated[tuple[HolderOut, ...], Convert(holders_out)] = ()
     tag: TagOut | None = None
     """Recognized activity on it."""
 
@@ -257,8 +210,8 @@ class DrainOut(Out):
     """Node that is being drained."""
 
     message: str = ""
-    by: str = ""
-    at: str
+    by: Annotated[str, Derived(lambda drain: drain.by or "")] = ""
+    at: Timestamp
     leave: tuple[str, ...] = ()
     """Jobs there that leave: they save their work."""
     stay: tuple[str, ...] = ()
@@ -268,8 +221,8 @@ class DrainOut(Out):
 class NodeOut(Out):
     id: str
     gpus: tuple[GpuOut, ...] = ()
-    labels: dict[str, str] = Field(default_factory=dict)
-    cpu: float | None = None
+    labels: Annotated[dict[str, str], Convert(dict)] = Field(default_factory=dict)
+    cpu: Annotated[float | None, Convert(lambda millicores: millicores / 1000)] = None
     """Cores; None if they are not counted."""
     memory: int | None = None
     cordoned: bool = False
@@ -294,38 +247,20 @@ NONE_LEAVING: Leaving = {}
 def node_out(
     node: Node, holders: Holders = NOBODY, tags: Tags = NOTHING, leaving: Leaving = NONE_LEAVING
 ) -> NodeOut:
-    return NodeOut(
-        id=node.id,
-        gpus=tuple(
+    leave, stay = leaving.get(node.id, ((), ()))
+    return NodeOut.from_model(
+        node,
+        gpus=[
             _gpu_out(device, tuple(holders.get(device.id, ())), tags.get(device.id))
             for device in node.devices
-        ),
-        labels=dict(node.labels),
-        cpu=None if node.cpu is None else node.cpu / 1000,
-        memory=node.memory,
-        cordoned=node.cordoned,
-        drain=None if node.drain is None else _drain_out(node.drain, *leaving.get(node.id, ((), ()))),
+        ],
+        drain=node.drain and DrainOut.from_model(node.drain, leave=tuple(leave), stay=tuple(stay)),
     )
-
-
-def _drain_out(drain: Drain, leave: Iterable[JobId], stay: Iterable[JobId]) -> DrainOut:
-    at = rfc3339(drain.at)
-    return DrainOut(message=drain.message, by=drain.by or "", at=at, leave=tuple(leave), stay=tuple(stay))
 
 
 def _gpu_out(device: Device, holders: tuple[tuple[JobId, int], ...], tag: Tag | None) -> GpuOut:
     free = max(0, GPU - sum(amount for _, amount in holders)) if device.usable else 0
-    return GpuOut(
-        id=device.id,
-        type=device.type,
-        memory=device.memory,
-        island=device.island,
-        health=device.health.value,
-        outside=device.outside,
-        free=gpu_number(free),
-        holders=tuple(HolderOut(job=job, gpus=gpu_number(amount)) for job, amount in holders),
-        tag=None if tag is None else tag_out(tag),
-    )
+    return GpuOut.from_model(device, free=free, holders=holders, tag=tag)
 
 
 class ScaleIn(Strict):
@@ -357,25 +292,25 @@ class ForecastsOut(Out):
     0.9.
     """
 
-    settled: int = 0
+    settled: Annotated[int, Source("ends.settled")] = 0
     """Number of forecasts whose actual outcome is known."""
-    p50_coverage: float | None = None
+    p50_coverage: Annotated[float | None, Source("ends.p50_coverage")] = None
     """Fraction of the ends at or before the forecast P50; None without data."""
-    p90_coverage: float | None = None
-    starts_settled: int = 0
-    start_p50_coverage: float | None = None
-    start_p90_coverage: float | None = None
+    p90_coverage: Annotated[float | None, Source("ends.p90_coverage")] = None
+    starts_settled: Annotated[int, Source("starts.settled")] = 0
+    start_p50_coverage: Annotated[float | None, Source("starts.p50_coverage")] = None
+    start_p90_coverage: Annotated[float | None, Source("starts.p90_coverage")] = None
 
 
 class StatusOut(Out):
     """Summary of the server's state."""
 
     version: str
-    now: str
-    started_at: str | None = None
-    user: str = ""
+    now: Timestamp
+    started_at: Timestamp | None = None
+    user: Annotated[str, Source("user.name")] = ""
     """Name of the requesting user."""
-    role: str = ""
+    role: Annotated[str, Source("user.role")] = ""
     pool: PoolOut = PoolOut()
     jobs: dict[str, int] = Field(default_factory=dict)
     """Number of jobs in each phase."""

@@ -4,9 +4,10 @@ The meaning of each value is described at its computation, in `grus.reports`, an
 """
 
 from collections.abc import Sequence
+from typing import Annotated
 
 from grus.api.scaling_wire import ElasticityOut, ScalabilityOut, SplitOut, SplitSideOut
-from grus.api.wire_types.base import Out
+from grus.api.wire_types.base import Convert, Derived, Out, Source, Timestamp
 
 
 class HeldOut(Out):
@@ -27,8 +28,8 @@ class HeldOut(Out):
 class HoursOut(Out):
     """Period, and the use of all GPU-hours in it."""
 
-    since: str
-    until: str
+    since: Timestamp
+    until: Timestamp
     capacity: float
     held: HeldOut
     demand: float
@@ -47,7 +48,7 @@ class QueueHoursOut(Out):
 class TargetOut(Out):
     """Time at which a job met the requested target."""
 
-    at: str
+    at: Timestamp
     since_submitted: float
     since_started: float
     gpu_hours: float
@@ -56,50 +57,50 @@ class TargetOut(Out):
 class JobReportOut(Out):
     """Use of GPU-hours by one job."""
 
-    id: str
-    name: str
-    queue: str
-    user: str
-    phase: str
-    submitted_at: str
-    attempts: int = 0
+    id: Annotated[str, Source("hours.past.job.id")]
+    name: Annotated[str, Source("hours.past.job.spec.name")]
+    queue: Annotated[str, Source("hours.past.job.spec.queue")]
+    user: Annotated[str, Source("hours.past.job.user")]
+    phase: Annotated[str, Source("hours.past.job.phase")]
+    submitted_at: Annotated[Timestamp, Source("hours.past.job.submitted_at")]
+    attempts: Annotated[int, Source("hours.past.job.attempt")] = 0
     gpu_type: str = ""
-    ran: float = 0.0
-    waited: float = 0.0
-    held: HeldOut
-    steps: float | None = None
-    samples: float | None = None
-    unit: str = ""
+    ran: Annotated[float, Source("hours.ran")] = 0.0
+    waited: Annotated[float, Source("hours.waited")] = 0.0
+    held: Annotated[HeldOut, Source("hours.held")]
+    steps: Annotated[float | None, Source("efficiency.steps")] = None
+    samples: Annotated[float | None, Source("efficiency.samples")] = None
+    unit: Annotated[str, Source("efficiency.unit")] = ""
     """Unit of outputs: samples, or steps if the batch size is not reported."""
-    per_gpu_hour: float | None = None
-    per_kwh: float | None = None
-    per_cost: float | None = None
-    energy_kwh: float | None = None
-    cost: float | None = None
-    target: TargetOut | None = None
+    per_gpu_hour: Annotated[float | None, Source("efficiency.per_gpu_hour")] = None
+    per_kwh: Annotated[float | None, Source("efficiency.per_kwh")] = None
+    per_cost: Annotated[float | None, Source("efficiency.per_cost")] = None
+    energy_kwh: Annotated[float | None, Source("efficiency.energy")] = None
+    cost: Annotated[float | None, Source("efficiency.cost")] = None
+    target: Annotated[TargetOut | None, Source("efficiency.target")] = None
 
 
 class ReportOut(Out):
     """Report on the use of GPU-hours."""
 
-    since: str
-    until: str
-    gpus: int
+    since: Annotated[Timestamp, Source("past.since")]
+    until: Annotated[Timestamp, Source("past.until")]
+    gpus: Annotated[int, Source("past.gpus")]
     """GPUs of the pool as it is now."""
-    whole: bool
+    whole: Annotated[bool, Source("past.whole")]
     """True if it covers all jobs that there were."""
-    currency: str = ""
+    currency: Annotated[str, Source("past.prices.currency")] = ""
     hours: HoursOut
     timeline: Sequence[HoursOut] = ()
     queues: Sequence[QueueHoursOut] = ()
     jobs: Sequence[JobReportOut] = ()
     """Jobs with the largest allocations first; no more than requested."""
-    jobs_in_all: int = 0
-    target: str = ""
+    jobs_in_all: Annotated[int, Source("jobs"), Convert(len)] = 0
+    target: Annotated[str, Derived(lambda report: str(report.target or ""))] = ""
     energy_kwh: float | None = None
     """Energy of the jobs for which it is known."""
     cost: float | None = None
-    notes: Sequence[str] = ()
+    notes: Annotated[Sequence[str], Source("past.notes")] = ()
     """Unavailable values, and the reasons."""
     scalability: ScalabilityOut | None = None
     elasticity: ElasticityOut | None = None

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import Strict
-from grus.api.wire_types.base import Out
+from grus.api.wire_types.base import Out, Timestamp
 
 
 class SecretIn(Strict):
@@ -16,5 +16,5 @@ class SecretIn(Strict):
 
 class SecretOut(Out):
     name: str
-    set_at: str
+    set_at: Timestamp
     """Time at which its value was last set."""

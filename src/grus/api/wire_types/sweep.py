@@ -1,13 +1,15 @@
 """Wire models of sweeps: the search, its trials, the best of them."""
 
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from grus.api.wire_types.base import Out
-from grus.api.wire_types.job import JobOut
-from grus.model.sweep_search import Axis, Sweep, Value
+from grus.api.wire_types.base import Convert, Derived, GpuCount, GpuHours, Out, Source
+from grus.api.wire_types.job import JobOut, job_out
+from grus.model.sweep_search import Value
+from grus.model.texts.job_text import status_word
 
 
 class AxisOut(Out):
@@ -15,56 +17,62 @@ class AxisOut(Out):
 
     name: str
     choices: tuple[Value, ...] = ()
-    low: float | None = None
-    high: float | None = None
+    low: Annotated[float | None, Derived(lambda axis: None if axis.choices else axis.low)] = None
+    high: Annotated[float | None, Derived(lambda axis: None if axis.choices else axis.high)] = None
     log: bool = False
     step: float | None = None
     whole: bool = False
+
+
+def _finite(curve: Iterable[tuple[float, float]]) -> list[tuple[float, float | None]]:
+    return [(at, value if math.isfinite(value) else None) for at, value in curve]
 
 
 class TrialOut(Out):
     """One trial, which is a job of its own."""
 
     number: int
-    job: str
-    name: str
-    params: dict[str, Value] = Field(default_factory=dict)
-    phase: str
-    status: str
+    job: Annotated[str, Source("job.id")]
+    name: Annotated[str, Source("job.spec.name")]
+    params: Annotated[dict[str, Value], Convert(dict)] = Field(default_factory=dict)
+    phase: Annotated[str, Source("job.phase")]
+    status: Annotated[str, Derived(lambda trial: "waiting" if trial.held_back else status_word(trial.job))]
     """Phase as a word for users; `waiting` at a rung."""
     value: float | None = None
     """Best value of the metric that it reported."""
-    reached: float | None = None
+    reached: Annotated[float | None, Derived(lambda trial: trial.curve[-1][0] if trial.curve else None)] = (
+        None
+    )
     """Progress so far."""
-    curve: Sequence[tuple[float, float | None]] = ()
+    curve: Annotated[Sequence[tuple[float, float | None]], Convert(_finite)] = ()
     """Progress, and the metric there; null if it was no longer a number."""
-    gpus: float | int = 0
+    gpus: Annotated[GpuCount, Source("job.held")] = 0
     """GPUs held now."""
-    gpu_hours: float = 0.0
+    gpu_hours: GpuHours = 0.0
     seconds: float = 0.0
-    grown: bool = False
+    grown: Annotated[bool, Source("job.grown")] = False
     """True if it may hold more than the others."""
-    why: str = ""
+    why: Annotated[str, Derived(lambda trial: trial.job.verdict or trial.job.reason)] = ""
     """Latest verdict of its sweep; without one, the reason for its state."""
 
 
 class SweepOut(Out):
-    job: JobOut
-    metric: str
-    goal: str
-    sampler: str
-    rule: str
+    job: Annotated[JobOut, Convert(job_out)]
+    metric: Annotated[str, Source("sweep.metric")]
+    goal: Annotated[str, Source("sweep.goal")]
+    sampler: Annotated[str, Source("sweep.sampler")]
+    rule: Annotated[str, Source("sweep.stopping.rule")]
     """Early stopping rule for poor trials."""
-    by: str
+    by: Annotated[str, Source("sweep.stopping.by")]
     """Progress metric of the trials."""
-    most: float | None = None
-    space: Sequence[AxisOut] = ()
+    most: Annotated[float | None, Source("sweep.stopping.most")] = None
+    space: Annotated[Sequence[AxisOut], Source("sweep.axes")] = ()
     trials: Sequence[TrialOut] = ()
-    best: int | None = None
+    best: Annotated[int | None, Derived(lambda view: view.best and view.best.number)] = None
     """Number of the best trial so far."""
-    importance: dict[str, float] = Field(default_factory=dict)
+    importance: Annotated[dict[str, float], Convert(dict)] = Field(default_factory=dict)
     """Importance of each parameter, as parts of 1; empty while too little is known."""
-    gpu_hours: float = 0.0
+    gpu_hours: GpuHours = 0.0
 
 
 class BestOut(Out):
@@ -74,41 +82,3 @@ class BestOut(Out):
     trial: int
     value: float
     document: dict[str, Any]
-
-
-def axis_out(axis: Axis) -> AxisOut:
-    listed = bool(axis.choices)
-    return AxisOut(
-        name=axis.name,
-        choices=axis.choices,
-        low=None if listed else axis.low,
-        high=None if listed else axis.high,
-        log=axis.log,
-        step=axis.step,
-        whole=axis.whole,
-    )
-
-
-def sweep_out(
-    job: JobOut,
-    sweep: Sweep,
-    trials: Sequence[TrialOut],
-    *,
-    best: int | None,
-    importance: Sequence[tuple[str, float]],
-    gpu_hours: float,
-) -> SweepOut:
-    return SweepOut(
-        job=job,
-        metric=sweep.metric,
-        goal=sweep.goal.value,
-        sampler=sweep.sampler,
-        rule=sweep.stopping.rule.value,
-        by=sweep.stopping.by,
-        most=sweep.stopping.most,
-        space=[axis_out(axis) for axis in sweep.axes],
-        trials=trials,
-        best=best,
-        importance=dict(importance),
-        gpu_hours=gpu_hours,
-    )

@@ -5,11 +5,7 @@ from datetime import UTC, datetime
 
 def rfc3339(at: float) -> str:
     """Render seconds since 1970 as RFC 3339: 1763248440.5 is `2025-11-15T23:14:00.500Z`."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def maybe_rfc3339(at: float | None) -> str | None:
-    return None if at is None else rfc3339(at)
+    return datetime.fromtimestamp(at, UTC).isoformat("T", "milliseconds").removesuffix("+00:00") + "Z"
 
 
 def parse_time(text: str) -> float:

@@ -4,17 +4,13 @@ request.
 
 from typing import Annotated
 
-from grus.api.inputs.job_schema import DAY
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import Strict
-from grus.api.units import MOST_GPUS, gpu_number, parse_seconds
-from grus.api.wire_types.base import Out
-from grus.api.wire_types.timestamps import maybe_rfc3339, rfc3339
-from grus.model.audit import AuditRecord
-from grus.model.errors import BadInput, Mistake
+from grus.api.wire_types.base import GpuCount, Out, Timestamp
 from grus.model.identifiers import UserName
 from grus.model.interfaces import AccessRole, Token, User
 from grus.model.resources import GPU
+from grus.model.texts.units import MOST_GPUS, parse_seconds
 
 _ROLES = f.choice(tuple(role.value for role in AccessRole))
 
@@ -33,27 +29,21 @@ class UserIn(Strict):
 
 def to_user(name: str, user: UserIn) -> User:
     """Return the user for the core. Raises BadInput if the name is invalid."""
-    try:
-        f.name(name)
-    except ValueError as error:
-        raise BadInput([Mistake("name", str(error), name[:80])]) from None
-    if name == f.NONE:
-        raise BadInput([Mistake("name", "is the word that removes a setting; choose another name", name)])
     limit = None if user.max_gpus is None else round(user.max_gpus * GPU)
-    return User(name=UserName(name), role=AccessRole(user.role), unix_user=user.unix_user, max_gpus=limit)
+    return User(
+        name=UserName(f.object_name(name)),
+        role=AccessRole(user.role),
+        unix_user=user.unix_user,
+        max_gpus=limit,
+    )
 
 
 class UserOut(Out):
     name: str
     role: str
     unix_user: str = ""
-    max_gpus: float | int | None = None
+    max_gpus: GpuCount | None = None
     """GPUs that the user's jobs may hold together; null for no limit."""
-
-
-def user_out(user: User) -> UserOut:
-    limit = None if user.max_gpus is None else gpu_number(user.max_gpus)
-    return UserOut(name=user.name, role=user.role.value, unix_user=user.unix_user, max_gpus=limit)
 
 
 class TokenIn(Strict):
@@ -63,7 +53,7 @@ class TokenIn(Strict):
     label: Annotated[str, f.judged(f.text(100, empty=True))] = ""
     expires: Annotated[
         str | int | float | None,
-        f.judged(f.optional(f.seconds(60, 3660 * DAY))),
+        f.judged(f.optional(f.seconds(60, 3660 * f.DAY))),
     ] = None
     """Lifetime of the token, such as 30d; unlimited when left out."""
 
@@ -77,8 +67,8 @@ class TokenOut(Out):
     """SHA-256 of the secret; names the token, opens nothing."""
     user: str
     label: str = ""
-    created_at: str
-    expires_at: str | None = None
+    created_at: Timestamp
+    expires_at: Timestamp | None = None
     expired: bool = False
     """True once it is refused because its time has passed."""
     secret: str | None = None
@@ -87,36 +77,18 @@ class TokenOut(Out):
 
 def token_out(token: Token, secret: str | None = None, *, now: float = 0.0) -> TokenOut:
     """Return a token for the wire; `now` decides whether it has expired."""
-    return TokenOut(
-        digest=token.digest,
-        user=token.user,
-        label=token.label,
-        created_at=rfc3339(token.created_at),
-        expires_at=maybe_rfc3339(token.expires_at),
-        expired=token.expires_at is not None and now >= token.expires_at,
-        secret=secret,
-    )
+    expired = token.expires_at is not None and now >= token.expires_at
+    return TokenOut.from_model(token, secret=secret, expired=expired)
 
 
 class AuditOut(Out):
     """One change by one user."""
 
     seq: int
-    at: str
+    at: Timestamp
     actor: str
     action: str
     """Kind and verb: user.set, token.create, queue.set, node.drain, job.stop, …"""
     target: str
     """Name of the user, queue or node, id of the job, or beginning of the token's digest."""
     text: str = ""
-
-
-def audit_out(record: AuditRecord) -> AuditOut:
-    return AuditOut(
-        seq=record.seq,
-        at=rfc3339(record.at),
-        actor=record.actor,
-        action=record.action,
-        target=record.target,
-        text=record.text,
-    )

@@ -5,11 +5,11 @@ from typing import Annotated
 from pydantic import Field
 
 from grus.api.inputs.job_schema import JobIn
-from grus.api.inputs.workflow_stages import MOST_STAGES
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import Strict
 from grus.api.wire_types.base import Out
 from grus.api.wire_types.job import JobOut
+from grus.model.job_spec import MOST_STAGES
 
 
 class GraphIn(Strict):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from grus.api.wire import NodeOut
+    from grus.api.wire_types.pool import NodeOut
     from grus.cli.render.pool_view import PoolSnapshot
     from grus.sdk.client import Client
 

@@ -78,8 +78,8 @@ def run(
     Started again, it makes only the missing runs. Exit code 1 if an environment was blocked: the measurements
     are shown all the same.
     """
-    from grus.api.units import parse_seconds
     from grus.comparison import backends, comparison_runner, comparison_verdict, environments, workload
+    from grus.model.texts.units import parse_seconds
 
     _refuse(html)
     work = workload.read(Path(job))

@@ -14,7 +14,7 @@ from grus.model.errors import BadInput, Mistake, NotFound
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grus.api.wire import StatusOut
+    from grus.api.wire_types.pool import StatusOut
     from grus.sdk.contexts import Context, Contexts
 
 PANEL = "People"

@@ -34,7 +34,8 @@ from grus.model.phases import HOLDING, TERMINAL, Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from grus.api.wire import JobIn, JobOut
+    from grus.api.inputs.job_schema import JobIn
+    from grus.api.wire_types.job import JobOut
     from grus.api.wire_types.workflow import GraphOut
     from grus.sdk.client import Client
 
@@ -150,7 +151,8 @@ def read_file(file: Path) -> "list[JobIn]":
 
 def with_env(documents: "list[JobIn]", more: "dict[str, str]") -> "list[JobIn]":
     """The jobs with these variables added; they go before those of the file."""
-    from grus.api.wire import JobIn, read
+    from grus.api.inputs.job_schema import JobIn
+    from grus.api.parsing.validation_errors import read
 
     if not more:
         return documents
@@ -172,7 +174,7 @@ def _tell_submitted(client: "Client", jobs: "list[JobOut]") -> None:
 
 def _warn(job: "JobOut", *, attended: bool = False) -> None:
     """Print the warnings about a job; one that somebody watches may well have no checkpoint."""
-    from grus.api.inputs.job_warnings import NO_CHECKPOINT
+    from grus.model.texts.job_warnings import NO_CHECKPOINT
 
     for text in job.warnings:
         if not attended or text != NO_CHECKPOINT:
@@ -238,7 +240,8 @@ def run(
     or to stop it; without a terminal to ask on, the job continues. Errors of Grus itself are 120 + their
     code.
     """
-    from grus.api.wire import JobIn, read
+    from grus.api.inputs.job_schema import JobIn
+    from grus.api.parsing.validation_errors import read
 
     resources = {"gpu": gpu, "mixed": mixed, "cpu": cpu, "memory": memory, "estimate": estimate}
     wanted = {

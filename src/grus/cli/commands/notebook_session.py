@@ -16,8 +16,8 @@ from grus.model.errors import BadInput, Conflict, Mistake, NotAllowed
 from grus.model.phases import HOLDING, TERMINAL, Phase
 
 if TYPE_CHECKING:
-    from grus.api.wire import JobOut
     from grus.api.wire_types.dev_session import SessionOut
+    from grus.api.wire_types.job import JobOut
     from grus.sdk.client import Client
 
 PANEL = "Jobs"

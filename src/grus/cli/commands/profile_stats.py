@@ -21,10 +21,10 @@ from grus.cli.render.output import (
     table,
 )
 from grus.model.errors import GrusError, NotFound
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 
 if TYPE_CHECKING:
-    from grus.api.wire import ExpectedOut, ProfileOut, RunOut, ShortOut, TagOut
+    from grus.api.profile_wire import ExpectedOut, ProfileOut, RunOut, ShortOut, TagOut
     from grus.sdk.client import Client
 
 PANEL = "Jobs"

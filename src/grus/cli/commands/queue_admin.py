@@ -23,7 +23,7 @@ from grus.model.errors import BadInput, Mistake, NotFound
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from grus.api.wire import QueueIn, QueueOut
+    from grus.api.wire_types.pool import QueueIn, QueueOut
     from grus.sdk.client import Client
 
 PANEL = "Pool"
@@ -154,7 +154,8 @@ def set_queue(
 
     `none` removes a setting. `queue add-member` and `queue remove-member` change one member.
     """
-    from grus.api.wire import QueueIn, read
+    from grus.api.parsing.validation_errors import read
+    from grus.api.wire_types.pool import QueueIn
 
     given = {
         "quota": None if quota is None else _quota(quota),

@@ -101,9 +101,9 @@ def split(
 
     For a training that is too large for one GPU: it shows the place of each part, and the benefit.
     """
-    from grus.api.units import parse_bytes
     from grus.cli.whatif.scenario_inputs import Gathering
     from grus.estimation.estimate_subprocess import Limits, run
+    from grus.model.texts.units import parse_bytes
     from grus.partition import parse_devices
     from grus.partition.placement_plan_file import read
 

@@ -26,10 +26,10 @@ from grus.cli.render.output import (
 )
 from grus.model.errors import BadInput, Mistake, NotFound
 from grus.model.phases import TERMINAL, Phase
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 
 if TYPE_CHECKING:
-    from grus.api.wire import JobOut
+    from grus.api.wire_types.job import JobOut
     from grus.api.wire_types.sweep import SweepOut, TrialOut
     from grus.sdk.client import Client
 

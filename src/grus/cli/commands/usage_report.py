@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grus.api.formatting import percent
 from grus.cli.connection import complete_job, connected, find_job
 from grus.cli.render import html_file
 from grus.cli.render.output import Format, Output, emit, examples, fields, local, say, span, table
 from grus.cli.render.scaling_report import show_scaling, with_static
 from grus.model.errors import BadInput, Mistake
-from grus.model.plural_words import counted
+from grus.model.texts.formatting import percent
+from grus.model.texts.plural_words import counted
 
 if TYPE_CHECKING:
     from grus.api.wire_types.report import HeldOut, HoursOut, JobReportOut, ReportOut
@@ -71,7 +71,7 @@ def report(
 
 def _judge(since: str | None, html: str, static: bool, job: str, queue: str) -> None:
     """Report all errors of the request before anything is done."""
-    from grus.api.units import parse_seconds
+    from grus.model.texts.units import parse_seconds
 
     mistakes = [] if (wrong := html_file.problem(html)) is None else [wrong]
     try:

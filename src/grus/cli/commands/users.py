@@ -19,10 +19,10 @@ from grus.cli.render.output import (
     table,
 )
 from grus.model.errors import BadInput, Mistake
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 
 if TYPE_CHECKING:
-    from grus.api.wire import TokenOut
+    from grus.api.wire_types.users import TokenOut
     from grus.sdk.client import Client
 
 PANEL = "People"
@@ -95,7 +95,8 @@ def set_user(
 
     Where jobs share the server's Unix account, a second user who submits is refused unless that is accepted.
     """
-    from grus.api.wire import UserIn, read
+    from grus.api.parsing.validation_errors import read
+    from grus.api.wire_types.users import UserIn
 
     given = {
         "role": role,
@@ -196,7 +197,8 @@ def new_token(
     output: Output = Format.TABLE,
 ) -> None:
     """Make a token and print its secret, this once."""
-    from grus.api.wire import TokenIn, read
+    from grus.api.parsing.validation_errors import read
+    from grus.api.wire_types.users import TokenIn
 
     wanted = {"user": name, "label": label, **({"expires": expires} if expires else {})}
     with connected() as client:

@@ -9,7 +9,7 @@ from grus.cli.connection import JobArgument, connected, find_job
 from grus.cli.render.output import Format, Output, emit, examples, for_people, hint, say
 
 if TYPE_CHECKING:
-    from grus.api.wire import JobOut
+    from grus.api.wire_types.job import JobOut
     from grus.api.wire_types.workflow import GraphOut, GraphStageOut
     from grus.sdk.client import Client
 

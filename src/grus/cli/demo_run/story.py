@@ -17,7 +17,7 @@ from grus.cli.render.output import moment
 from grus.model.errors import DoesNotFit, GrusError
 
 if TYPE_CHECKING:
-    from grus.api.wire import EventOut, JobOut
+    from grus.api.wire_types.job import EventOut, JobOut
     from grus.sdk.client import Client
 
 JOBS = Path(__file__).parent / "demo_jobs"

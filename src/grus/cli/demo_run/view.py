@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-    from grus.api.wire import EventOut, JobOut
+    from grus.api.wire_types.job import EventOut, JobOut
     from grus.cli.demo_run.story import DemoResult, DemoSession
 
 LAST_EVENTS = 10

@@ -20,7 +20,7 @@ from grus.model.errors import Conflict
 from grus.model.phases import TERMINAL
 
 if TYPE_CHECKING:
-    from grus.api.wire import JobOut
+    from grus.api.wire_types.job import JobOut
     from grus.sdk.client import Client, LogPiece
 
 log = logging.getLogger(__name__)

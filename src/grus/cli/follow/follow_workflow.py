@@ -12,10 +12,10 @@ from grus.cli.follow.merged_logs import EVERY, MergedLogs
 from grus.cli.render.output import hint, write_log
 from grus.model.errors import NotFound
 from grus.model.phases import TERMINAL
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 
 if TYPE_CHECKING:
-    from grus.api.wire import JobOut
+    from grus.api.wire_types.job import JobOut
     from grus.sdk.client import Client
 
 

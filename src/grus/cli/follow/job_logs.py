@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from grus.api.inputs.job_warnings import SAME_WORK
 from grus.cli.follow import follow_job
 from grus.cli.follow.merged_logs import MergedLogs
 from grus.cli.render.output import (
@@ -19,9 +18,10 @@ from grus.cli.render.output import (
     write_log,
 )
 from grus.model.errors import NotFound
+from grus.model.texts.job_warnings import SAME_WORK
 
 if TYPE_CHECKING:
-    from grus.api.wire import JobOut
+    from grus.api.wire_types.job import JobOut
     from grus.sdk.client import Client
 
 T = TypeVar("T")

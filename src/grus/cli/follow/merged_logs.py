@@ -13,7 +13,7 @@ from grus.model.errors import NotFound
 from grus.model.phases import TERMINAL
 
 if TYPE_CHECKING:
-    from grus.api.wire import JobOut
+    from grus.api.wire_types.job import JobOut
     from grus.sdk.client import Client
 
 LONGEST_LINE = 65536

@@ -7,9 +7,11 @@ themselves.
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
-from grus.api.wire import NodeOut, QueueOut, WhyOut, node_out, queue_out, why_out
+from grus.api.wire_types.job import WhyOut
+from grus.api.wire_types.pool import NodeOut, QueueOut, node_out, queue_out
 from grus.cli.kubernetes.object_converter import job_of
 from grus.controlplane import cluster_view
 from grus.controlplane.jobs.dependencies import unfinished, waits_for
@@ -22,7 +24,7 @@ from grus.model.identifiers import DeviceId, JobId
 from grus.model.jobs import HOLDING, Job, PauseCause, Phase
 from grus.model.nodes import Node
 from grus.model.queues import Queue
-from grus.scheduling.explain import explain
+from grus.scheduling.explain import Explanation, explain
 from grus.scheduling.queues.queue_usage_tree import queue_states
 from grus.scheduling.state.snapshot import Snapshot
 from grus.store.kubernetes.queues import queue_of
@@ -86,18 +88,14 @@ def why(api: Api, resource: str, job: Job, clock: Callable[[], float] = time.tim
     waits = job.phase is Phase.PENDING or (
         job.phase is Phase.PAUSED and job.paused_by is PauseCause.SCHEDULER
     )
+    found = None
     if waits:
-        try:
-            around = look(api, resource)
-        except Forbidden:
-            return why_out(job, code=job.phase.value, sentence=job.reason)
-        snapshot = around.snapshot()
-        if snapshot.job(job.id) is not None:
-            found = explain(snapshot, job.id, clock())
-            return why_out(
-                job, code=found.code, sentence=found.sentence, holders=found.holders, change=found.change
-            )
-    return why_out(job, code=job.phase.value, sentence=job.reason)
+        with suppress(Forbidden):
+            snapshot = look(api, resource).snapshot()
+            if snapshot.job(job.id) is not None:
+                found = explain(snapshot, job.id, clock())
+    found = found or Explanation(job.phase.value, job.reason)
+    return WhyOut.from_model(found, job=job.id, phase=job.phase, eta=None)
 
 
 def nodes(api: Api, resource: str) -> list[NodeOut]:

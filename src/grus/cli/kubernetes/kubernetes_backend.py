@@ -14,23 +14,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from grus.api.inputs import workflow_dag
-from grus.api.wire import (
-    EventOut,
-    JobIn,
-    JobOut,
-    LearnedOut,
-    NodeOut,
-    PlanOut,
-    ProfileOut,
-    QueueIn,
-    QueueOut,
-    StatusOut,
-    UsageOut,
-    WhyOut,
-    WorkerOut,
-    read,
-)
+from grus.api.inputs.job_schema import JobIn
+from grus.api.parsing.validation_errors import read
+from grus.api.profile_wire import LearnedOut, ProfileOut
 from grus.api.wire_types.forecast import ForecastOut
+from grus.api.wire_types.job import EventOut, JobOut, PlanOut, UsageOut, WhyOut, WorkerOut
+from grus.api.wire_types.pool import NodeOut, QueueIn, QueueOut, StatusOut
 from grus.api.wire_types.report import ReportOut
 from grus.api.wire_types.runs import ResultOut
 from grus.api.wire_types.telemetry import TelemetryOut

@@ -8,24 +8,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from grus.api.wire import (
-    EventOut,
-    ExitOut,
-    JobIn,
-    JobOut,
-    WorkerOut,
-    event_out,
-    job_out,
-    read,
-    to_spec,
-    with_launch,
-)
+from grus.api.inputs.job_schema import JobIn
+from grus.api.inputs.job_spec import to_spec
+from grus.api.parsing.validation_errors import read
+from grus.api.wire_types.job import EventOut, ExitOut, JobOut, WorkerOut, job_out
 from grus.controlplane.admission.submission import new_job
 from grus.kubernetes.client.api import Api
 from grus.kubernetes.client.resource_kinds import PODS, Object
 from grus.kubernetes.names import ENDED, JOB, WAS, WORKER
 from grus.model.errors import BadInput
 from grus.model.identifiers import UserName
+from grus.model.job_spec import with_launch
 from grus.model.jobs import Job, Launch
 from grus.operator.decide_next_step import document, id_of
 from grus.store.kubernetes.job_status_codec import found
@@ -87,7 +80,9 @@ def events_of(item: Object) -> list[EventOut]:
     known = found(item)
     if known is None:
         return []
-    return [event_out(replace(event, seq=version, job=known.job.id)) for version, event in known.events]
+    return [
+        EventOut.from_model(replace(event, seq=version, job=known.job.id)) for version, event in known.events
+    ]
 
 
 # ------------------------------------------------------------------------------------------------- workers

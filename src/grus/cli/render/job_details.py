@@ -19,11 +19,12 @@ from grus.cli.render.output import (
     table,
 )
 from grus.model.errors import GrusError
-from grus.model.plural_words import counted
 from grus.model.resources import replica_words
+from grus.model.texts.plural_words import counted
 
 if TYPE_CHECKING:
-    from grus.api.wire import EventOut, JobOut, LearnedOut, PlanOut, WhyOut, WorkerOut
+    from grus.api.profile_wire import LearnedOut
+    from grus.api.wire_types.job import EventOut, JobOut, PlanOut, WhyOut, WorkerOut
     from grus.sdk.client import Client
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from grus.cli.render.output import moment, span
 
 if TYPE_CHECKING:
-    from grus.api.wire import EtaOut, ForecastsOut
+    from grus.api.wire_types.job import EtaOut
+    from grus.api.wire_types.pool import ForecastsOut
 
 SOON = timedelta(hours=1)
 """Times nearer than this are shown as the remaining time."""

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from grus.api.formatting import number as number
-from grus.api.formatting import progress as progress
-from grus.api.formatting import size as size
-from grus.api.formatting import span as span
 from grus.cli.render.escape import tamed, tamed_json, tamed_lines, tamed_log
 from grus.model.errors import BadInput, GrusError
+from grus.model.texts.formatting import number as number
+from grus.model.texts.formatting import progress as progress
+from grus.model.texts.formatting import size as size
+from grus.model.texts.formatting import span as span
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -16,7 +16,8 @@ from grus.model.errors import NotFound
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from grus.api.wire import GpuOut, JobOut, NodeOut, QueueOut, UsageOut
+    from grus.api.wire_types.job import JobOut, UsageOut
+    from grus.api.wire_types.pool import GpuOut, NodeOut, QueueOut
     from grus.api.wire_types.telemetry import TelemetryOut
     from grus.sdk.client import Client
 

@@ -25,7 +25,7 @@ def told() -> Iterator[Callable[[str], None]]:
 
 def limit_of(gathering: "Gathering", text: str) -> float:
     """Seconds of `--limit`; what is wrong with it is noted."""
-    from grus.api.units import parse_seconds
+    from grus.model.texts.units import parse_seconds
 
     return above_zero(gathering, "limit", text, parse_seconds)
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from grus.cli.render.output import between, size, span
 
 if TYPE_CHECKING:
-    from grus.api.wire import GpuOut, NodeOut, TagOut
+    from grus.api.profile_wire import TagOut
+    from grus.api.wire_types.pool import GpuOut, NodeOut
     from grus.api.wire_types.telemetry import FiguresOut, TelemetryOut
 
 GPU_HEADINGS = ("GPU", "USE", "MEMORY", "POWER", "TEMP", "KIND", "PERIOD", "STAGE", "HELD BY")

@@ -14,7 +14,7 @@ import typer
 
 from grus.cli.render.output import Format, Output, emit, examples, fields, hint, say, table
 from grus.model.errors import BadInput, Mistake
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 from grus.sdk.state_paths import GrusPaths, places
 
 if TYPE_CHECKING:

@@ -27,13 +27,13 @@ from grus.cli.render.output import (
     table,
 )
 from grus.model.errors import BadInput, Conflict, GrusError, Mistake, NotLoggedIn, Unreachable
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 from grus.sdk.state_paths import find_token, places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from grus.api.wire import NodeOut, StatusOut
+    from grus.api.wire_types.pool import NodeOut, StatusOut
     from grus.sdk.client import Client
     from grus.sdk.state_paths import GrusPaths, Running
     from grus.server.config import ServerSettings

@@ -14,7 +14,8 @@ from grus.model.errors import BadInput, GrusError, Mistake
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from grus.api.wire import JobIn, NodeOut
+    from grus.api.inputs.job_schema import JobIn
+    from grus.api.wire_types.pool import NodeOut
     from grus.estimation.gpus import GpuKind
     from grus.sdk.client import Client
 
@@ -34,7 +35,7 @@ def with_ways(client: "Client", jobs: "Sequence[JobIn]") -> "list[JobIn]":
 
 
 def _wants(job: "JobIn") -> bool:
-    from grus.api.units import parse_gpu
+    from grus.model.texts.units import parse_gpu
 
     return job.roles is None and job.resources.ways is None and parse_gpu(job.resources.gpu).auto
 
@@ -69,7 +70,7 @@ def _sized(job: "JobIn", nodes: "Sequence[NodeOut]", pretended: bool) -> "JobIn"
 
 def _pool(job: "JobIn", nodes: "Sequence[NodeOut]", pretended: bool) -> "list[tuple[GpuKind, int]]":
     """Types of GPU that the job may have, and how many of each there are."""
-    from grus.api.units import parse_gpu
+    from grus.model.texts.units import parse_gpu
 
     types = parse_gpu(job.resources.gpu).types
     count: dict[tuple[str, int], int] = {}

@@ -141,7 +141,7 @@ def change(
 
 
 def chaos(gathering: Gathering, faults: str) -> "Chaos | None":
-    from grus.api.units import parse_seconds
+    from grus.model.texts.units import parse_seconds
     from grus.simulation.whatif_scenarios import Chaos
 
     if not faults:
@@ -259,7 +259,8 @@ def _quotas(works: "list[TraceJob]", pool: "tuple[Node, ...]") -> "tuple[Queue, 
 
 def _queues_of(path: str, pool: "tuple[Node, ...]") -> "tuple[Queue, ...]":
     """The queues of a file, and the default one with what they leave."""
-    from grus.api.wire import QueueIn, read, to_queue
+    from grus.api.parsing.validation_errors import read
+    from grus.api.wire_types.pool import QueueIn, to_queue
     from grus.model.queues import DEFAULT_QUEUE, check_tree
     from grus.model.resources import GPU
     from grus.scheduling.queues.queue_usage_tree import default_queue
@@ -301,7 +302,7 @@ def _document(path: str) -> dict[str, Any]:
 
 def server_pool() -> "tuple[tuple[Node, ...], tuple[Queue, ...]]":
     """The nodes and queues of the server found here."""
-    from grus.api.wire import QueueIn, to_queue
+    from grus.api.wire_types.pool import QueueIn, to_queue
     from grus.cli.connection import connected
     from grus.model.identifiers import DeviceId, NodeId
     from grus.model.nodes import Device, Node

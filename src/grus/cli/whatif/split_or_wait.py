@@ -154,7 +154,8 @@ def _planned(client: "Client", way: "Alternative", seconds: float) -> "Future":
     """Return the server's forecast for a job with this request."""
     from datetime import UTC, datetime
 
-    from grus.api.wire import JobIn, read
+    from grus.api.inputs.job_schema import JobIn
+    from grus.api.parsing.validation_errors import read
     from grus.simulation.alternatives import Future
 
     asked = {

@@ -33,7 +33,7 @@ from grus.comparison.environments import (
 from grus.comparison.workload import Workload
 from grus.model.errors import GrusError
 from grus.model.jobs import TERMINAL, Phase
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 from grus.sdk.client import Client
 
 T = TypeVar("T")

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from grus.api.inputs import pod_template as pods
-from grus.api.units import parse_bytes
 from grus.comparison.backends import staging
 from grus.comparison.workload import Workload
+from grus.model.texts.units import parse_bytes
 
 Object = dict[str, Any]
 

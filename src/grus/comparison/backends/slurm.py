@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from grus.api.units import parse_bytes
 from grus.comparison import preflight, records
 from grus.comparison.backends import slurm_commands as slurm
 from grus.comparison.backends import staging
@@ -33,6 +32,7 @@ from grus.comparison.environments import (
     Tell,
 )
 from grus.comparison.workload import Workload
+from grus.model.texts.units import parse_bytes
 
 SCRIPT = """#!/bin/sh
 # Says when it has its resources, then becomes the program.

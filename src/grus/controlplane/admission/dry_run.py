@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-from grus.api.inputs.job_warnings import warnings_of
 from grus.controlplane.eta.forecast_service import Expectation
 from grus.controlplane.reconciler.loop import ControlLoop, Decide
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase, Seat
 from grus.model.run_prediction import Expected
+from grus.model.texts.job_warnings import warnings_of
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decision, Decisions, Pause, Resize, Start
 from grus.scheduling.explain import explain

@@ -1,9 +1,9 @@
 """Checks of a submitted spec that need neither store nor pool. Pure."""
 
-from grus.api.inputs.job_spec import is_bundle
 from grus.model.artefacts import Input
 from grus.model.errors import Mistake
 from grus.model.interfaces import User
+from grus.model.job_spec import is_bundle
 from grus.model.jobs import Job, JobType, Spec
 from grus.tuning import samplers
 

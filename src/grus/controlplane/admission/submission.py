@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grus.api.inputs import pod_field_policy
-from grus.api.inputs.job_spec import is_path, resized, with_launch
 from grus.controlplane.admission import code_snapshot
 from grus.controlplane.admission.fit_check import FitCheck
 from grus.controlplane.admission.spec_checks import (
@@ -31,6 +30,7 @@ from grus.model.artefacts import Input
 from grus.model.errors import BadInput, DoesNotFit, Mistake, NotAllowed, NotFound
 from grus.model.identifiers import JobId, UserName
 from grus.model.interfaces import Event, NewJob, Store, User
+from grus.model.job_spec import is_path, resized, with_launch
 from grus.model.jobs import Job, JobType, Launch, Spec
 from grus.model.queues import Queue
 from grus.model.resources import Range

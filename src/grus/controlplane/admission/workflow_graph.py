@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
-from grus.api.inputs.workflow_stages import MOST_STAGES
 from grus.controlplane.visibility import JobVisibility
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId
 from grus.model.interfaces import Store, User
+from grus.model.job_spec import MOST_STAGES
 from grus.model.jobs import Job
 
 STEP = 1e-6

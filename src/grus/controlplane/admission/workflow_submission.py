@@ -10,13 +10,13 @@ from dataclasses import replace
 
 from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.job_spec import to_spec
-from grus.api.inputs.workflow_stages import MOST_STAGES
 from grus.controlplane.admission import workflow_graph
 from grus.controlplane.admission.submission import JobRequest, Submission, submitted, within
 from grus.controlplane.admission.workflow_graph import STEP, Graphs
 from grus.model.errors import BadInput, Conflict, Mistake, NotAllowed, NotFound
 from grus.model.identifiers import JobId, job_id
 from grus.model.interfaces import Store, User
+from grus.model.job_spec import MOST_STAGES
 from grus.model.jobs import Job, JobType, Spec
 
 

@@ -55,11 +55,11 @@ from grus.model.interfaces import Engine, Event, Store, Token, Usage, User, Work
 from grus.model.jobs import HOLDING, Job, JobType, PauseCause, Phase, Spec
 from grus.model.metrics_history import Curves, curves
 from grus.model.nodes import Drain, Node
-from grus.model.plural_words import counted
 from grus.model.prices import Prices
 from grus.model.profiles import JobProfile, ProfiledRun
 from grus.model.queues import Queue
 from grus.model.resources import Range
+from grus.model.texts.plural_words import counted
 from grus.scheduling.explain import Explanation, explain
 from grus.scheduling.queues.queue_usage_tree import QueueState, queue_states
 from grus.telemetry.samples import Measure

@@ -18,8 +18,8 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from grus.api.inputs.job_spec import is_bundle, is_path
 from grus.model.identifiers import UserName
+from grus.model.job_spec import is_bundle, is_path
 from grus.model.jobs import Spec
 from grus.model.results import words_of
 

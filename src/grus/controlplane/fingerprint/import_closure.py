@@ -11,8 +11,8 @@ import os.path
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from grus.api.inputs.job_spec import TRAINER
 from grus.controlplane.fingerprint import fingerprints
+from grus.model.job_spec import TRAINER
 from grus.model.jobs import Spec
 
 PYTHON = ".py"

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from grus.api.units import render_bytes_short
 from grus.model.execution_plans import Shortage, Way, merged
 from grus.model.jobs import Launch, Phase, Spec
-from grus.model.plural_words import counted
 from grus.model.profiles import JobProfile
 from grus.model.resources import GPU, Range, Replica, Role
+from grus.model.texts.plural_words import counted
+from grus.model.texts.units import render_bytes_short
 
 GROWTH = 1.5
 """Factor by which the next size exceeds the one that ran out of memory."""

@@ -9,11 +9,11 @@ that is reported separately.
 import math
 from collections.abc import Sequence
 
-from grus.api.units import render_bytes_short, render_percent
 from grus.model.activity_labels import Tag, TrainingStage, WorkloadKind
 from grus.model.jobs import Job, Phase
 from grus.model.profiles import Speed
 from grus.model.resources import GPU
+from grus.model.texts.units import render_bytes_short, render_percent
 from grus.patterns.scaling import at_work
 
 WATCHED = 300.0

@@ -16,10 +16,10 @@ from grus.model.integrity_findings import Finding
 from grus.model.interfaces import Event
 from grus.model.jobs import HOLDING, NEXT, TERMINAL, Job, Phase
 from grus.model.phases import phase_after
-from grus.model.plural_words import counted
 from grus.model.queues import DEFAULT_QUEUE, Queue, check_tree, gpus
 from grus.model.resources import GPU
 from grus.model.results import Result
+from grus.model.texts.plural_words import counted
 
 RESTORE = "bring back the last backup (`grus restore`), or `grus stop` the job once a server runs"
 

@@ -22,8 +22,8 @@ from grus.model.jobs import (
     adapts,
     resizes_live,
 )
-from grus.model.plural_words import counted
 from grus.model.saving import saves
+from grus.model.texts.plural_words import counted
 from grus.scheduling.decisions import Decision, Pause, Requeue, Resize, Share, Start, new_seats, with_share
 
 SETTLING = 60.0

@@ -9,7 +9,6 @@ measurements nothing is done.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from grus.api.units import render_percent, render_seconds
 from grus.controlplane.jobs.lifecycle import JobChange, change, ending
 from grus.controlplane.jobs.user_actions import LOST, saving_words
 from grus.model.activity_labels import Tag, TrainingStage, WorkloadKind
@@ -17,6 +16,7 @@ from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import Desired, Idle, Job, JobType, PauseCause, Phase
 from grus.model.queues import Queue, gpus
 from grus.model.resources import GPU
+from grus.model.texts.units import render_percent, render_seconds
 
 WARNING = 300.0
 """Seconds from the warning to the pause; half of the policy's time where that is shorter."""

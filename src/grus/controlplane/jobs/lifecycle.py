@@ -12,7 +12,6 @@ Nothing here may free the GPUs of a worker that has not ended, or look at a work
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from grus.api.worker_reports import stored_outputs as kept
 from grus.controlplane.gpu_sizing.memory_sizing import NoFittingSize, SizedSpec
 from grus.controlplane.gpu_sizing.size_selection import OomResponse, with_size
 from grus.controlplane.jobs import replicas, worker_group_membership
@@ -36,6 +35,7 @@ from grus.model.jobs import (
     job_backoff,
 )
 from grus.model.resources import GPU
+from grus.model.worker_reports import stored_outputs as kept
 
 OWN_NAME = 16
 """Letters of its key that separate a stage's checkpoints."""

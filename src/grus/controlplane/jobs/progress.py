@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from grus.api.worker_reports import report_lines, stored_outputs
 from grus.model.jobs import Job
+from grus.model.worker_reports import report_lines, stored_outputs
 
 
 def taken(job: Job, line: str, now: float) -> Job:

@@ -9,13 +9,13 @@ worker is cut off for computing because of that.
 
 from collections.abc import Mapping, Sequence
 
-from grus.api.worker_reports import report_lines
-from grus.api.worker_reports.report_lines import Word
 from grus.controlplane.workers import exit_status
 from grus.controlplane.workers.exit_status import Statuses
 from grus.controlplane.workers.worker_launch_spec import Member
 from grus.model.identifiers import WorkerId
 from grus.model.jobs import Job
+from grus.model.worker_reports import report_lines
+from grus.model.worker_reports.report_lines import Word
 
 VERY_LONG = 10.0
 """Multiple of a waiting worker's patience after which one that still computes counts as hung."""

@@ -7,7 +7,6 @@ forbids raises Conflict with a sentence that names the state. An action never fr
 
 from dataclasses import replace
 
-from grus.api.units import render_seconds
 from grus.controlplane.jobs.lifecycle import JobChange, change
 from grus.model.errors import BadInput, Conflict, Mistake
 from grus.model.identifiers import UserName
@@ -24,6 +23,7 @@ from grus.model.jobs import (
 )
 from grus.model.resources import Range, replica_words
 from grus.model.saving import lost_by_pause, saves
+from grus.model.texts.units import render_seconds
 
 LOST = "its processes end and what is only in their memory is lost"
 """Warning for a session: a stopped process frees no GPU memory, so a session that is paused ends."""

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from grus.api.worker_reports import report_lines
 from grus.controlplane.identity_memo import remembered
 from grus.controlplane.jobs import stalled_workers
 from grus.controlplane.workers import exit_status
@@ -24,6 +23,7 @@ from grus.controlplane.workers.exit_status import Statuses
 from grus.controlplane.workers.worker_launch_spec import Member, members
 from grus.model.identifiers import WorkerId
 from grus.model.jobs import Exit, ExitCause, Job, Resizing, Seat, worker_per_seat
+from grus.model.worker_reports import report_lines
 
 JOIN_WAIT = 10.0
 """Seconds that a ready worker waits for others that boot, to be admitted together with them."""

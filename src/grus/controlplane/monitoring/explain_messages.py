@@ -5,9 +5,6 @@
 
 from collections.abc import Iterable, Iterator
 
-from grus.api.inputs.job_warnings import apart
-from grus.api.units import render_bytes_short, render_percent, render_seconds
-from grus.api.wire_types.job import request_text
 from grus.controlplane.gpu_sizing.rightsizing_advisor import advice
 from grus.controlplane.monitoring.telemetry_collector import Watching
 from grus.controlplane.reconciler.loop import ControlLoop
@@ -15,6 +12,9 @@ from grus.model.activity_labels import Tag, TrainingStage, WorkloadKind
 from grus.model.identifiers import DeviceId
 from grus.model.jobs import HOLDING, Job, PauseCause, Phase
 from grus.model.nodes import Node
+from grus.model.texts.job_text import request_text
+from grus.model.texts.job_warnings import apart
+from grus.model.texts.units import render_bytes_short, render_percent, render_seconds
 from grus.scheduling.explain import about_to_leave
 
 

@@ -13,8 +13,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeVar
 
-from grus.api.worker_reports import report_lines
-from grus.api.worker_reports.report_lines import WorkerReport
 from grus.concurrency.background_thread import BackgroundThread
 from grus.controlplane.monitoring.latest import Newest
 from grus.controlplane.monitoring.profiler_warmup import recalled
@@ -25,6 +23,8 @@ from grus.model.identifiers import JobId, WorkerId
 from grus.model.interfaces import Engine
 from grus.model.jobs import Job, Phase
 from grus.model.resources import GPU
+from grus.model.worker_reports import report_lines
+from grus.model.worker_reports.report_lines import WorkerReport
 from grus.scheduling.placement.stranded_gpus import stranded
 from grus.scheduling.queues.queue_usage_tree import queue_states
 from grus.telemetry.samples import Batch, Fault, LostMeasure, Measure, Sample, SampleSource, Subject

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from grus.api.inputs import job_warnings
 from grus.controlplane.cluster_view import with_cordons
 from grus.controlplane.fingerprint.profile_cache import Profiles
 from grus.controlplane.jobs import (
@@ -48,6 +47,7 @@ from grus.model.errors import Fenced, GrusError, NotFound
 from grus.model.identifiers import JobId
 from grus.model.interfaces import Engine, Store, WorkerState, WorkerStatus
 from grus.model.jobs import HOLDING, TERMINAL, Job, JobType, Phase
+from grus.model.texts import job_warnings
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decision, Decisions, Resize, Start
 from grus.scheduling.state.snapshot import Snapshot

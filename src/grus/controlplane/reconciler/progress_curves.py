@@ -8,12 +8,12 @@ import logging
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
-from grus.api.worker_reports import report_lines
 from grus.controlplane.jobs.worker_group_membership import at_work
 from grus.model.identifiers import JobId
 from grus.model.interfaces import Store
 from grus.model.jobs import Job
 from grus.model.metrics_history import Reported, stride_of
+from grus.model.worker_reports import report_lines
 
 log = logging.getLogger(__name__)
 

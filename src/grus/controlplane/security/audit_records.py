@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 
-from grus.api.formatting import span
 from grus.model.audit import SHOWN_DIGEST, AuditRecord
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.interfaces import Token, User
 from grus.model.jobs import Job
 from grus.model.nodes import Drain
 from grus.model.queues import Queue, Quota, gpus
+from grus.model.texts.formatting import span
 
 LONGEST_TEXT = 1000
 """Characters of a record's sentence; a list of ten thousand members is cut."""

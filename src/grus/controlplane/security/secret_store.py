@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grus.api.inputs.secrets import LARGEST_SECRET, ON_KUBERNETES
-from grus.api.parsing.fields import NAME, NAME_RULE
 from grus.controlplane.security import isolation, rbac
 from grus.controlplane.settings import Settings
 from grus.model.errors import BadInput, Conflict, Mistake, NotFound
-from grus.model.identifiers import UserName
+from grus.model.identifiers import NAME, NAME_RULE, UserName
 from grus.model.interfaces import User
 from grus.model.jobs import Spec
 from grus.store.atomic_files import make_folder, sync_folder, write_secret

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import NamedTuple
 
-from grus.api.worker_reports import report_lines
 from grus.controlplane.fingerprint.profile_cache import Profiles
 from grus.model.activity_labels import Tag, TrainingStage
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase
 from grus.model.profiles import JobProfile
 from grus.model.resources import GPU
+from grus.model.worker_reports import report_lines
 from grus.scheduling.preempt.epoch_windows import MEMORY_NEWS, USE_NEWS
 from grus.scheduling.state.gpu_footprint import Footprint
 

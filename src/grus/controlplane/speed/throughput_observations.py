@@ -15,8 +15,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from grus.api.worker_reports import report_lines
-from grus.api.worker_reports.report_lines import WorkerReport
 from grus.controlplane.fingerprint.profile_cache import Profiles
 from grus.controlplane.jobs.worker_group_membership import at_work
 from grus.model.identifiers import DeviceId, JobId
@@ -24,6 +22,8 @@ from grus.model.jobs import Job, Phase, Spec, resizes_live
 from grus.model.profiles import Speed
 from grus.model.resources import GPU
 from grus.model.saving import lost_by_pause
+from grus.model.worker_reports import report_lines
+from grus.model.worker_reports.report_lines import WorkerReport
 from grus.scheduling.elasticity.allocate_gpus import within_reach
 from grus.scheduling.elasticity.throughput_model import (
     Profile,

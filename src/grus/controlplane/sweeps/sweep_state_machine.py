@@ -19,7 +19,7 @@ from grus.controlplane.jobs.lifecycle import JobChange, change
 from grus.controlplane.sweeps.trial_spec import grows_while_running, resumable, scaled
 from grus.model.artefacts import Artifact
 from grus.model.jobs import HOLDING, Desired, Exit, ExitCause, Job, PauseCause, Phase
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 from grus.tuning.orders import Finish, Order, Pause, Resume, ScaleTrial, Stop
 
 Artefacts = tuple[Artifact, ...]

@@ -4,10 +4,10 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
-from grus.api.inputs.job_spec import TRAINER
 from grus.controlplane.sweeps.trial_index import Trials
 from grus.controlplane.sweeps.trial_spec import with_params
 from grus.model.errors import Conflict
+from grus.model.job_spec import TRAINER
 from grus.model.jobs import Job, JobType, Spec
 from grus.model.sweep_search import Params, Sweep
 from grus.store.kubernetes.job_manifest import written

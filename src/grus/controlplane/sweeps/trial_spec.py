@@ -6,9 +6,9 @@ import os.path
 from dataclasses import replace
 
 from grus.api.inputs.argument_placeholders import fill
-from grus.api.inputs.job_spec import TRAINER, resized
 from grus.controlplane.admission.submission import new_job
 from grus.model.identifiers import JobId
+from grus.model.job_spec import TRAINER, resized
 from grus.model.jobs import Job, JobType, Spec, worker_per_seat
 from grus.model.resources import Range
 from grus.model.sweep_search import Params, Stopping, Sweep, Trial

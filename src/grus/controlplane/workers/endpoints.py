@@ -10,7 +10,6 @@ store, an event, a log or a response.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from grus.api.worker_reports import report_lines
 from grus.controlplane.security import rbac
 from grus.controlplane.workers import exit_status
 from grus.controlplane.workers.exit_status import Statuses
@@ -19,6 +18,7 @@ from grus.model.errors import NotAllowed
 from grus.model.identifiers import WorkerId
 from grus.model.interfaces import User
 from grus.model.jobs import Job, JobType, Phase
+from grus.model.worker_reports import report_lines
 
 ANSWERING = frozenset({JobType.DEV, JobType.SERVE})
 """Types of jobs to which requests are forwarded; addresses reported by other jobs are ignored."""

@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from grus.api.inputs.pod_template import merged_texts
-from grus.api.wire import is_bundle
 from grus.controlplane.identity_memo import remembered
 from grus.controlplane.workers import artifact_inputs_outputs, session_command
 from grus.controlplane.workers.artifact_inputs_outputs import StagingSetup
 from grus.controlplane.workers.interpreters import Runner
 from grus.model.identifiers import DeviceId, NodeId, WorkerId
 from grus.model.interfaces import WorkerSpec
+from grus.model.job_spec import is_bundle
 from grus.model.jobs import Job, JobType, Launch, Seat, Spec, worker_id, worker_per_seat
 from grus.model.queues import gpus
 from grus.model.resources import GPU, Role

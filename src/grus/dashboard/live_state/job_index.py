@@ -12,10 +12,10 @@ from enum import StrEnum
 from heapq import nsmallest
 from typing import Any
 
-from grus.api.wire_types.job import request_text, size_text, status_word
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import Job, Phase
 from grus.model.resources import GPU, Request
+from grus.model.texts.job_text import request_text, size_text, status_word
 
 MOST = 50_000
 """Jobs that it holds; beyond that the ones that ended first go. `grus ps` still finds them."""

@@ -11,13 +11,13 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from grus.api.formatting import number, span
-from grus.api.units import gpu_number
 from grus.api.wire_types.pool import QueueIn, queue_out
 from grus.controlplane.security.rbac import is_admin
 from grus.dashboard.page_rendering import page
 from grus.model.interfaces import AccessRole, Token, User
 from grus.model.queues import DEFAULT_QUEUE, Queue, Quota
+from grus.model.texts.formatting import number, span
+from grus.model.texts.units import gpu_number
 from grus.server.http.dependencies import Does, Who, off_loop
 
 router = APIRouter(include_in_schema=False)

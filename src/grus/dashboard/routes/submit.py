@@ -18,16 +18,16 @@ from grus.api.inputs.workflow_stages import JobDocument
 from grus.api.inputs.yaml_job_file import read_job_file
 from grus.api.parsing.validation_errors import Place
 from grus.api.parsing.yaml_document import LARGEST
-from grus.api.wire import PlanOut
-from grus.api.wire_types.job import request_text
+from grus.api.wire_types.job import PlanOut
 from grus.controlplane.facade.services import Services
 from grus.dashboard.page_rendering import page
 from grus.dashboard.views.job_examples import EXAMPLES
 from grus.model.errors import BadInput, Mistake, NotAllowed
 from grus.model.interfaces import User
 from grus.model.jobs import Job
+from grus.model.texts.job_text import request_text
 from grus.server.http.dependencies import Does, Who, answer, off_loop
-from grus.server.routes.jobs import LONGEST_KEY, planned
+from grus.server.routes.jobs import LONGEST_KEY
 
 router = APIRouter(include_in_schema=False)
 
@@ -170,7 +170,8 @@ def _plans(file: FileIn, user: User, does: Services) -> list[PlannedOut]:
 
 def _planned(job: JobIn, names: Collection[str], user: User, does: Services) -> PlannedOut:
     spec = to_spec(alone(job, names))
-    made = behind(planned(does.plan(user, spec, launch_given=job.launch_given)), job, names)
+    found = PlanOut.from_model(does.plan(user, spec, launch_given=job.launch_given))
+    made = behind(found, job, names)
     return PlannedOut(name=spec.name, queue=spec.queue, request=request_text(spec.request), plan=made)
 
 

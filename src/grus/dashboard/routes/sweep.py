@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from grus.api.units import gpu_number
 from grus.controlplane.facade.services import Services
 from grus.controlplane.sweeps.sweep_summary import SweepView
 from grus.dashboard.page_rendering import page
@@ -16,6 +15,7 @@ from grus.dashboard.views.sweep_search_data import SweepSnapshot, TrialRow
 from grus.model.identifiers import JobId
 from grus.model.interfaces import User
 from grus.model.jobs import TERMINAL
+from grus.model.texts.units import gpu_number
 from grus.server.http.auth_middleware import Caller
 from grus.server.http.dependencies import Does, JobPath, Live, Who, WhoExactly, off_loop
 from grus.server.http.event_streams import (

@@ -11,7 +11,6 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from grus.api.units import parse_seconds
 from grus.api.wire_types.report import ReportOut
 from grus.controlplane.facade.services import Services
 from grus.dashboard import static_files
@@ -22,7 +21,8 @@ from grus.dashboard.whatif.simulation_runs import Play, Plays
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import QueueName
 from grus.model.interfaces import User
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
+from grus.model.texts.units import parse_seconds
 from grus.reports.build_report import report
 from grus.reports.data_collection import Scope, gather
 from grus.reports.report_html import page as one_page

@@ -10,7 +10,6 @@ from itertools import groupby
 from typing import NamedTuple
 from zlib import crc32
 
-from grus.api.units import gpu_number
 from grus.controlplane.monitoring.trend_forecast import Prospect
 from grus.dashboard.live_state.gpu_tiles import GpuMeasurement, Holder, NodeNow, Sums, Tile, Tiles
 from grus.dashboard.live_state.pool_now import Demand
@@ -18,6 +17,7 @@ from grus.model.identifiers import QueueName, UserName
 from grus.model.jobs import Phase
 from grus.model.nodes import Device, Health
 from grus.model.resources import GPU
+from grus.model.texts.units import gpu_number
 from grus.patterns.demand_forecast import Nothing
 
 HUES = 6

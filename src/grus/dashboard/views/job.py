@@ -7,9 +7,6 @@ seconds, which the browser shows in its reader's time zone.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from grus.api.formatting import number, progress, size, span
-from grus.api.units import gpu_number
-from grus.api.wire_types.job import request_text, run_text, status_word
 from grus.controlplane.eta.forecast_service import Expectation
 from grus.controlplane.jobs import user_actions
 from grus.controlplane.jobs.lifecycle import JobChange
@@ -22,9 +19,12 @@ from grus.model.errors import GrusError
 from grus.model.identifiers import UserName, WorkerId
 from grus.model.interfaces import Event, User, WorkerStatus
 from grus.model.jobs import HOLDING, Desired, Job, JobType, Phase, resizes_live
-from grus.model.plural_words import counted
 from grus.model.resources import Range, replica_words
 from grus.model.run_prediction import Expected
+from grus.model.texts.formatting import number, progress, size, span
+from grus.model.texts.job_text import request_text, run_text, status_word
+from grus.model.texts.plural_words import counted
+from grus.model.texts.units import gpu_number
 from grus.scheduling.explain import Explanation
 from grus.telemetry.samples import Measure, Sample
 

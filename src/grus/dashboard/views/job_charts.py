@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from grus.api.formatting import span
 from grus.dashboard.views.job_timeline import Strip
 from grus.model.activity_labels import Tag
 from grus.model.metrics_history import BATCH, STEP, THROUGHPUT, Curve, Curves, Point
+from grus.model.texts.formatting import span
 from grus.patterns.demand_forecast import Forecast, Nothing
 from grus.telemetry.tsdb import Series
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from starlette.datastructures import QueryParams
 
-from grus.api.units import gpu_number
 from grus.dashboard.live_state.job_index import DOWN_AT_FIRST, SORTS, Brief, JobFilter, JobListing, JobState
 from grus.model.identifiers import JobId
+from grus.model.texts.units import gpu_number
 
 PAGE = 100
 """Lines at first, and by how many the list grows."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
-from grus.api.units import gpu_number
 from grus.model.interfaces import Event
 from grus.model.jobs import TERMINAL
+from grus.model.texts.units import gpu_number
 
 MOST = 400
 """Stretches that are shown; of a longer life the last ones."""

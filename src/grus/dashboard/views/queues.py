@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from grus.api.units import gpu_number, render_seconds
 from grus.model.identifiers import QueueName
-from grus.model.plural_words import counted
 from grus.model.queues import Queue
 from grus.model.resources import GPU
+from grus.model.texts.plural_words import counted
+from grus.model.texts.units import gpu_number, render_seconds
 from grus.scheduling.queues.queue_usage_tree import QueueState
 
 FULL = 1000

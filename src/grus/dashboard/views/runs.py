@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from grus.api.formatting import number, size, span
-from grus.api.units import gpu_number
 from grus.dashboard.views.job import BADGES
 from grus.dashboard.views.sweep import HOUR, amount
 from grus.dashboard.views.sweep_search_data import value_words
@@ -12,6 +10,8 @@ from grus.model.metrics_history import BATCH, STEP
 from grus.model.results import Result, words_of
 from grus.model.run_diff import Difference, DifferenceKind, differences
 from grus.model.sweep_search import Value
+from grus.model.texts.formatting import number, size, span
+from grus.model.texts.units import gpu_number
 
 MOST_FIGURES = 4
 """Metrics that have room in a line."""

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from grus.api.formatting import number, span
-from grus.api.wire_types.job import status_word
 from grus.controlplane.jobs import user_actions
 from grus.dashboard.views import sweep_charts
 from grus.dashboard.views.job import BADGES, buttons, sentence
@@ -13,6 +11,8 @@ from grus.dashboard.views.sweep_search_data import SweepSnapshot, TrialRow, para
 from grus.model.interfaces import User
 from grus.model.jobs import TERMINAL, Desired, Job, Phase
 from grus.model.sweep_search import Axis, Goal, Rule, Value
+from grus.model.texts.formatting import number, span
+from grus.model.texts.job_text import status_word
 
 HOUR = 3600.0
 LEAST = 0.001

@@ -66,15 +66,7 @@ def search_of(told: SweepOut) -> SweepSnapshot:
 
 
 def _axis_of(told: AxisOut) -> Axis:
-    return Axis(
-        name=told.name,
-        choices=told.choices,
-        low=told.low or 0.0,
-        high=told.high or 0.0,
-        log=told.log,
-        step=told.step,
-        whole=told.whole,
-    )
+    return Axis(**told.model_dump() | {"low": told.low or 0.0, "high": told.high or 0.0})
 
 
 def _trial_of(told: TrialOut) -> TrialRow:

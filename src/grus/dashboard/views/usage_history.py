@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from grus.api.formatting import percent, span
 from grus.api.wire_types.report import HeldOut, HoursOut, JobReportOut, ReportOut
 from grus.api.wire_types.timestamps import parse_time
 from grus.dashboard.live_state.job_index import STATES
 from grus.model.jobs import Phase
+from grus.model.texts.formatting import percent, span
 from grus.reports import charts as figures
 from grus.reports.text_tables import GpuTime, completion_sentence
 from grus.simulation.html_pages.page_skeleton import Figure, layout

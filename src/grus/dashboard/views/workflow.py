@@ -1,13 +1,13 @@
 """Content of the page of a workflow: the drawing, and the state of each stage. Pure."""
 
-from grus.api.formatting import number, span
-from grus.api.units import gpu_number
-from grus.api.wire_types.job import status_word
 from grus.controlplane.admission.workflow_graph import Graph
 from grus.controlplane.admission.workflow_graph import WorkflowStage as Member
 from grus.dashboard.views.job import BADGES
 from grus.dashboard.views.workflow_dag_layout import Drawing, StageNode, drawing
 from grus.model.jobs import Job, Phase
+from grus.model.texts.formatting import number, span
+from grus.model.texts.job_text import status_word
+from grus.model.texts.units import gpu_number
 
 
 def drawn(graph: Graph) -> Drawing:

@@ -10,14 +10,14 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from grus.api.units import parse_seconds
 from grus.controlplane.facade.services import Services
 from grus.model.errors import BadInput, Mistake
 from grus.model.interfaces import User
 from grus.model.nodes import Node
-from grus.model.plural_words import counted
 from grus.model.queues import DEFAULT_QUEUE, Queue, Quota
 from grus.model.resources import GPU
+from grus.model.texts.plural_words import counted
+from grus.model.texts.units import parse_seconds
 from grus.reports.data_collection import Scope, gather
 from grus.reports.static_split import of_past
 from grus.scheduling.queues.queue_usage_tree import default_queue

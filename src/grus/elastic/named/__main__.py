@@ -18,7 +18,7 @@ import grus
 from grus.elastic.named.models import model
 from grus.elastic.named.records import dataset
 from grus.model.errors import BadInput, Mistake
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 
 T = TypeVar("T")
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]

@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves, tree_structure
 from grus.estimation.gpus import VIRTUAL_CONTEXT, virtual
 from grus.estimation.training_definition import Training
 from grus.model.errors import BadInput, Mistake
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 from grus.partition.capture_profile import capture
 from grus.partition.module_runner import realize
 from grus.partition.placement_plan_file import Split

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from grus.estimation.training_definition import Training
 from grus.model.errors import BadInput, Mistake
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 from grus.partition.capture_profile import Captured, capture
 from grus.partition.execution.placement_plan import Infeasible, Pipeline, Rhythm, Schedule
 from grus.partition.graph import OpGraph

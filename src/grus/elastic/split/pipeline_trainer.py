@@ -31,7 +31,7 @@ from grus.elastic.training_loop.seeding import sow
 from grus.elastic.training_loop.validate_arguments import SAVE_EVERY, checkpoint_folder
 from grus.estimation.training_definition import Training
 from grus.model.errors import BadInput, Mistake
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 from grus.partition.placement_plan_file import Split
 from grus.sdk import worker
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import psutil
 
-from grus.api.units import render_bytes_short
 from grus.elastic.split.parallel_stage_layout import micro_batches
 from grus.estimation.cpu_stand_in import elsewhere
 from grus.estimation.estimate_subprocess import Tell
@@ -29,6 +28,7 @@ from grus.estimation.training_factory import training_of
 from grus.model.distributed_options import Strategy, clashes, ordered, parse
 from grus.model.errors import BadInput, GrusError, Mistake
 from grus.model.execution_plans import Way
+from grus.model.texts.units import render_bytes_short
 from grus.model.train_serve_spec import TrainSection
 from grus.model.train_serve_spec import section as section_of
 from grus.partition.capture_profile import capture

@@ -15,7 +15,7 @@ from grus.elastic.training_loop.strategy import CUT, chosen, followed, objection
 from grus.elastic.training_state.state_dict import Stateful
 from grus.model.distributed_options import SHARDED, Strategy, resizes
 from grus.model.errors import BadInput, Mistake
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 
 ONLY = "model"
 """The name of a model that is the only one."""

@@ -16,7 +16,7 @@ from grus.kubernetes.client.resource_kinds import Object
 from grus.kubernetes.names import DEVICES, RESERVATION
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.nodes import Device, Health, Node
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 
 SCHEDULER = "grus"
 _THOUSANDTHS = 1000

@@ -7,7 +7,8 @@ no sense changes nothing but the object's conditions.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from grus.api.wire import QueueIn, read, to_queue
+from grus.api.parsing.validation_errors import read
+from grus.api.wire_types.pool import QueueIn, to_queue
 from grus.kubernetes.client.resource_kinds import Object
 from grus.model.errors import BadInput
 from grus.model.identifiers import QueueName

@@ -7,11 +7,11 @@ conditions. Grus never reads any of it back. Empty texts are left out: some API 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from grus.api.units import render_gpus
-from grus.api.wire_types.job import request_text, status_word
 from grus.kubernetes.client.resource_kinds import Object
 from grus.kubernetes.names import JOB
 from grus.model.jobs import TERMINAL, Job, PauseCause, Phase
+from grus.model.texts.job_text import request_text, status_word
+from grus.model.texts.units import render_gpus
 
 OWNED = frozenset(
     (

@@ -7,7 +7,8 @@ its last events (`recent`) and the leader term (`epoch`) of the last writer.
 
 from typing import Any
 
-from grus.api.wire import JobIn, QueueIn
+from grus.api.inputs.job_schema import JobIn
+from grus.api.wire_types.pool import QueueIn
 from grus.kubernetes.client.resource_kinds import GROUP as GROUP
 from grus.kubernetes.client.resource_kinds import VERSION as VERSION
 from grus.kubernetes.install.openapi_schemas import OPEN, Schema, structural

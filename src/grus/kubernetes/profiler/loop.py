@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from grus.api.worker_reports import report_lines
 from grus.kubernetes.names import TAG
 from grus.kubernetes.node import tag_annotations
 from grus.kubernetes.node.annotation_patcher import Address, Notes
@@ -20,6 +19,7 @@ from grus.kubernetes.profiler.gpu_numbers import Numbers
 from grus.kubernetes.profiler.pods import GpuPod, gpu_pod
 from grus.model.activity_labels import Tag
 from grus.model.identifiers import JobId, NodeId
+from grus.model.worker_reports import report_lines
 from grus.sdk.sigterm import SignalFlag
 from grus.telemetry.samples import Batch, LostMeasure, Sample, SampleSource
 from grus.telemetry.telemetry_analyzer import JobFacts, Profiler

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase, Spec
-from grus.model.plural_words import counted
 from grus.model.queues import gpus
 from grus.model.resources import GPU, Range, Request
+from grus.model.texts.plural_words import counted
 from grus.scheduling.cycle import Cycle
 from grus.scheduling.queues.gpu_type_quota import typed_bar
 from grus.scheduling.state.node_capacity_index import SOON

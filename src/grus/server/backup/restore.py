@@ -24,7 +24,7 @@ from grus.model.errors import Conflict, GrusError, StoreFailed
 from grus.model.identifiers import UserName, WorkerId
 from grus.model.interfaces import WorkerState
 from grus.model.jobs import HOLDING, Job
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 from grus.sdk.state_paths import GrusPaths
 from grus.server.backup.create import (
     ARTEFACTS,

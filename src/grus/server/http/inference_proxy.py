@@ -17,7 +17,7 @@ import httpx2
 from starlette.responses import Response
 
 from grus.controlplane.workers.endpoints import Endpoint
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 from grus.server.http.errors import Refusal
 
 LARGEST_OUTPUTS = 64 << 20

@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
-from grus.api.wire import EventOut, UsageOut, event_out, usage_out
+from grus.api.wire_types.job import EventOut, UsageOut
 from grus.controlplane.facade.services import Services
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import JobId
@@ -77,7 +77,7 @@ async def events(
     name = None if job is None else JobId(job)
     if "text/event-stream" not in request.headers.get("accept", ""):
         found = await off_loop(does.events, caller.user, after=after or 0, job=name, limit=limit)
-        return answers(EventOut, [event_out(event) for event in found])
+        return answers(EventOut, [EventOut.from_model(event) for event in found])
     if name is not None:
         await off_loop(does.job, caller.user, name)  # a job that is not there is a 404, not an empty stream
     begin = _number(last) if last is not None else after
@@ -165,7 +165,7 @@ async def _events(
         ended = job is not None and (await off_loop(does.job, caller.user, job)).terminal
         found = await off_loop(does.events, caller.user, after=after, job=job, limit=PAGE)
         for event in found:
-            yield frame("event", encoded(event_out(event)), event.seq)
+            yield frame("event", encoded(EventOut.from_model(event)), event.seq)
             after = event.seq
             pace.sent()
         if ended and len(found) < PAGE:
@@ -220,7 +220,7 @@ async def _usage(does: Services, caller: Caller, streams: Streams) -> AsyncGener
     yield HELLO
     while not pace.over:
         found = await off_loop(does.usage, caller.user)
-        yield frame("usage", encoded_list(UsageOut, [usage_out(one) for one in found]))
+        yield frame("usage", encoded_list(UsageOut, [UsageOut.from_model(one) for one in found]))
         await pace.silence(streams.closed, USAGE_EVERY)
     yield RECONNECT
 

@@ -35,25 +35,14 @@ async def forecast(
 
 
 def _out(one: Prospect) -> ForecastOut:
-    of, name, measure, reach = one.whose.value, one.name, one.measure.value, one.reach.value
-    ends = None if one.ends is None else rfc3339(one.ends)
-    if isinstance(one.found, Nothing):
-        return ForecastOut(
-            of=of, name=name, measure=measure, reach=reach, ends=ends, missing=one.found.sentence
-        )
     found = one.found
+    if isinstance(found, Nothing):
+        return ForecastOut.from_model(one, missing=found.sentence, step=None, season=None, basis="", ahead=())
     rows = zip(found.median.tolist(), found.low.tolist(), found.high.tolist(), strict=True)
-    return ForecastOut(
-        of=of,
-        name=name,
-        measure=measure,
-        reach=reach,
-        step=found.step,
-        season=found.season,
-        basis=found.sentence,
-        ends=ends,
-        ahead=[
-            AheadOut(at=rfc3339(found.start + number * found.step), median=median, low=low, high=high)
-            for number, (median, low, high) in enumerate(rows)
-        ],
+    ahead = [
+        AheadOut(at=rfc3339(found.start + number * found.step), median=median, low=low, high=high)
+        for number, (median, low, high) in enumerate(rows)
+    ]
+    return ForecastOut.from_model(
+        one, missing="", step=found.step, season=found.season, basis=found.sentence, ahead=ahead
     )

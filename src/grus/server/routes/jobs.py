@@ -1,7 +1,6 @@
 """Routes of jobs: submit, look, act, and the log."""
 
 from asyncio import wrap_future
-from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -11,32 +10,13 @@ from starlette.responses import Response
 
 from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.job_spec import to_spec
-from grus.api.wire import (
-    EtaOut,
-    EventOut,
-    JobOut,
-    PlanOut,
-    ScaleIn,
-    TagOut,
-    WhyOut,
-    WorkerOut,
-    eta_out,
-    event_out,
-    expected_out,
-    job_out,
-    mistakes_of,
-    plan_out,
-    tag_out,
-    to_size,
-    why_out,
-    worker_out,
-)
-from grus.api.wire_types.curves import CurvesOut, curves_out
-from grus.controlplane.admission.dry_run import SubmissionPlan
-from grus.controlplane.eta.forecast_service import Expectation
+from grus.api.parsing.validation_errors import mistakes_of
+from grus.api.wire_types.curves import CurvesOut
+from grus.api.wire_types.job import EventOut, JobOut, PlanOut, WhyOut, WorkerOut, job_out
+from grus.api.wire_types.pool import ScaleIn, to_size
 from grus.controlplane.facade.services import Services
 from grus.controlplane.workers.worker_launch_spec import members
-from grus.model.activity_labels import Tag, of_job
+from grus.model.activity_labels import of_job
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import Job, Phase
@@ -73,7 +53,7 @@ async def submit(request: Request) -> Response:
     job = _job_in(await request.body())
     spec, given = to_spec(job), job.launch_given
     if request.scope["query_string"] and _wants_plan(request.query_params):
-        return answer(planned(await off_loop(does.plan, user, spec, launch_given=given)))
+        return answer(PlanOut.from_model(await off_loop(does.plan, user, spec, launch_given=given)))
     # On the event loop: it only checks and queues; the store then writes many of them at once.
     stored = await wrap_future(does.submit(user, spec, key=_key(request), launch_given=given))
     request.app.state.figures.submits.inc()
@@ -94,7 +74,7 @@ async def list_jobs(
     name = None if queue is None else QueueName(queue)
     found = await off_loop(does.jobs, user, phases=phases, queue=name, mine=mine, limit=limit, after=after)
     tags = does.tags()
-    return answers(JobOut, [job_out(job, _eta_out(does.foreseen(job)), _tag_out(tags, job)) for job in found])
+    return answers(JobOut, [job_out(job, does.foreseen(job), tags.get(of_job(job.id))) for job in found])
 
 
 @router.get("/jobs/{id}", response_model=JobOut)
@@ -130,29 +110,20 @@ async def why(id: JobPath, user: Who, does: Does) -> Response:
     """Explain why a job waits, which jobs hold the GPUs that it waits for, and what would start it now."""
     found = await off_loop(does.why, user, JobId(id))
     job = await off_loop(does.job, user, JobId(id))
-    return answer(
-        why_out(
-            job,
-            code=found.code,
-            sentence=found.sentence,
-            holders=found.holders,
-            change=found.change,
-            notes=found.notes,
-            eta=_eta_out(does.foreseen(job)),
-        )
-    )
+    eta = does.foreseen(job)
+    return answer(WhyOut.from_model(found, job=job.id, phase=job.phase, eta=eta))
 
 
 @router.get("/jobs/{id}/events", response_model=list[EventOut])
 async def events(id: JobPath, user: Who, does: Does, after: After = 0, limit: Limit = 1000) -> Response:
     found = await off_loop(does.events, user, after=after, job=JobId(id), limit=limit)
-    return answers(EventOut, [event_out(event) for event in found])
+    return answers(EventOut, [EventOut.from_model(event) for event in found])
 
 
 @router.get("/jobs/{id}/curves", response_model=CurvesOut)
 async def curves(id: JobPath, user: Who, does: Does) -> Response:
     """Return the job's reports over time: each metric, and its throughput."""
-    return answer(curves_out(JobId(id), await off_loop(does.curves, user, JobId(id))))
+    return answer(CurvesOut.from_model(await off_loop(does.curves, user, JobId(id)), job=id))
 
 
 @router.get("/jobs/{id}/workers", response_model=list[WorkerOut])
@@ -160,7 +131,7 @@ async def workers(id: JobPath, user: Who, does: Does) -> Response:
     found = await off_loop(does.workers, user, JobId(id))
     team = members(await off_loop(does.job, user, JobId(id)))
     numbers = {member.id: number for number, member in enumerate(team)}
-    return answers(WorkerOut, [worker_out(one, numbers.get(one.id)) for one in found])
+    return answers(WorkerOut, [WorkerOut.from_model(one, number=numbers.get(one.id)) for one in found])
 
 
 @router.get("/jobs/{id}/log", response_class=Response)
@@ -206,33 +177,4 @@ def _wants_plan(query: QueryParams) -> bool:
 
 def seen(job: Job, does: Services) -> JobOut:
     """Return a job as it is sent, with its forecast and recognized activity."""
-    return job_out(job, _eta_out(does.foreseen(job)), _tag_out(does.tags(), job))
-
-
-def planned(plan: SubmissionPlan) -> PlanOut:
-    """A plan as it is sent."""
-    return plan_out(
-        fits=plan.fits,
-        starts=plan.starts,
-        sentence=plan.sentence,
-        launch=plan.launch,
-        sizing=plan.sizing,
-        seats=plan.seats,
-        affected=plan.affected,
-        change=plan.change,
-        eta=_eta_out(plan.foreseen),
-        expected=None if plan.expected is None else expected_out(plan.expected),
-        warnings=plan.warnings,
-    )
-
-
-def _tag_out(tags: Mapping[str, Tag], job: Job) -> TagOut | None:
-    tag = tags.get(of_job(job.id))
-    return None if tag is None else tag_out(tag)
-
-
-def _eta_out(told: Expectation | None) -> EtaOut | None:
-    if told is None:
-        return None
-    start, end = (told.start_p50, told.start_p90), (told.end_p50, told.end_p90)
-    return eta_out(told.at, start=start, end=end, unknown=told.unknown)
+    return job_out(job, does.foreseen(job), does.tags().get(of_job(job.id)))

@@ -4,19 +4,8 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from grus import __version__
-from grus.api.wire import (
-    DrainIn,
-    ForecastsOut,
-    NodeOut,
-    StatusOut,
-    UsageOut,
-    node_out,
-    pool_out,
-    rfc3339,
-    usage_out,
-)
-from grus.controlplane.eta.forecast_service import ForecastAccuracy
-from grus.controlplane.facade.services import Status
+from grus.api.wire_types.job import UsageOut
+from grus.api.wire_types.pool import DrainIn, NodeOut, StatusOut, node_out, pool_out
 from grus.model.activity_labels import of_gpu
 from grus.model.identifiers import NodeId
 from grus.server.http.dependencies import Does, NamePath, Who, answer, answers, off_loop
@@ -59,38 +48,12 @@ async def uncordon(id: NamePath, user: Who, does: Does) -> Response:
 
 @router.get("/usage", response_model=list[UsageOut])
 async def usage(user: Who, does: Does) -> Response:
-    return answers(UsageOut, [usage_out(one) for one in await off_loop(does.usage, user)])
+    return answers(UsageOut, [UsageOut.from_model(one) for one in await off_loop(does.usage, user)])
 
 
 @router.get("/status", response_model=StatusOut)
 async def status(user: Who, does: Does) -> Response:
     """Return the calling user, the size of the pool, the running jobs, and current problems."""
-    return answer(_status_out(await off_loop(does.status, user)))
-
-
-def _status_out(status: Status) -> StatusOut:
-    return StatusOut(
-        version=__version__,
-        now=rfc3339(status.now),
-        started_at=rfc3339(status.started_at),
-        user=status.user.name,
-        role=status.user.role.value,
-        pool=pool_out(status.nodes, status.held),
-        jobs={phase.value: count for phase, count in status.jobs.items()},
-        queues=status.queues,
-        mechanisms=status.mechanisms,
-        forecasts=None if status.forecasts is None else _forecasts_out(status.forecasts),
-        containers=status.containers,
-        warnings=status.warnings,
-    )
-
-
-def _forecasts_out(record: ForecastAccuracy) -> ForecastsOut:
-    return ForecastsOut(
-        settled=record.ends.settled,
-        p50_coverage=record.ends.p50_coverage,
-        p90_coverage=record.ends.p90_coverage,
-        starts_settled=record.starts.settled,
-        start_p50_coverage=record.starts.p50_coverage,
-        start_p90_coverage=record.starts.p90_coverage,
-    )
+    found = await off_loop(does.status, user)
+    pool = pool_out(found.nodes, found.held)
+    return answer(StatusOut.from_model(found, version=__version__, pool=pool))

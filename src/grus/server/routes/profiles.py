@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from starlette.responses import Response
 
-from grus.api.wire import LearnedOut, ProfileOut, expected_out, profile_out
+from grus.api.profile_wire import LearnedOut, ProfileOut
 from grus.model.identifiers import JobId
 from grus.server.http.dependencies import Does, JobPath, Who, answer, answers, off_loop
 
@@ -18,23 +18,16 @@ FingerprintPath = Annotated[
 @router.get("/profiles", response_model=list[ProfileOut])
 async def list_profiles(user: Who, does: Does) -> Response:
     """List the profile of each fingerprint: the user's own, and all of them for administrators."""
-    return answers(ProfileOut, [profile_out(one) for one in await off_loop(does.profiles, user)])
+    return answers(ProfileOut, [ProfileOut.from_model(one) for one in await off_loop(does.profiles, user)])
 
 
 @router.get("/profiles/{fingerprint}", response_model=ProfileOut)
 async def one_profile(fingerprint: FingerprintPath, user: Who, does: Does) -> Response:
-    return answer(profile_out(await off_loop(does.profile, user, fingerprint)))
+    return answer(ProfileOut.from_model(await off_loop(does.profile, user, fingerprint)))
 
 
 @router.get("/jobs/{id}/profile", response_model=LearnedOut)
 async def of_job(id: JobPath, user: Who, does: Does) -> Response:
     """Return a job's fingerprint, its profile, and the expectation before it ran."""
     found = await off_loop(does.learned, user, JobId(id))
-    return answer(
-        LearnedOut(
-            job=id,
-            fingerprint=found.fingerprint,
-            profile=None if found.profile is None else profile_out(found.profile),
-            expected=None if found.expected is None else expected_out(found.expected),
-        )
-    )
+    return answer(LearnedOut.from_model(found, job=id))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from grus.api.wire import QueueIn, QueueOut, queue_out, to_queue
+from grus.api.wire_types.pool import QueueIn, QueueOut, queue_out, to_queue
 from grus.controlplane.facade.services import Services
 from grus.model.identifiers import QueueName, UserName
 from grus.model.queues import Queue

@@ -9,13 +9,13 @@ import anyio.to_thread
 from fastapi import APIRouter, FastAPI, Query, Request
 from starlette.responses import Response
 
-from grus.api.units import parse_seconds
 from grus.api.wire_types.report import ReportOut
 from grus.api.wire_types.timestamps import parse_time
 from grus.controlplane.facade.services import Services
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import JobId, QueueName
 from grus.model.interfaces import User
+from grus.model.texts.units import parse_seconds
 from grus.reports.build_report import report as make
 from grus.reports.data_collection import Scope, gather
 from grus.reports.efficiency import Target, parse_target

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from grus.api.wire_types.runs import DiffOut, ResultOut, diff_out, result_out
+from grus.api.wire_types.runs import DiffOut, ResultOut, diff_out
 from grus.model.identifiers import JobId, QueueName
 from grus.server.http.dependencies import Does, JobPath, Who, answer, answers, off_loop
 
@@ -30,12 +30,12 @@ async def list_runs(
     found = await off_loop(
         does.results.listed, user, mine=mine, queue=of, name=name, limit=limit, after=after
     )
-    return answers(ResultOut, [result_out(one) for one in found])
+    return answers(ResultOut, [ResultOut.from_model(one) for one in found])
 
 
 @router.get("/runs/{id}", response_model=ResultOut)
 async def one_run(id: JobPath, user: Who, does: Does) -> Response:
-    return answer(result_out(await off_loop(does.results.of, user, JobId(id))))
+    return answer(ResultOut.from_model(await off_loop(does.results.of, user, JobId(id))))
 
 
 @router.get("/runs/{id}/diff/{other}", response_model=DiffOut)

@@ -4,7 +4,6 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from grus.api.wire_types.secrets import SecretIn, SecretOut
-from grus.api.wire_types.timestamps import rfc3339
 from grus.server.http.dependencies import Does, NamePath, Who, answers, off_loop
 
 router = APIRouter(prefix="/v1", tags=["people"])
@@ -14,7 +13,7 @@ router = APIRouter(prefix="/v1", tags=["people"])
 async def list_secrets(user: Who, does: Does) -> Response:
     """Names of one's own secrets."""
     found = await off_loop(does.secrets.listed, user)
-    return answers(SecretOut, [SecretOut(name=one.name, set_at=rfc3339(one.set_at)) for one in found])
+    return answers(SecretOut, [SecretOut.from_model(one) for one in found])
 
 
 @router.put("/secrets/{name}", status_code=204)

@@ -7,13 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from grus.api.units import parse_seconds
-from grus.api.wire_types.telemetry import FaultOut, FiguresOut, LostOut, SeriesOut, TelemetryOut
+from grus.api.wire_types.telemetry import SeriesOut, TelemetryOut
 from grus.api.wire_types.timestamps import parse_time, rfc3339
-from grus.controlplane.monitoring.series_query import Figures, Whose
+from grus.controlplane.monitoring.series_query import Whose
 from grus.model.errors import BadInput, Mistake
+from grus.model.texts.units import parse_seconds
 from grus.server.http.dependencies import Does, Who, answer, off_loop
-from grus.telemetry.samples import Measure, Sample
+from grus.telemetry.samples import Measure
 
 router = APIRouter(prefix="/v1", tags=["telemetry"])
 
@@ -37,7 +37,7 @@ Step = Annotated[float | None, Query(gt=0, le=LONGEST, description="Seconds; as 
 @router.get("/telemetry", response_model=TelemetryOut)
 async def telemetry(user: Who, does: Does) -> Response:
     """The newest figures of the GPUs, and of the workers of jobs that the caller sees."""
-    return answer(_telemetry_out(await off_loop(does.telemetry.now, user)))
+    return answer(TelemetryOut.from_model(await off_loop(does.telemetry.now, user)))
 
 
 @router.get("/telemetry/series", response_model=SeriesOut)
@@ -82,32 +82,3 @@ def _read(field: str, text: str, reader: Callable[[str], float]) -> float:
         return reader(text)
     except (ValueError, OverflowError) as error:
         raise BadInput([Mistake(field, str(error), text)]) from None
-
-
-def _telemetry_out(found: Figures) -> TelemetryOut:
-    return TelemetryOut(
-        at=rfc3339(found.at),
-        every=found.every,
-        shortest_period=2 * found.every,
-        figures=[_figures_out(sample) for sample in found.samples],
-        lost=[LostOut(what=one.what, why=one.why, since=rfc3339(one.since)) for one in found.lost],
-        faults=[
-            FaultOut(node=one.subject.node, gpu=one.subject.device or "", code=one.code, at=rfc3339(one.at))
-            for one in found.faults
-        ],
-        recorded_bytes=found.size,
-        trouble=found.trouble,
-    )
-
-
-def _figures_out(sample: Sample) -> FiguresOut:
-    subject = sample.subject
-    return FiguresOut(
-        node=subject.node,
-        gpu=subject.device or "",
-        instance=subject.instance,
-        job=subject.job or "",
-        worker=subject.worker or "",
-        at=rfc3339(sample.at),
-        values={measure.value: value for measure, value in sample.values.items()},
-    )

@@ -6,17 +6,15 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from grus.api.wire import (
+from grus.api.wire_types.users import (
     AuditOut,
     TokenIn,
     TokenOut,
     UserIn,
     UserOut,
-    audit_out,
     expires_at,
     to_user,
     token_out,
-    user_out,
 )
 from grus.model.audit import MOST_AUDIT_RECORDS
 from grus.model.identifiers import UserName
@@ -29,7 +27,7 @@ Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of 
 
 @router.get("/users", response_model=list[UserOut])
 async def list_users(user: Who, does: Does) -> Response:
-    return answers(UserOut, [user_out(one) for one in await off_loop(does.users, user)])
+    return answers(UserOut, [UserOut.from_model(one) for one in await off_loop(does.users, user)])
 
 
 @router.put("/users/{name}", response_model=UserOut)
@@ -42,7 +40,7 @@ async def put_user(name: NamePath, body: UserIn, user: Who, does: Does) -> Respo
         accept_shared_account=body.accept_shared_account,
         keep_limit="max_gpus" not in body.model_fields_set,
     )
-    return answer(user_out(await off_loop(put)))
+    return answer(UserOut.from_model(await off_loop(put)))
 
 
 @router.delete("/users/{name}", status_code=204)
@@ -69,7 +67,7 @@ async def list_audit(
     """Changes of users, tokens, queues, nodes and other people's jobs, newest first; for administrators."""
     by = UserName(actor) if actor else None
     found = await off_loop(partial(does.audit, user, actor=by, target=target, before=before, limit=limit))
-    return answers(AuditOut, [audit_out(one) for one in found])
+    return answers(AuditOut, [AuditOut.from_model(one) for one in found])
 
 
 @router.get("/tokens", response_model=list[TokenOut])

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header
 from starlette.responses import Response
 
-from grus.api.wire import JobOut, job_out
+from grus.api.wire_types.job import JobOut, job_out
 from grus.api.wire_types.workflow import GraphIn, GraphOut, GraphStageOut
 from grus.controlplane.admission.workflow_graph import Graph
 from grus.model.identifiers import JobId
@@ -39,12 +39,5 @@ async def retry(id: JobPath, user: Who, does: Does, key: Key = None) -> Response
 
 
 def _out(found: Graph, does: Does) -> GraphOut:
-    return GraphOut(
-        id=found.id,
-        stages=tuple(
-            GraphStageOut(
-                job=seen(stage.job, does), after=stage.after, depth=stage.depth, earlier=stage.earlier
-            )
-            for stage in found.stages
-        ),
-    )
+    stages = [GraphStageOut.from_model(stage, job=seen(stage.job, does)) for stage in found.stages]
+    return GraphOut.from_model(found, stages=stages)

@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from grus.api.units import parse_seconds
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import PRIORITIES, JobType
 from grus.model.queues import DEFAULT_QUEUE
 from grus.model.resources import GPU, Range
+from grus.model.texts.units import parse_seconds
 from grus.simulation.workload.job_work import Speedup, TraceJob
 
 MOST_MISTAKES = 100

@@ -7,10 +7,10 @@ For jobs that were not submitted as objects. It is for users only: the record in
 import json
 
 from grus.api.inputs.job_spec import SHELL
-from grus.api.units import GpuAsk, render_bytes, render_gpu, render_percent
 from grus.kubernetes.client.resource_kinds import Object
 from grus.model.jobs import Affinity, Checkpoint, Idle, JobType, Launch, Resizing, Spec
 from grus.model.resources import Range, Replica, Request, Role
+from grus.model.texts.units import GpuAsk, render_bytes, render_gpu, render_percent
 
 
 def written(spec: Spec) -> Object:

@@ -4,8 +4,8 @@ import logging
 import threading
 from collections.abc import Callable
 
-from grus.api.units import gpu_number, render_percent
-from grus.api.wire import QueueIn, read, to_queue
+from grus.api.parsing.validation_errors import read
+from grus.api.wire_types.pool import QueueIn, to_queue
 from grus.kubernetes.client.api import Api, Object
 from grus.kubernetes.client.errors import Conflicts, Exists, Invalid, Missing
 from grus.kubernetes.client.informer import Reflector
@@ -14,6 +14,7 @@ from grus.model.errors import BadInput, Mistake, NotFound, StoreFailed
 from grus.model.identifiers import QueueName
 from grus.model.jobs import Idle
 from grus.model.queues import ANY, Queue
+from grus.model.texts.units import gpu_number, render_percent
 from grus.store import codec
 
 TRIES = 10

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from grus.api.units import parse_bytes
-from grus.api.wire import GpuOut, NodeOut, StatusOut
+from grus.api.wire_types.pool import GpuOut, NodeOut, StatusOut
 from grus.cli import connection
+from grus.model.texts.units import parse_bytes
 from tests.cli.conftest import Grus
 from tests.cli.fake import FakeClient
 

@@ -76,7 +76,7 @@ class WorkerReport(NamedTuple):
 
 @lru_cache(MOST_LINES)
 def read(line: str) -> WorkerReport:
-    said = _object(line)
+    said = parsed(line)
     return WorkerReport(
         _number(said.get("at")),
         tuple(_figures(said.get("figures"))[:MOST_FIGURES]),
@@ -95,7 +95,8 @@ def progress(said: WorkerReport) -> dict[str, float]:
     return figures
 
 
-def _object(line: str) -> dict[str, object]:
+def parsed(line: str) -> dict[str, object]:
+    """Return the JSON object of a line; empty if it is none."""
     try:
         found = json.loads(line) if line else None
     except (ValueError, RecursionError):

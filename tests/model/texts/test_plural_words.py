@@ -2,7 +2,7 @@
 
 import pytest
 
-from grus.model.plural_words import counted
+from grus.model.texts.plural_words import counted
 
 
 @pytest.mark.parametrize(

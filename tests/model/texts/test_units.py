@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grus.api.units import (
+from grus.model.resources import GPU, Range
+from grus.model.texts.units import (
     GpuAsk,
     gpu_number,
     parse_bytes,
@@ -18,7 +19,6 @@ from grus.api.units import (
     render_percent,
     render_seconds,
 )
-from grus.model.resources import GPU, Range
 
 types = st.lists(st.sampled_from(["A100", "H100", "RTX 4090", "V100-SXM2"]), unique=True, max_size=3).map(
     tuple

@@ -5,11 +5,9 @@ claims of the job.
 {"at": …, "trouble": "input data (output data of job j0c4…): artefact 9f86d081884c is not kept any more"}
 """
 
-import json
-
-from grus.api.inputs.workflow_stages import MOST_RESULTS
-from grus.api.parsing.fields import NAME
-from grus.model.artefacts import Artifact
+from grus.model.artefacts import MOST_RESULTS, Artifact
+from grus.model.identifiers import NAME
+from grus.model.worker_reports.report_lines import parsed
 
 LONGEST_TROUBLE = 1000
 _HEX = frozenset("0123456789abcdef")
@@ -17,7 +15,7 @@ _HEX = frozenset("0123456789abcdef")
 
 def artefacts(line: str) -> tuple[Artifact, ...]:
     """Return the artifacts reported as kept; none, if anything about the report is invalid."""
-    said = _object(line).get("artefacts")
+    said = parsed(line).get("artefacts")
     if not isinstance(said, list) or len(said) > MOST_RESULTS:
         return ()
     found = [_artefact(one) for one in said]
@@ -26,7 +24,7 @@ def artefacts(line: str) -> tuple[Artifact, ...]:
 
 def trouble(line: str) -> str:
     """Return the reason why the worker could not continue, as a sentence; empty if it reports none."""
-    said = _object(line).get("trouble")
+    said = parsed(line).get("trouble")
     return said[:LONGEST_TROUBLE] if isinstance(said, str) and said.isprintable() else ""
 
 
@@ -37,11 +35,3 @@ def _artefact(said: object) -> Artifact | None:
         ):
             return Artifact(name, digest, size)
     return None
-
-
-def _object(line: str) -> dict[str, object]:
-    try:
-        found = json.loads(line) if line else None
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
