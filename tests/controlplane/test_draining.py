@@ -7,7 +7,7 @@ import pytest
 
 from grus.model.errors import DoesNotFit, NotAllowed, NotFound
 from grus.model.identifiers import NodeId, UserName
-from grus.model.interfaces import User
+from grus.model.interfaces import USERS, User
 from grus.model.jobs import Checkpoint, Phase
 from grus.model.resources import GPU
 from tests.controlplane.plane import ADMIN, ANN, Plane
@@ -63,7 +63,7 @@ def test_a_job_that_does_not_save_stays_and_why_tells_of_the_drain(plane: Plane)
 def test_jobs_that_leave_and_jobs_that_stay_are_told_apart_to_those_who_see_them() -> None:
     private = replace(a_queue("private", quota=1), members=(BOB.name,))
     plane = Plane(a_queue("open", quota=2), private, pool="1x3")
-    plane.store.put_user(BOB)
+    plane.store.put(USERS, BOB)
     plane.services.reload_accounts()
     assert plane.services.drained_jobs(ADMIN) == {}
     plain = plane.submit("plain", queue="open", checkpoint=Checkpoint())

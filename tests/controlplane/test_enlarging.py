@@ -11,6 +11,7 @@ from grus.controlplane.monitoring.telemetry_collector import holding
 from grus.model.errors import DoesNotFit
 from grus.model.execution_plans import Shortage, Way
 from grus.model.identifiers import JobId
+from grus.model.interfaces import PROFILES
 from grus.model.jobs import Exit, ExitCause, Job, Launch, Phase, Spec
 from grus.simulation.recorded.replay import replay
 from tests.controlplane.plane import ANN, Plane, a_spec
@@ -272,7 +273,7 @@ def test_what_fell_short_is_kept_in_the_profile(shop: Shop) -> None:
     first = shop.submit(gpus="2GB")
     shop.runs_out(first)
     shop.runs_out(first)
-    (profile,) = shop.plane.store.profiles()
+    (profile,) = shop.plane.store.find(PROFILES)
     assert profile.short == (Shortage(1, 3 * GB),)
 
 

@@ -20,7 +20,7 @@ from grus.model.artefacts import Input, Output
 from grus.model.audit import AuditRecord
 from grus.model.errors import StoreFailed
 from grus.model.identifiers import QueueName
-from grus.model.interfaces import Event
+from grus.model.interfaces import USERS, Event
 from grus.model.jobs import Job, JobType, Phase
 from grus.model.queues import Queue
 from grus.model.sweep_search import Axis, Budget, Rule, Stopping, Sweep, Trial
@@ -263,7 +263,7 @@ def test_the_thread_serves_jobs_and_goes_on_after_a_failed_pass(tmp_path: Path) 
         return decide(snapshot, now)
 
     store, engine = MemoryStore(), SimulatedEngine(a_pool("1x4"))
-    store.put_user(ANN)
+    store.put(USERS, ANN)
     settings = Settings(state=tmp_path)
     running = threading.Event()
     store.subscribe(lambda written: running.set() if written[0][0].phase is Phase.RUNNING else None)
@@ -279,7 +279,7 @@ def test_the_thread_serves_jobs_and_goes_on_after_a_failed_pass(tmp_path: Path) 
 
 def test_a_fenced_thread_stops_and_says_so(tmp_path: Path) -> None:
     store, engine = MemoryStore(), SimulatedEngine(a_pool("1x4"))
-    store.put_user(ANN)
+    store.put(USERS, ANN)
     settings = Settings(state=tmp_path)
     told = threading.Event()
     loop = ControlLoop(store, engine, settings=settings, on_stopped=lambda _: told.set())
@@ -297,7 +297,7 @@ def test_a_fenced_thread_stops_and_says_so(tmp_path: Path) -> None:
 
 def test_what_an_administrator_changed_counts_when_the_call_returns(tmp_path: Path) -> None:
     store, engine = MemoryStore(), SimulatedEngine(a_pool("1x4"))
-    store.put_user(ANN)
+    store.put(USERS, ANN)
     settings = Settings(state=tmp_path)
     loop = ControlLoop(store, engine, settings=settings)
     services = Services(store, engine, loop, settings=settings)

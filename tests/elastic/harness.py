@@ -29,7 +29,7 @@ from grus.controlplane.workers.worker_launch_spec import Member, members
 from grus.engines.local.engine import LocalEngine
 from grus.model.errors import Conflict, NotFound
 from grus.model.identifiers import JobId, UserName, WorkerId
-from grus.model.interfaces import AccessRole, Event, User, WorkerState, WorkerStatus
+from grus.model.interfaces import USERS, AccessRole, Event, User, WorkerState, WorkerStatus
 from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.resources import Range
 from grus.store.sqlite import SqliteStore
@@ -67,7 +67,7 @@ class Pool:
     def begin(self) -> None:
         """A control plane takes over."""
         self.store = SqliteStore(self.home / "grus.db")
-        self.store.put_user(ROOT).result()
+        self.store.put(USERS, ROOT).result()
         self.engine = LocalEngine(self.home / "engine", VirtualSource(self._source))
         self.loop = ControlLoop(self.store, self.engine, settings=self._settings)
         self.loop.start()

@@ -10,14 +10,16 @@ from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.artefacts import Artifact, Input, Output
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, NodeId
+from grus.model.interfaces import QUEUES
 from grus.model.jobs import Exit, ExitCause, Idle, PauseCause, Phase
 from grus.model.queues import Queue
 from grus.model.resources import Range
 from tests.controlplane.plane import ADMIN, ANN
 from tests.scheduling.builders import GB, a_queue, a_role, lose
+from tests.store.builders import cordoned
 from tests.trust.dying import Drive
 
-QUEUES: tuple[Queue, ...] = (a_queue("A", quota=1), a_queue("B", quota=2))
+POOL_QUEUES: tuple[Queue, ...] = (a_queue("A", quota=1), a_queue("B", quota=2))
 """Of the pool in which all of them happen."""
 LOOK = 5.0
 """Seconds in which the loop looks at its nodes, and so at tags."""
@@ -238,8 +240,8 @@ def requeued(drive: Drive) -> dict[str, Phase]:
     for name in ("a", "b", "c"):
         drive.finish(name)
     drive.do(lambda: _deleted(drive, "C"))
-    assert [queue.name for queue in drive.plane.store.queues()] == ["A", "B"]
-    assert drive.plane.store.cordoned() == frozenset()
+    assert [queue.name for queue in drive.plane.store.find(QUEUES)] == ["A", "B"]
+    assert cordoned(drive.plane.store) == frozenset()
     return dict.fromkeys("abc", Phase.SUCCEEDED)
 
 

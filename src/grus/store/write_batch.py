@@ -230,10 +230,10 @@ def _load_sql(writes: int, keys: int) -> str:
         keyed = f"""(
             SELECT json_group_array(json_array(keys.user, keys.key, jobs.body))
             FROM keys JOIN jobs ON jobs.id = keys.job
-            WHERE (keys.user, keys.key) IN (VALUES {_rows(2, keys)})
+            WHERE (keys.user, keys.key) IN (VALUES {placeholders(2, keys)})
         )"""  # noqa: S608 - only placeholders go in
     return f"""
-        WITH given (number, id, user, queue, submitted_at) AS (VALUES {_rows(5, writes)})
+        WITH given (number, id, user, queue, submitted_at) AS (VALUES {placeholders(5, writes)})
         SELECT
             epoch,
             coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0),
@@ -295,10 +295,10 @@ def _insert(
 ) -> None:
     if rows:
         values = [value for row in rows for value in row]
-        connection.execute(f"{into} VALUES {_rows(len(rows[0]), len(rows))} {then}", values)
+        connection.execute(f"{into} VALUES {placeholders(len(rows[0]), len(rows))} {then}", values)
 
 
-def _rows(width: int, count: int) -> str:
+def placeholders(width: int, count: int) -> str:
     """Return the placeholders of `count` rows."""
     row = "(" + ", ".join("?" * width) + ")"
     return ", ".join([row] * count)

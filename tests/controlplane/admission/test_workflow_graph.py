@@ -12,7 +12,7 @@ from grus.api.wire import JobIn
 from grus.model.artefacts import Artifact
 from grus.model.errors import BadInput, Conflict, DoesNotFit, NotAllowed, NotFound
 from grus.model.identifiers import JobId, UserName
-from grus.model.interfaces import NewJob, User
+from grus.model.interfaces import USERS, NewJob, User
 from grus.model.jobs import Job, Phase
 from tests.controlplane.plane import ADMIN, ANN, Plane, a_spec
 from tests.scheduling.builders import a_queue
@@ -31,7 +31,7 @@ stages:
 @pytest.fixture
 def plane() -> Iterator[Plane]:
     made = Plane(replace(a_queue("closed", quota=1), members=(BEN.name,)))
-    made.store.put_user(BEN)
+    made.store.put(USERS, BEN)
     yield made
     made.close()
 

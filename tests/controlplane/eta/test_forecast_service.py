@@ -11,7 +11,7 @@ from grus.controlplane.eta import forecast_service
 from grus.controlplane.eta.forecast_process import ForecastProcessLost
 from grus.controlplane.eta.forecast_service import Expectation, Forecaster, in_order
 from grus.model.identifiers import JobId
-from grus.model.interfaces import Prediction
+from grus.model.interfaces import PREDICTIONS, Prediction
 from grus.model.jobs import Phase
 from grus.simulation.forecasting.eta_prediction import Enough, Forecast
 from grus.simulation.forecasting.expected_duration import NO_HISTORY
@@ -156,12 +156,12 @@ def test_the_first_forecast_of_a_job_is_stored_and_held_against_what_happened(pl
         plane.ran("resnet", 600.0)
     job = plane.submit("resnet")
     plane.look()
-    [kept] = plane.store.predictions(10)
+    [kept] = plane.store.find(PREDICTIONS, limit=10)
     assert kept.job == job
     assert len(kept.end) == len(LEVELS)
     plane.after(300.0)
     plane.look()
-    assert plane.store.predictions(10) == [kept]
+    assert plane.store.find(PREDICTIONS, limit=10) == [kept]
     plane.engine.finish(job)
     plane.settle()
     plane.look()
@@ -172,7 +172,7 @@ def test_the_first_forecast_of_a_job_is_stored_and_held_against_what_happened(pl
 def test_a_new_server_knows_how_earlier_forecasts_did(plane: Watched) -> None:
     jobs = [plane.ran("resnet", 600.0) for _ in range(4)]
     early = tuple(1.0 + level for level in LEVELS)
-    plane.store.put_predictions([Prediction(job=job, at=0.0, end=early) for job in jobs])
+    plane.store.put(PREDICTIONS, *(Prediction(job=job, at=0.0, end=early) for job in jobs))
     plane.restart()
     record = plane.forecaster.record.ends
     assert record.settled == 4
@@ -203,7 +203,7 @@ def test_a_plan_says_when_it_would_start_and_what_would_make_it_sooner(plane: Wa
     assert plan.foreseen.start_p50 is not None
     assert plan.foreseen.start_p50 - plane.now == pytest.approx(600.0, abs=60)
     assert plan.change
-    assert plane.store.predictions(10) == [], "a plan is nothing that could come true"
+    assert plane.store.find(PREDICTIONS, limit=10) == [], "a plan is nothing that could come true"
     assert len(plane.store.jobs()) == 5
 
 

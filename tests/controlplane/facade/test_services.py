@@ -10,12 +10,13 @@ from grus.controlplane.admission.submission import Submission
 from grus.model.artefacts import Input, Output
 from grus.model.errors import BadInput, Conflict, DoesNotFit, NotAllowed, NotFound
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
-from grus.model.interfaces import AccessRole, User
+from grus.model.interfaces import USERS, AccessRole, User
 from grus.model.jobs import Checkpoint, Launch, Phase
 from grus.model.queues import DEFAULT_QUEUE, Queue
 from grus.model.resources import GPU, Range
 from tests.controlplane.plane import ADMIN, ANN, Plane, a_request, a_spec
 from tests.scheduling.builders import a_queue
+from tests.store.builders import cordoned
 
 BOB = User(name=UserName("bob"))
 EVE = User(name=UserName("eve"))
@@ -29,7 +30,7 @@ def plane() -> Iterator[Plane]:
     team = replace(a_queue("team", quota=2), members=(ANN.name, BOB.name, VIC.name))
     made = Plane(team, a_queue("dept", quota=1), a_queue("child", quota=1, parent="dept"))
     for user in (BOB, EVE, VIC):
-        made.store.put_user(user)
+        made.store.put(USERS, user)
     yield made
     made.close()
 
@@ -266,7 +267,7 @@ def test_a_closed_node_can_be_opened_while_it_is_out_of_reach(plane: Plane) -> N
     plane.engine.pool = ()
     plane.after(10)
     plane.services.cordon(ADMIN, NodeId("n1"), False)
-    assert not plane.store.cordoned()
+    assert not cordoned(plane.store)
     with pytest.raises(NotFound, match="no node n1"):
         plane.services.cordon(ADMIN, NodeId("n1"), True)
 

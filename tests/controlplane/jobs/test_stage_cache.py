@@ -214,15 +214,15 @@ def test_trouble_with_the_store_only_delays_it(world: World, monkeypatch: pytest
     world.ran()
     jobs = world.submit()
     monkeypatch.setattr(stage_cache, "PAUSE", 0.0)
-    real = world.plane.store.result_by_key
+    real = world.plane.store.find
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise StoreFailed("the disk is full")
 
-    monkeypatch.setattr(world.plane.store, "result_by_key", fails)
+    monkeypatch.setattr(world.plane.store, "find", fails)
     world.compare()
     assert world.plane.phase(jobs["a"]) is Phase.PENDING
-    monkeypatch.setattr(world.plane.store, "result_by_key", real)
+    monkeypatch.setattr(world.plane.store, "find", real)
     world.compare()
     assert world.plane.phase(jobs["a"]) is Phase.SUCCEEDED
 

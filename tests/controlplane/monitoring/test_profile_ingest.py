@@ -18,6 +18,7 @@ from grus.controlplane.monitoring.telemetry_collector import DetectedWorkloads, 
 from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, UserName
+from grus.model.interfaces import PROFILES, USERS
 from grus.model.jobs import Phase, Spec, worker_id
 from grus.model.profiles import JobProfile
 from grus.telemetry.samples import Measure, Sample, Subject
@@ -196,7 +197,7 @@ def test_code_is_read_once_for_a_burst_of_jobs(shop: Shop, monkeypatch: pytest.M
         shop.plane.submit("burst", run=("true",), workdir=str(shop.folder))
     shop.profiling.step(shop.plane.now)
     assert names == ["burst"]
-    assert [profile.count for profile in shop.plane.store.profiles()] == [4]
+    assert [profile.count for profile in shop.plane.store.find(PROFILES)] == [4]
 
 
 def test_a_server_that_is_root_tells_nothing_of_contents_to_those_who_are_not(
@@ -214,7 +215,7 @@ def test_a_server_that_is_root_tells_nothing_of_contents_to_those_who_are_not(
 
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert seen("steps = 1") != seen("steps = 2"), "they run as the server does"
-    shop.plane.store.put_user(replace(ANN, unix_user="ann"))
+    shop.plane.store.put(USERS, replace(ANN, unix_user="ann"))
     assert seen("steps = 1") == seen("steps = 2")
     assert seen("steps = 1") != seen("steps = 10")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
@@ -234,7 +235,7 @@ def test_a_job_that_never_ran_leaves_nothing(shop: Shop) -> None:
     waits = shop.submit("true")
     shop.plane.do(lambda: shop.plane.services.stop(ANN, waits))
     shop.profiling.step(shop.plane.now)
-    assert {profile.count for profile in shop.plane.store.profiles()} == {1}
+    assert {profile.count for profile in shop.plane.store.find(PROFILES)} == {1}
     assert shop.profiles.settled(waits) is None
 
 

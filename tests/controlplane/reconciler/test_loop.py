@@ -10,7 +10,7 @@ import pytest
 from grus.controlplane.settings import Settings
 from grus.model.errors import Conflict, Fenced, StoreFailed
 from grus.model.identifiers import JobId, NodeId, WorkerId
-from grus.model.interfaces import Event, WorkerState
+from grus.model.interfaces import QUEUES, USERS, Event, WorkerState
 from grus.model.jobs import FIRST_BACK_OFF, Checkpoint, Exit, ExitCause, Job, Launch, Phase
 from grus.model.queues import Queue
 from grus.model.resources import Range
@@ -302,7 +302,7 @@ def test_a_launcher_decides_alone(plane: Plane) -> None:
 
 def test_max_runtime_of_job_and_queue() -> None:
     plane = Plane(a_queue("A", quota=4))
-    plane.store.put_queue(_with_runtime(plane, 20.0))
+    plane.store.put(QUEUES, _with_runtime(plane, 20.0))
     plane.loop.refresh()
     own = plane.submit(queue="A", max_runtime=10.0, retries=3)
     queues = plane.submit("q", queue="A")
@@ -317,7 +317,7 @@ def test_max_runtime_of_job_and_queue() -> None:
 
 
 def _with_runtime(plane: Plane, seconds: float) -> Queue:
-    (queue,) = plane.store.queues()
+    (queue,) = plane.store.find(QUEUES)
     return replace(queue, max_runtime=seconds)
 
 
@@ -501,7 +501,7 @@ class OnTheWall:
         self.set_by = 0.0
         self.engine = SimulatedEngine(a_pool("1x4"))
         self.store = MemoryStore()
-        self.store.put_user(ANN)
+        self.store.put(USERS, ANN)
         self.server = Server(
             self.store,
             self.engine,

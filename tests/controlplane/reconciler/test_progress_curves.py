@@ -8,7 +8,7 @@ import pytest
 from grus.controlplane.reconciler.progress_curves import CurveKeeper
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, UserName
-from grus.model.interfaces import User
+from grus.model.interfaces import REPORTS, User
 from grus.model.jobs import Job
 from grus.model.metrics_history import MOST_POINTS, Reported
 from grus.store.memory import MemoryStore
@@ -38,7 +38,7 @@ class Kept:
 
     @property
     def kept(self) -> list[Reported]:
-        return self.store.reports(self.job.id)
+        return self.store.find(REPORTS, job=self.job.id)
 
     @property
     def steps(self) -> list[float | None]:

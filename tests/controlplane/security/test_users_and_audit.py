@@ -7,7 +7,7 @@ import pytest
 
 from grus.model.errors import BadInput, Conflict, NotFound, NotLoggedIn
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
-from grus.model.interfaces import User
+from grus.model.interfaces import QUEUES, USERS, User
 from grus.model.jobs import Phase
 from grus.model.resources import Range
 from tests.controlplane.plane import ADMIN, ANN, Plane
@@ -20,14 +20,14 @@ TEAM = QueueName("team")
 @pytest.fixture
 def plane() -> Iterator[Plane]:
     made = Plane(replace(a_queue("team", quota=2), members=(ANN.name, BOB.name)), a_queue("open", quota=1))
-    made.store.put_user(BOB)
+    made.store.put(USERS, BOB)
     made.services.reload_accounts()
     yield made
     made.close()
 
 
 def members(plane: Plane, queue: QueueName = TEAM) -> tuple[str, ...]:
-    return next(one.members for one in plane.store.queues() if one.name == queue)
+    return next(one.members for one in plane.store.find(QUEUES) if one.name == queue)
 
 
 def changes(plane: Plane) -> list[tuple[str, str, str]]:
@@ -48,12 +48,12 @@ def test_an_unknown_queue_is_answered_with_the_queues_that_the_user_may_use(plan
 
 
 def test_one_member_is_added_and_removed_and_the_rest_of_the_queue_stays(plane: Plane) -> None:
-    [before] = [one for one in plane.store.queues() if one.name == TEAM]
+    [before] = [one for one in plane.store.find(QUEUES) if one.name == TEAM]
     plane.services.set_member(ADMIN, TEAM, ADMIN.name, True)
     plane.services.set_member(ADMIN, TEAM, ADMIN.name, True)
     assert members(plane) == ("ann", "bob", "root")
     plane.services.set_member(ADMIN, TEAM, BOB.name, False)
-    [after] = [one for one in plane.store.queues() if one.name == TEAM]
+    [after] = [one for one in plane.store.find(QUEUES) if one.name == TEAM]
     assert after == replace(before, members=(ANN.name, ADMIN.name))
     assert changes(plane) == [
         ("queue.set", "team", "members +root"),
@@ -88,7 +88,7 @@ def test_a_member_must_be_a_user_and_the_nearest_is_named(plane: Plane) -> None:
 
 
 def test_a_member_whose_user_is_gone_does_not_stand_in_the_way_of_other_changes(plane: Plane) -> None:
-    plane.store.put_queue(replace(a_queue("team", quota=2), members=(UserName("gone"),)))
+    plane.store.put(QUEUES, replace(a_queue("team", quota=2), members=(UserName("gone"),)))
     made = plane.services.put_queue(ADMIN, replace(a_queue("team", quota=1), members=(UserName("gone"),)))
     assert made.members == ("gone",)
 
@@ -117,7 +117,7 @@ def test_with_stop_jobs_tokens_end_at_once_and_jobs_stop(plane: Plane) -> None:
         plane.services.whoami(secret)
     plane.settle()
     assert plane.store.job(job).phase is Phase.STOPPED
-    assert [user.name for user in plane.store.users()] == ["ann", "root"]
+    assert [user.name for user in plane.store.find(USERS)] == ["ann", "root"]
     assert members(plane) == ("ann",)
     assert changes(plane)[1:] == [
         ("token.delete", token.digest[:12], "of bob"),

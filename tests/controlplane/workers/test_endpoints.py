@@ -9,7 +9,7 @@ import pytest
 from grus.controlplane.workers.endpoints import Endpoint
 from grus.model.errors import NotAllowed, NotFound
 from grus.model.identifiers import JobId, UserName
-from grus.model.interfaces import AccessRole, User
+from grus.model.interfaces import REPORTS, USERS, AccessRole, User
 from grus.model.jobs import JobType
 from tests.controlplane.plane import ADMIN, ANN, Plane
 from tests.scheduling.builders import a_queue
@@ -24,7 +24,7 @@ PLACE = {"address": "127.0.0.1:4711", "secret": SECRET, "used_at": 990.0}
 def plane() -> Iterator[Plane]:
     made = Plane(replace(a_queue("team", quota=4), members=(ANN.name, BOB.name)))
     for user in (BOB, EVE):
-        made.store.put_user(user)
+        made.store.put(USERS, user)
     yield made
     made.close()
 
@@ -101,4 +101,4 @@ def test_the_secret_is_in_no_record_and_no_event(plane: Plane) -> None:
     plane.engine.advance(10.0)
     plane.settle()
     assert SECRET not in repr(plane.store.job(job))
-    assert SECRET not in repr(plane.store.events(job=job)) + repr(plane.store.reports(job))
+    assert SECRET not in repr(plane.store.events(job=job)) + repr(plane.store.find(REPORTS, job=job))

@@ -9,6 +9,7 @@ from grus.kubernetes.client.api import Api, Object, ResourceKind
 from grus.kubernetes.client.resource_kinds import GPU_JOBS
 from grus.model.errors import Conflict, Fenced, NotFound, StaleVersion, StoreFailed
 from grus.model.identifiers import QueueName
+from grus.model.interfaces import QUEUES
 from grus.model.jobs import Phase
 from grus.store.kubernetes import job_status_codec
 from grus.store.kubernetes.store import KubernetesStore
@@ -248,10 +249,10 @@ def test_a_queue_that_people_apply_is_a_queue_and_one_that_makes_no_sense_is_non
     for name, limit in (("good", 3), ("bad", 1)):
         alone.kubectl("apply", "-f", "-", stdin=manifest % (name, limit))
     until(lambda: len(changes) == 2, "both were heard of")
-    assert [queue.name for queue in store.queues()] == ["good"]
-    done(store.delete_queue(QueueName("bad")))
-    done(store.delete_queue(QueueName("good")))
-    assert store.queues() == []
+    assert [queue.name for queue in store.find(QUEUES)] == ["good"]
+    done(store.delete(QUEUES, QueueName("bad")))
+    done(store.delete(QUEUES, QueueName("good")))
+    assert store.find(QUEUES) == []
 
 
 # ----------------------------------------------------------------------------------------------- coming back

@@ -10,7 +10,7 @@ from grus.controlplane.reconciler.loop import ControlLoop
 from grus.controlplane.security import audit_records, rbac
 from grus.model.errors import BadInput, Conflict, Mistake, NotFound
 from grus.model.identifiers import QueueName, UserName
-from grus.model.interfaces import Store, User
+from grus.model.interfaces import QUEUES, USERS, Store, User
 from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.queues import DEFAULT_QUEUE, Queue, Quota, check_tree, gpus, pool_of_quotas
 
@@ -57,7 +57,7 @@ class QueueChanges:
         """Return the queue as it was set; the default queue without a quota, which is the rest that the
         others leave.
         """
-        found = next((one for one in self._store.queues() if one.name == name), None)
+        found = next((one for one in self._store.find(QUEUES) if one.name == name), None)
         if name == DEFAULT_QUEUE:
             return Queue(name=DEFAULT_QUEUE) if found is None else replace(found, quota=Quota())
         if found is None:
@@ -67,12 +67,12 @@ class QueueChanges:
     def forget_member(self, user: User, member: UserName) -> None:
         """Remove a user from all queues that have other members; the name of a last one keeps others out."""
         with self._changing:
-            for queue in self._store.queues():
+            for queue in self._store.find(QUEUES):
                 if member in queue.members and len(queue.members) > 1:
                     self.set_member(user, queue.name, member, wanted=False)
 
     def _put(self, user: User, queue: Queue) -> Queue:
-        nodes, before = self._loop.picture.nodes, self._store.queues()
+        nodes, before = self._loop.picture.nodes, self._store.find(QUEUES)
         known = {other.name: other for other in before} | {queue.name: queue}
         tree = [other for other in known.values() if other.name != DEFAULT_QUEUE]
         mistakes = check_tree(tree, pool_of_quotas(cluster_view.size(nodes), before, tree))
@@ -97,13 +97,13 @@ class QueueChanges:
                 f"queue {queue.parent} has jobs and so cannot have queues below it: {list_jobs(jobs)}"
             )
         record = audit_records.queue_set(user, self._clock(), former, queue)
-        self._store.put_queue(queue, record=record).result()
+        self._store.put(QUEUES, queue, record=record).result()
         self._loop.refresh()
         return made
 
     def _unknown_members(self, queue: Queue, former: Queue | None) -> list[Mistake]:
         """Return members that are no users. Former members may stay: a user may have been deleted."""
-        known = {user.name for user in self._store.users()} if self._own_users else set(queue.members)
+        known = {user.name for user in self._store.find(USERS)} if self._own_users else set(queue.members)
         known.update(() if former is None else former.members)
         return [
             Mistake(f"queues.{queue.name}.members", _no_user(member, known), member)
@@ -115,7 +115,7 @@ class QueueChanges:
         rbac.require_admin(user, "delete queues")
         if name == DEFAULT_QUEUE:
             raise Conflict("the default queue takes what names no queue, and cannot be deleted")
-        queues = self._store.queues()
+        queues = self._store.find(QUEUES)
         if all(queue.name != name for queue in queues):
             raise NotFound(f"there is no queue {name}")
         if children := [queue.name for queue in queues if queue.parent == name]:
@@ -123,7 +123,7 @@ class QueueChanges:
         if jobs := self._unfinished(name):
             raise Conflict(f"queue {name} has jobs that have not ended: {list_jobs(jobs)}; stop them first")
         record = audit_records.queue_deleted(user, self._clock(), name)
-        self._store.delete_queue(name, record=record).result()
+        self._store.delete(QUEUES, name, record=record).result()
         self._loop.refresh()
 
     def _unfinished(self, queue: QueueName) -> list[Job]:

@@ -51,10 +51,24 @@ from grus.model.artefacts import Artifact
 from grus.model.audit import AuditRecord
 from grus.model.errors import Conflict, DoesNotFit, NotAllowed, NotFound, StaleVersion
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, job_id
-from grus.model.interfaces import Engine, Event, Store, Token, Usage, User, WorkerStatus, Written
+from grus.model.interfaces import (
+    AUDIT,
+    CORDONS,
+    PROFILES,
+    REPORTS,
+    USERS,
+    Engine,
+    Event,
+    Store,
+    Token,
+    Usage,
+    User,
+    WorkerStatus,
+    Written,
+)
 from grus.model.jobs import HOLDING, Job, JobType, PauseCause, Phase, Spec
 from grus.model.metrics_history import Curves, curves
-from grus.model.nodes import Drain, Node
+from grus.model.nodes import Cordon, Drain, Node
 from grus.model.plural_words import counted
 from grus.model.prices import Prices
 from grus.model.profiles import JobProfile, ProfiledRun
@@ -127,7 +141,7 @@ class Services:
         self._accounts = Accounts(store, clock)
         self._queue_changes = QueueChanges(store, loop, clock, own_users=not settings.containers)
         self._user_removal = UserRemoval(store, self._accounts, self._queue_changes, self.stop)
-        self.secrets = SecretStore(settings, store.users)
+        self.secrets = SecretStore(settings, lambda: store.find(USERS))
         """Secrets of each user; values go in and never out."""
         self.notifications = notifications or Notifier(store)
         """Receivers of messages about jobs, for administrators."""
@@ -280,7 +294,7 @@ class Services:
 
     def curves_of(self, job: Job) -> Curves:
         """Return the curves of a job that the caller sees."""
-        return curves(self._store.reports(job.id))
+        return curves(self._store.find(REPORTS, job=job.id))
 
     def last_event(self) -> int:
         """Return the number of the newest event."""
@@ -368,7 +382,7 @@ class Services:
 
     def runs(self) -> dict[JobId, tuple[JobProfile, ProfiledRun]]:
         """Return the kept runs of jobs, with their profiles; the caller must check who may see them."""
-        kept = () if self._insight is None else self._store.profiles()
+        kept = () if self._insight is None else self._store.find(PROFILES)
         return {run.job: (profile, run) for profile in kept for run in profile.runs}
 
     def now(self) -> float:
@@ -609,11 +623,17 @@ class Services:
 
     def _set_node(self, user: User, node: NodeId, cordoned: bool, drain: Drain | None, action: str) -> None:
         rbac.require_admin(user, action)
-        known = {one.id for one in self._loop.picture.nodes} | self._store.cordoned()
+        cordons = {one.node for one in self._store.find(CORDONS)}
+        known = {one.id for one in self._loop.picture.nodes} | cordons
         if node not in known:  # a cordoned node may be gone, and is uncordoned for its return
             raise NotFound(f"there is no node {node}")
         record = audit_records.node_set(user, self._clock(), node, cordoned, drain)
-        self._store.set_cordoned(node, cordoned, drain=drain, record=record).result()
+        written = (
+            self._store.put(CORDONS, Cordon(node, drain), record=record)
+            if cordoned
+            else self._store.delete(CORDONS, node, record=record)
+        )
+        written.result()
         self._loop.refresh()
 
     def state_disk(self) -> tuple[int, int] | None:
@@ -636,7 +656,7 @@ class Services:
         held = cluster_view.usage(self._store.jobs(phases=tuple(HOLDING)))
         troubles = (pulse.stopped, pulse.trouble if pulse.troubles else "")
         watched = () if self._watching is None else self._watching.warnings()
-        shared = isolation.exposure(self._settings, self._store.users())
+        shared = isolation.exposure(self._settings, self._store.find(USERS))
         drift = (
             f"usage on record and usage believed differed {counted(self._loop.drift, 'time')}; see the log"
         )
@@ -700,7 +720,7 @@ class Services:
             check_unix_user(changed.unix_user)
         if accept_shared_account:
             isolation.accept(self._settings, user.name, self._clock())
-        isolation.require_apart(self._settings, self._store.users(), changed)
+        isolation.require_apart(self._settings, self._store.find(USERS), changed)
         made = self._accounts.put_user(user, changed, accepted=accept_shared_account, keep_limit=keep_limit)
         self._loop.refresh()
         return made
@@ -726,7 +746,8 @@ class Services:
         administrators.
         """
         rbac.require_admin(user, "read the audit log")
-        return self._store.audit(actor=actor, target=target, before=before, limit=limit)
+        after = None if before is None else (before,)
+        return self._store.find(AUDIT, actor=actor, target=target or None, after=after, limit=limit)
 
     def tokens(self, user: User) -> list[Token]:
         return self._accounts.tokens(user)
@@ -744,7 +765,7 @@ class Services:
         does.
         """
         if for_user != user.name and rbac.is_admin(user):
-            isolation.require_apart_for_token(self._settings, self._store.users(), for_user)
+            isolation.require_apart_for_token(self._settings, self._store.find(USERS), for_user)
         return self._accounts.new_token(user, for_user, label, expires_at, asked_with=asked_with)
 
     def delete_token(self, user: User, digest: str) -> None:

@@ -46,7 +46,7 @@ from grus.model.activity_labels import Tag
 from grus.model.backoff import backoff
 from grus.model.errors import Fenced, GrusError, NotFound
 from grus.model.identifiers import JobId
-from grus.model.interfaces import Engine, Store, WorkerState, WorkerStatus
+from grus.model.interfaces import CORDONS, QUEUES, USERS, Engine, Store, WorkerState, WorkerStatus
 from grus.model.jobs import HOLDING, TERMINAL, Job, JobType, Phase
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decision, Decisions, Resize, Start
@@ -351,9 +351,9 @@ class ControlLoop:
             self._picture.timers.set(RECHECK, now + 1.0)
 
     def _refresh(self) -> None:
-        self._picture.set_users(self._store.users())
-        nodes = with_cordons(self._engine.nodes(), self._store.cordoned(), self._store.drains())
-        self._picture.set_pool(nodes, self._store.queues())
+        self._picture.set_users(self._store.find(USERS))
+        nodes = with_cordons(self._engine.nodes(), self._store.find(CORDONS))
+        self._picture.set_pool(nodes, self._store.find(QUEUES))
 
     def _advance(self, now: float) -> list[JobChange]:
         picture = self._picture

@@ -12,11 +12,11 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from grus.kubernetes.api_objects.job_home import Home
 from grus.kubernetes.client.api import Api, Object
@@ -24,11 +24,9 @@ from grus.kubernetes.client.informer import OnChange, Reflector
 from grus.kubernetes.client.resource_kinds import GPU_JOBS
 from grus.model.audit import AuditRecord
 from grus.model.errors import Conflict, GrusError, StoreFailed
-from grus.model.identifiers import JobId, NodeId, QueueName
-from grus.model.interfaces import Event, NewJob
+from grus.model.identifiers import JobId
+from grus.model.interfaces import CORDONS, QUEUES, Collection, Event, NewJob
 from grus.model.jobs import TERMINAL, Job, Phase
-from grus.model.nodes import Drain
-from grus.model.queues import Queue
 from grus.store import mirror, rules, sql_tables
 from grus.store.kubernetes import job_status_codec
 from grus.store.kubernetes.bulk_updates import Sweeper
@@ -41,6 +39,8 @@ from grus.store.kubernetes.watch_buffer import News, ObjectUpdates
 from grus.store.mirror import MirroredJob
 from grus.store.sqlite import SqliteStore
 from grus.store.write_batch import JobWrite, WriteOutcome
+
+T = TypeVar("T")
 
 DELETED = "Its GpuJob was deleted."
 SYNC = 120.0
@@ -59,6 +59,16 @@ class Leading(Protocol):
     def epoch(self) -> int: ...
 
     def valid(self) -> bool: ...
+
+
+class Objects(Protocol):
+    """Collection whose values are objects of the cluster."""
+
+    def all(self) -> list[Any]: ...
+
+    def put(self, value: Any, /) -> None: ...
+
+    def delete(self, key: str, /) -> None: ...
 
 
 class KubernetesStore(SqliteStore):
@@ -114,6 +124,7 @@ class KubernetesStore(SqliteStore):
         """GpuJobs as they are in the cluster, also for other readers."""
         self._queues = Queues(api, self._queues_changed)
         self._cordons = Cordons(api, nodes)
+        self._in_cluster: Mapping[Collection[Any], Objects] = {QUEUES: self._queues, CORDONS: self._cordons}
         try:
             self._open()
         except BaseException:
@@ -193,35 +204,37 @@ class KubernetesStore(SqliteStore):
 
     # -------------------------------------------------------------------------- queues, nodes and the rest
 
-    def queues(self) -> list[Queue]:
-        return self._queues.all()
+    def put(self, collection: Collection[T], *values: T, record: AuditRecord | None = None) -> "Future[None]":
+        objects = self._in_cluster.get(collection)
+        if objects is None:
+            return super().put(collection, *values, record=record)
 
-    def put_queue(self, queue: Queue, *, record: AuditRecord | None = None) -> "Future[None]":
-        return self._asked(lambda: self._queues.put(queue), record)
-
-    def delete_queue(self, name: QueueName, *, record: AuditRecord | None = None) -> "Future[None]":
-        return self._asked(lambda: self._queues.delete(name), record)
-
-    def cordoned(self) -> frozenset[NodeId]:
-        return self._cordons.all()
-
-    def drains(self) -> dict[NodeId, Drain]:
-        return {}
-
-    def set_cordoned(
-        self,
-        node: NodeId,
-        cordoned: bool,
-        *,
-        drain: Drain | None = None,
-        record: AuditRecord | None = None,
-    ) -> "Future[None]":
         def ask() -> None:
-            if drain is not None:
-                raise Conflict(f"node {node} belongs to a cluster; `kubectl drain {node}` empties it")
-            self._cordons.set(node, cordoned)
+            for value in values:
+                objects.put(value)
 
         return self._asked(ask, record)
+
+    def find(
+        self,
+        collection: Collection[T],
+        *,
+        limit: int | None = None,
+        after: tuple[object, ...] | None = None,
+        **fields: str | None,
+    ) -> list[T]:
+        objects = self._in_cluster.get(collection)
+        if objects is None:
+            return super().find(collection, limit=limit, after=after, **fields)
+        return rules.listed(collection, objects.all(), limit, after, fields)
+
+    def delete(
+        self, collection: Collection[Any], key: str, *, record: AuditRecord | None = None
+    ) -> "Future[None]":
+        objects = self._in_cluster.get(collection)
+        if objects is None:
+            return super().delete(collection, key, record=record)
+        return self._asked(lambda: objects.delete(key), record)
 
     def prune(
         self,
@@ -229,16 +242,17 @@ class KubernetesStore(SqliteStore):
         events_before: float,
         jobs_before: float,
         results_before: float = 0.0,
-        keep: Collection[JobId] = (),
+        keep: Iterable[JobId] = (),
     ) -> "Future[int]":
         """Delete the objects of the jobs first, then the copy's rows."""
+        kept = list(keep)
 
         def work(connection: sqlite3.Connection) -> int:
-            old = sql_tables.ended(connection, jobs_before, keep)
+            old = sql_tables.ended(connection, jobs_before, kept)
             self._sweeper.remove([home for job in old if (home := self._news.home(job)) is not None])
             for job in old:
                 self._news.let_go(job)
-            return sql_tables.prune(events_before, jobs_before, results_before, keep)(connection).gone
+            return sql_tables.prune(events_before, jobs_before, results_before, kept)(connection).gone
 
         return self._writer.do(work)
 
