@@ -53,7 +53,7 @@ def reports(job: Job, now: float) -> Iterator[Reported]:
 
 
 def obey(world: World, words: Sequence[str]) -> dict[str, float]:
-    events = world.services.last_event()
+    events = world.services.jobs.last_event
     if words[0] == "finish":
         finish(world, int(words[1]), float(words[2]))
     elif words[0] == "measure":
@@ -62,7 +62,7 @@ def obey(world: World, words: Sequence[str]) -> dict[str, float]:
             time.sleep(float(words[2]))
     elif words[0] == "wait":
         time.sleep(float(words[1]))
-    return {"cpu": serving(), "events": world.services.last_event() - events}
+    return {"cpu": serving(), "events": world.services.jobs.last_event - events}
 
 
 def serving(known: dict[int, float] = {}) -> float:  # noqa: B006 - kept on purpose: what ended threads took counts

@@ -202,7 +202,7 @@ class Plane:
 
     def submit(self, name: str = "job", user: User = ANN, **spec: object) -> JobId:
         """Submit and settle."""
-        job = self.services.submit(user, a_spec(name, **spec)).result()
+        job = self.services.actions.submit(user, a_spec(name, **spec)).result()
         self.settle()
         return job.id
 

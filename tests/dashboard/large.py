@@ -232,7 +232,7 @@ class World:
             insight=Insight(self.store, Profiles(self.store), keeper, containers=True, clock=time.time),
         )
         self.measure()
-        while self.running() and not self.services.tags():  # they are shown when they have lasted
+        while self.running() and not self.services.pool.tags():  # they are shown when they have lasted
             self.measure()
 
     def _fill(self, gpus: int, count: int, rng: random.Random) -> None:

@@ -91,7 +91,7 @@ class Pool:
             left = tuple(phase for phase in Phase if phase not in TERMINAL)
             for job in self.store.jobs(phases=left):
                 with suppress(Conflict):  # it has ended meanwhile
-                    self.services.stop(ROOT, job.id)
+                    self.services.actions.stop(ROOT, job.id)
             for status in self.engine.workers():
                 self.engine.stop(status.id, 0.0)
             self.until(lambda: not self.store.jobs(phases=left))
@@ -116,22 +116,22 @@ class Pool:
             **fields,
         }
         with self.loop.snapshot():  # nothing is decided before the size is known too
-            job = self.services.submit(ROOT, to_spec(JobIn.model_validate(given))).result().id
+            job = self.services.actions.submit(ROOT, to_spec(JobIn.model_validate(given))).result().id
             if size is not None:
                 self.scale(job, size)
         return job
 
     def scale(self, job: JobId, size: int) -> None:
-        self.services.scale(ROOT, job, Range(size, size))
+        self.services.actions.scale(ROOT, job, Range(size, size))
 
     def pause(self, job: JobId) -> None:
-        self.services.pause(ROOT, job)
+        self.services.actions.pause(ROOT, job)
 
     def resume(self, job: JobId) -> None:
-        self.services.resume(ROOT, job)
+        self.services.actions.resume(ROOT, job)
 
     def stop(self, job: JobId) -> None:
-        self.services.stop(ROOT, job)
+        self.services.actions.stop(ROOT, job)
 
     def kill(self, job: JobId, rank: int, number: signal.Signals = signal.SIGKILL) -> int:
         """Send a signal to the member of this rank; its pid."""

@@ -151,7 +151,11 @@ class Drive:
 
     def submit(self, name: str, **spec: object) -> None:
         made = a_spec(name, **spec)
-        self.do(lambda: self.ids.update({name: self.plane.services.submit(ANN, made, key=name).result().id}))
+        self.do(
+            lambda: self.ids.update(
+                {name: self.plane.services.actions.submit(ANN, made, key=name).result().id}
+            )
+        )
 
     def settle(self) -> None:
         self._to_the_end(self.rest or (lambda: self.plane.settle()))

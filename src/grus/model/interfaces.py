@@ -112,7 +112,7 @@ MOST_PROFILES = 1000
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Collection(Generic[T]):
     """Values of one type in a store, each under a key; with the rules of their writes."""
 
@@ -120,6 +120,8 @@ class Collection(Generic[T]):
     kind: type[T]
     key: tuple[str, ...]
     """Fields of a value that name it: a second one with the same fields replaces the first."""
+    others: tuple[str, ...] = ()
+    """Other fields by which values are found."""
     order: tuple[str, ...] = ()
     """Fields by which they are listed; the key if empty."""
     newest_first: bool = False
@@ -142,51 +144,42 @@ class Collection(Generic[T]):
         return tuple(getattr(value, field) for field in self.order or self.key)
 
 
-QUEUES = Collection(name="queues", kind=Queue, key=("name",), missing="there is no queue {}")
-USERS = Collection(name="users", kind=User, key=("name",), missing="there is no user {}")
-TOKENS = Collection(
-    name="tokens", kind=Token, key=("digest",), missing="there is no such token", of_user=True
-)
-CORDONS = Collection(name="cordoned", kind=Cordon, key=("node",))
+QUEUES = Collection("queues", Queue, ("name",), missing="there is no queue {}")
+USERS = Collection("users", User, ("name",), missing="there is no user {}")
+TOKENS = Collection("tokens", Token, ("digest",), ("user",), missing="there is no such token", of_user=True)
+CORDONS = Collection("cordoned", Cordon, ("node",))
 """Nodes that a person has taken out of use for new work. A cluster empties its nodes itself: there a drain is
-refused with Conflict."""
+refused with Conflict.
+"""
 PREDICTIONS = Collection(
-    name="predictions",
-    kind=Prediction,
-    key=("job",),
+    "predictions",
+    Prediction,
+    ("job",),
+    ("at",),
     order=("at", "job"),
     newest_first=True,
     first_stays=True,
     of_job=True,
 )
-PROFILES = Collection(name="profiles", kind=JobProfile, key=("fingerprint",))
+PROFILES = Collection("profiles", JobProfile, ("fingerprint",), ("updated_at",))
 """At most `MOST_PROFILES`: the ones last updated."""
-REPORTS = Collection(name="reports", kind=Reported, key=("job", "number"), first_stays=True, of_job=True)
+REPORTS = Collection("reports", Reported, ("job", "number"), first_stays=True, of_job=True)
 """Reports of jobs. When a job has more than `MOST_POINTS`, those are dropped whose number is no multiple of
-`stride_of` the newest one's, except for the newest itself."""
+`stride_of` the newest one's, except for the newest itself.
+"""
 RESULTS = Collection(
-    name="results",
-    kind=Result,
-    key=("job",),
+    "results",
+    Result,
+    ("job",),
+    ("user", "queue", "name", "phase", "key", "ended_at"),
     order=("ended_at", "job"),
     newest_first=True,
     missing="there is no run {}",
     optional=("key",),
 )
 """Results of jobs that have ended. They outlast their jobs."""
-AUDIT = Collection(name="audit", kind=AuditRecord, key=("seq",), newest_first=True)
+AUDIT = Collection("audit", AuditRecord, ("seq",), ("actor", "target"), newest_first=True)
 """Audit records: written with other writes only, never changed or removed."""
-COLLECTIONS: tuple[Collection[Any], ...] = (
-    QUEUES,
-    USERS,
-    TOKENS,
-    CORDONS,
-    PREDICTIONS,
-    PROFILES,
-    REPORTS,
-    RESULTS,
-    AUDIT,
-)
 
 
 class Store(Protocol):

@@ -12,7 +12,7 @@ import msgspec
 
 from grus.model.activity_labels import Tag
 from grus.model.errors import BadInput, Mistake
-from grus.model.interfaces import COLLECTIONS, Collection, Event
+from grus.model.interfaces import Collection, Event
 from grus.model.jobs import Job
 from grus.model.nodes import Drain
 from grus.model.queues import Queue
@@ -57,8 +57,10 @@ QUEUE = Codec(Queue)
 TAG = Codec(Tag)
 DRAIN = Codec(Drain)
 TAGS = Codec(dict[str, Tag])
-_CODECS: dict[Collection[Any], Codec[Any]] = {one: Codec(one.kind) for one in COLLECTIONS}
+_CODECS: dict[Collection[Any], Codec[Any]] = {}
 
 
 def of(collection: Collection[T]) -> Codec[T]:
+    if collection not in _CODECS:
+        _CODECS[collection] = Codec(collection.kind)
     return _CODECS[collection]

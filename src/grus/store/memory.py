@@ -5,7 +5,7 @@ it is obviously right: every write is done, reported to the listeners and confir
 """
 
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -18,7 +18,6 @@ from grus.model.errors import GrusError, StoreFailed
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.interfaces import (
     AUDIT,
-    COLLECTIONS,
     MOST_PROFILES,
     PROFILES,
     REPORTS,
@@ -50,7 +49,7 @@ class MemoryStore:
         self._jobs: dict[JobId, Job] = {}
         self._keys: dict[tuple[UserName, str], JobId] = {}
         self._events: list[Event] = []
-        self._values: dict[Collection[Any], dict[tuple[Any, ...], Any]] = {one: {} for one in COLLECTIONS}
+        self._values: defaultdict[Collection[Any], dict[tuple[Any, ...], Any]] = defaultdict(dict)
         self._tags: dict[str, Tag] = {}
 
     # ------------------------------------------------------------------------------------ jobs, written

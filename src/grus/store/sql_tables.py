@@ -17,12 +17,8 @@ from grus.model.interfaces import (
     AUDIT,
     CORDONS,
     MOST_PROFILES,
-    PREDICTIONS,
     PROFILES,
-    QUEUES,
     REPORTS,
-    RESULTS,
-    TOKENS,
     USERS,
     Collection,
 )
@@ -63,16 +59,6 @@ def ended(connection: sqlite3.Connection, before: float, keep: Iterable[JobId]) 
     return [JobId(row[0]) for row in rows]
 
 
-COLUMNS: Mapping[Collection[Any], tuple[str, ...]] = {
-    QUEUES: ("name",),
-    USERS: ("name",),
-    TOKENS: ("digest", "user"),
-    PREDICTIONS: ("job", "at"),
-    PROFILES: ("fingerprint", "updated_at"),
-    REPORTS: ("job", "number"),
-    RESULTS: ("job", "user", "queue", "name", "phase", "key", "ended_at"),
-}
-"""Columns of a collection's table beside `body`: each is a copy of the field of the same name."""
 _BODIES: Mapping[Collection[Any], str] = {
     CORDONS: "json_object('node', node, 'drain', json(body)) AS body",
     AUDIT: "json_set(body, '$.seq', seq) AS body",  # the row's number: a record is encoded before it has one
@@ -84,7 +70,7 @@ def put(collection: Collection[T], values: Sequence[T]) -> Work[None]:
     """Store values, in few statements. Raises BadInput if one could not be read back."""
     if collection is CORDONS:
         return _cordon(cast("Sequence[Cordon]", values))
-    columns = COLUMNS[collection]
+    columns = (*collection.key, *collection.others)
     rows = [
         (*(getattr(value, column) for column in columns), codec.of(collection).encode(value))
         for value in values
@@ -110,7 +96,7 @@ def _insert_sql(collection: Collection[Any], count: int) -> str:
     """Return the statement that stores so many rows. Not INSERT OR REPLACE: that would delete the old row of
     a user, and the user's tokens with it.
     """
-    columns = (*COLUMNS[collection], "body")
+    columns = (*collection.key, *collection.others, "body")
     given = ", ".join(f"column{number + 1}" for number in range(len(columns)))
     there = "EXISTS (SELECT 1 FROM jobs WHERE id = column1)" if collection.of_job else "true"
     changed = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in collection.key)

@@ -19,23 +19,16 @@ from grus.model.integrity_findings import Finding
 from grus.model.interfaces import (
     PREDICTIONS,
     PROFILES,
-    QUEUES,
     REPORTS,
-    RESULTS,
     TOKENS,
-    USERS,
     Collection,
     Event,
-    User,
 )
 from grus.model.jobs import Job
-from grus.model.queues import Queue
-from grus.model.results import Result
 from grus.store import codec, rules
 from grus.store.codec import Codec
 from grus.store.migrations import STEPS, migrate
 from grus.store.readers import read_only
-from grus.store.sql_tables import COLUMNS
 
 T = TypeVar("T")
 
@@ -78,14 +71,13 @@ class Examination:
             "events", "seq, at, job", codec.EVENT, lambda event: (event.seq, event.at, event.job)
         )
 
-    def results(self) -> Iterator[Result]:
-        return self._values(RESULTS)
+    def values(self, collection: Collection[T]) -> Iterator[T]:
+        columns = (*collection.key, *collection.others)
 
-    def queues(self) -> Iterator[Queue]:
-        return self._values(QUEUES)
+        def of(value: T) -> tuple[object, ...]:
+            return tuple(getattr(value, column) for column in columns)
 
-    def users(self) -> Iterator[User]:
-        return self._values(USERS)
+        return self._read(collection.name, ", ".join(columns), codec.of(collection), of)
 
     def keyed(self) -> Iterator[tuple[str, str, str]]:
         """Yield user, key and job of each idempotency key."""
@@ -96,18 +88,10 @@ class Examination:
         """Read all rows that no other check reads, only to find what cannot be read."""
         others: tuple[Collection[Any], ...] = (TOKENS, PREDICTIONS, PROFILES, REPORTS)
         for collection in others:
-            for _ in self._values(collection):
+            for _ in self.values(collection):
                 pass
         for _ in self._read("tags", "key", codec.TAG, None):
             pass
-
-    def _values(self, collection: Collection[T]) -> Iterator[T]:
-        columns = COLUMNS[collection]
-
-        def of(value: T) -> tuple[object, ...]:
-            return tuple(getattr(value, column) for column in columns)
-
-        return self._read(collection.name, ", ".join(columns), codec.of(collection), of)
 
     def _read(
         self, table: str, columns: str, kind: Codec[T], of: Callable[[T], tuple[object, ...]] | None

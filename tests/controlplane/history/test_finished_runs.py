@@ -145,7 +145,7 @@ def test_a_server_that_dies_in_the_middle_of_a_run_knows_its_code_all_the_same(a
 def test_a_job_that_never_ran_leaves_a_result_without_figures(archive: Archive) -> None:
     id_ = archive.submit(gpus=4)
     waits = archive.submit(gpus=4)
-    archive.plane.services.stop(ANN, waits)
+    archive.plane.services.actions.stop(ANN, waits)
     archive.plane.settle()
     archive.keeper.step()
     found = archive.result(waits)

@@ -233,7 +233,7 @@ def test_a_job_that_fails_says_nothing_of_how_long_it_lasts(shop: Shop) -> None:
 def test_a_job_that_never_ran_leaves_nothing(shop: Shop) -> None:
     shop.submit(gpus=4)
     waits = shop.submit("true")
-    shop.plane.do(lambda: shop.plane.services.stop(ANN, waits))
+    shop.plane.do(lambda: shop.plane.services.actions.stop(ANN, waits))
     shop.profiling.step(shop.plane.now)
     assert {profile.count for profile in shop.plane.store.find(PROFILES)} == {1}
     assert shop.profiles.settled(waits) is None

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from grus.controlplane.facade.services import Services
+from grus.controlplane.facade.job_actions import JobActions
 from grus.elastic.training_state import checkpoint_files as files
 from grus.model.errors import GrusError
 from grus.model.identifiers import JobId
@@ -131,7 +131,7 @@ BUGS = (
         "key-dropped",
         "the key of a submit is not stored, so that a repeated request makes a second job",
         issue("jupyter-server/jupyter-scheduler", 72),
-        (Swap(Services, "_store_new", without_the_key),),
+        (Swap(JobActions, "_store_new", without_the_key),),
         (
             SEEDS,
             "tests/controlplane/facade/test_services.py::test_a_key_makes_one_job_however_often_it_is_sent",

@@ -14,6 +14,7 @@ from grus.api.inputs.workflow_stages import MOST_STAGES
 from grus.controlplane.admission import workflow_graph
 from grus.controlplane.admission.submission import JobRequest, Submission, submitted, within
 from grus.controlplane.admission.workflow_graph import STEP, Graphs
+from grus.controlplane.visibility import JobVisibility
 from grus.model.errors import BadInput, Conflict, Mistake, NotAllowed, NotFound
 from grus.model.identifiers import JobId, job_id
 from grus.model.interfaces import Store, User
@@ -27,7 +28,8 @@ class GraphSubmission:
         self,
         store: Store,
         submission: Submission,
-        found: Graphs,
+        graphs: Graphs,
+        visible: JobVisibility,
         *,
         clock: Callable[[], float],
         entropy: Callable[[], int],
@@ -35,12 +37,15 @@ class GraphSubmission:
     ) -> None:
         self._store = store
         self._submission = submission
-        self._graphs = found
+        self._graphs = graphs
+        self._visible = visible
         self._clock = clock
         self._entropy = entropy
         self._stands = stands
 
-    def submit(self, user: User, jobs: Sequence[JobIn], *, key: str | None, fresh: bool) -> list[Job]:
+    def submit(
+        self, user: User, jobs: Sequence[JobIn], *, key: str | None = None, fresh: bool = False
+    ) -> list[Job]:
         """Store the jobs, each behind those that it names. Raises NotAllowed, BadInput or DoesNotFit
         first.
         """
@@ -61,11 +66,12 @@ class GraphSubmission:
             raise BadInput(mistakes)
         return self._store_all(user, asked, key)
 
-    def retry(self, user: User, job: Job, *, key: str | None) -> list[Job]:
+    def retry(self, user: User, id_: JobId, *, key: str | None = None) -> list[Job]:
         """Submit again a job that did not succeed, with those of its submission that depend on it.
 
         Jobs before it that have succeeded are not repeated: their outputs are used as they are.
         """
+        job = self._visible.get(user, id_)
         self._require_retry(user, job)
         members = self._graphs.members(job)
         earlier = [one for one in self._graphs.before(user, members) if one.user == user.name]

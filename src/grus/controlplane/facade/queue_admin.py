@@ -1,35 +1,48 @@
-"""Queue changes: add, change and delete queues, with the rules about rights, the tree and its jobs."""
+"""Queues: their use and settings; add, change and delete them, with the rules about rights, the tree and its
+jobs.
+"""
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from grus.controlplane import cluster_view
 from grus.controlplane.reconciler.loop import ControlLoop
 from grus.controlplane.security import audit_records, rbac
+from grus.controlplane.visibility import JobVisibility
 from grus.model.errors import BadInput, Conflict, Mistake, NotFound
 from grus.model.identifiers import QueueName, UserName
 from grus.model.interfaces import QUEUES, USERS, Store, User
 from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.queues import DEFAULT_QUEUE, Queue, Quota, check_tree, gpus, pool_of_quotas
+from grus.scheduling.queues.queue_usage_tree import QueueState, queue_states
 
 
-class QueueChanges:
+@dataclass(eq=False)
+class QueueAdmin:
     """One a server, for any thread."""
 
-    def __init__(
-        self, store: Store, loop: ControlLoop, clock: Callable[[], float], *, own_users: bool = True
-    ) -> None:
-        """Set up. `own_users`: members must be users of this server; in a cluster its own API knows the
-        users.
-        """
-        self._store = store
-        self._loop = loop
-        self._clock = clock
-        self._own_users = own_users
-        self._changing = threading.RLock()
-        """Held while the rules of the tree are checked and the change is written."""
+    _store: Store
+    _loop: ControlLoop
+    _visible: JobVisibility
+    _clock: Callable[[], float]
+    _own_users: bool
+    """Members must be users of this server; in a cluster its own API knows the users."""
+    _changing: threading.RLock = field(default_factory=threading.RLock)
+    """Held while the rules of the tree are checked and the change is written."""
+
+    def states(self, user: User) -> list[QueueState]:
+        """Return the metrics of every queue that this user may use, and of those above them."""
+        seen = self._visible.queues(user)
+        with self._loop.snapshot() as snapshot:
+            states = queue_states(snapshot, self._clock())
+        return [state for state in states if state.name in seen]
+
+    def settings(self, user: User) -> list[Queue]:
+        """Return the settings of the same queues, the default one with the rest that the others leave."""
+        seen = self._visible.queues(user)
+        return [queue for queue in self._loop.picture.queues if queue.name in seen]
 
     def put(self, user: User, queue: Queue) -> Queue:
         rbac.require_admin(user, "add or change queues")

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from grus.api.units import gpu_number
 from grus.api.wire import job_out, status_word
 from grus.api.wire_types.sweep import BestOut, SweepOut, TrialOut, sweep_out
-from grus.controlplane.sweeps.sweep_summary import SweepView, TrialSummary
+from grus.controlplane.sweeps.sweep_summary import SweepView, TrialSummary, winner
 from grus.model.identifiers import JobId
 from grus.server.http.dependencies import Does, JobPath, Who, answer, off_loop
 
@@ -18,13 +18,13 @@ router = APIRouter(prefix="/v1", tags=["sweeps"])
 @router.get("/sweeps/{id}", response_model=SweepOut)
 async def one_sweep(id: JobPath, user: Who, does: Does) -> Response:
     """The search, its trials in the order of their making, the best so far and what mattered."""
-    return answer(shown(await off_loop(does.sweep, user, JobId(id))))
+    return answer(shown(await off_loop(does.sweeps.of, user, JobId(id))))
 
 
 @router.get("/sweeps/{id}/best", response_model=BestOut)
 async def best(id: JobPath, user: Who, does: Does) -> Response:
     """The best trial as a job file. 409 while no trial has reported a value."""
-    found = await off_loop(does.best_of, user, JobId(id))
+    found = await off_loop(lambda: winner(does.sweeps.of(user, JobId(id))))
     return answer(BestOut(sweep=id, trial=found.trial, value=found.value, document=found.document))
 
 

@@ -68,7 +68,7 @@ def test_what_a_job_a_result_or_a_waiting_job_names_stays_and_the_rest_goes(
     maker = a_record(plane, taken)
     blocker = plane.submit("blocker")
     waits = replace(a_spec("waits", inputs=(Input("d", maker, "data"),)), after=(maker, blocker))
-    plane.services.submit(ANN, waits).result()
+    plane.services.actions.submit(ANN, waits).result()
     vault.used(taken.digest)
     os.utime(vault.root / "manifests" / taken.digest[:2] / taken.digest[2:], (1.0, 1.0))
     plane.store.put(
@@ -113,7 +113,7 @@ def test_an_artefact_that_a_job_is_about_to_take_becomes_young_at_its_submit(
     vault, taken = a_thing(plane, tmp_path, "taken", 60 * DAY)
     maker = a_record(plane, taken)
     spec = replace(a_spec("takes", inputs=(Input("d", maker, "data"),)), after=(maker,))
-    plane.services.submit(ANN, spec).result()
+    plane.services.actions.submit(ANN, spec).result()
     ((_, at),) = vault.kept("manifests")
     assert at > 59 * DAY
     assert vault.whole(taken.digest)
