@@ -229,7 +229,7 @@ class World:
             self.loop,
             settings=settings,
             watching=self.watching,
-            insight=Insight(self.store, Profiles(self.store), keeper, containers=True, clock=time.time),
+            insight=Insight(self.store, Profiles(self.store), keeper, True, time.time),
         )
         self.measure()
         while self.running() and not self.services.pool.tags():  # they are shown when they have lasted

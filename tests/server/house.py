@@ -95,9 +95,7 @@ class House:
         self.store.put(PROFILES, JobProfile(fingerprint="f00d", name="topsecret", user=UserName("ada")))
         self.store.put(RESULTS, a_result(RUN, user="ada", queue="vision", name="topsecret"))
         # As if code were in containers: what is on this machine's disk is no business of these tests.
-        self.insight = Insight(
-            self.store, Profiles(self.store), TagKeeper(self.store), containers=True, clock=clock
-        )
+        self.insight = Insight(self.store, Profiles(self.store), TagKeeper(self.store), True, clock)
         self.services = Services(
             self.store,
             self.engine,

@@ -139,16 +139,7 @@ class MemoryStore:
         after: tuple[float, JobId] | None = None,
     ) -> list[Job]:
         with self._lock:
-            found = [
-                job
-                for job in self._jobs.values()
-                if (phases is None or job.phase in phases)
-                and (queue is None or job.spec.queue == queue)
-                and (user is None or job.user == user)
-                and (after is None or (job.submitted_at, job.id) < after)
-            ]
-        found.sort(key=lambda job: (job.submitted_at, job.id), reverse=True)
-        return found[:limit]
+            return rules.matching(self._jobs.values(), phases, queue, user, after)[:limit]
 
     def count(self) -> dict[Phase, int]:
         with self._lock:

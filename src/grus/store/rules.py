@@ -77,6 +77,25 @@ def not_there(collection: Collection[Any], key: Sequence[str]) -> NotFound:
     return NotFound(collection.missing.format(*key))
 
 
+def matching(
+    jobs: Iterable[Job],
+    phases: Sequence[Phase] | None,
+    queue: str | None,
+    user: str | None,
+    after: tuple[float, JobId] | None,
+) -> list[Job]:
+    """Return those of the jobs that `Store.jobs` lists, in its order."""
+    found = [
+        job
+        for job in jobs
+        if (phases is None or job.phase in phases)
+        and (queue is None or job.spec.queue == queue)
+        and (user is None or job.user == user)
+        and (after is None or (job.submitted_at, job.id) < after)
+    ]
+    return sorted(found, key=lambda job: (job.submitted_at, job.id), reverse=True)
+
+
 def listed(
     collection: Collection[T],
     values: Iterable[T],

@@ -150,10 +150,16 @@ class SqliteStore:
         limit: int | None = None,
         after: tuple[float, JobId] | None = None,
     ) -> list[Job]:
+        given = {"queue": queue, "user": user}
+        where = ["true", *(f"{column} = ?" for column, value in given.items() if value is not None)]
+        values: list[object] = [value for value in given.values() if value is not None]
+        if phases is not None:
+            where.append(f"phase IN ({', '.join('?' * len(phases))})")
+            values += phases
         found: list[Job] = []
         while limit is None or len(found) < limit:
             wanted = PAGE if limit is None else min(PAGE, limit - len(found))
-            page = self._page(phases, queue, user, wanted, after)
+            page = self._page(where, values, wanted, after)
             found += page
             if len(page) < wanted:
                 break
@@ -161,26 +167,10 @@ class SqliteStore:
         return found
 
     def _page(
-        self,
-        phases: Sequence[Phase] | None,
-        queue: QueueName | None,
-        user: UserName | None,
-        limit: int,
-        after: tuple[float, JobId] | None,
+        self, where: list[str], values: list[object], limit: int, after: tuple[float, JobId] | None
     ) -> list[Job]:
-        where, values = ["1"], list[object]()
-        if phases is not None:
-            where.append(f"phase IN ({', '.join('?' * len(phases))})")
-            values += phases
-        if queue is not None:
-            where.append("queue = ?")
-            values.append(queue)
-        if user is not None:
-            where.append("user = ?")
-            values.append(user)
         if after is not None:
-            where.append("(submitted_at, id) < (?, ?)")
-            values += after
+            where, values = [*where, "(submitted_at, id) < (?, ?)"], [*values, *after]
         # Rows are chosen and ordered by the indexes alone; only then are the bodies of the chosen ones read.
         chosen = f"""SELECT rowid FROM jobs WHERE {" AND ".join(where)}
             ORDER BY submitted_at DESC, id DESC LIMIT ?"""  # noqa: S608 - only fixed text and placeholders

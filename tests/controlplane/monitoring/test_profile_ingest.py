@@ -47,7 +47,7 @@ class Shop:
         self.profiling.open()
         clock = lambda: self.plane.now  # noqa: E731 - read at each call
         keeper = TagKeeper(self.plane.store)
-        self.insight = Insight(self.plane.store, self.profiles, keeper, containers=False, clock=clock)
+        self.insight = Insight(self.plane.store, self.profiles, keeper, False, clock)
 
     def die(self) -> None:
         """The server is killed, and another takes over; workers go on."""

@@ -6,7 +6,7 @@ submission: a repeated one requests the very same jobs, and finds those that exi
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.job_spec import to_spec
@@ -21,27 +21,17 @@ from grus.model.interfaces import Store, User
 from grus.model.jobs import Job, JobType, Spec
 
 
+@dataclass(eq=False)
 class GraphSubmission:
     """For any thread that may wait for the disk."""
 
-    def __init__(
-        self,
-        store: Store,
-        submission: Submission,
-        graphs: Graphs,
-        visible: JobVisibility,
-        *,
-        clock: Callable[[], float],
-        entropy: Callable[[], int],
-        stands: Callable[[Job], bool],
-    ) -> None:
-        self._store = store
-        self._submission = submission
-        self._graphs = graphs
-        self._visible = visible
-        self._clock = clock
-        self._entropy = entropy
-        self._stands = stands
+    _store: Store
+    _submission: Submission
+    _graphs: Graphs
+    _visible: JobVisibility
+    _clock: Callable[[], float]
+    _entropy: Callable[[], int]
+    _stands: Callable[[Job], bool]
 
     def submit(
         self, user: User, jobs: Sequence[JobIn], *, key: str | None = None, fresh: bool = False

@@ -79,7 +79,7 @@ class Services:
         self.actions = JobActions(store, loop, self.submission, visible, clock, entropy, forecaster, insight)
         self.graphs = Graphs(store, visible)
         self.workflows = GraphSubmission(
-            store, self.submission, self.graphs, visible, clock=clock, entropy=entropy, stands=self._stands
+            store, self.submission, self.graphs, visible, clock, entropy, self._stands
         )
         self._trials = trials or Trials(store)
         self.sweeps = SweepReader(visible, self._trials, clock)

@@ -29,23 +29,15 @@ class Learned:
     """Expectation from other jobs; None if nothing like it ran before."""
 
 
+@dataclass(eq=False)
 class Insight:
     """Insight into jobs; one per server, for any thread."""
 
-    def __init__(
-        self,
-        store: Store,
-        profiles: Profiles,
-        keeper: TagKeeper,
-        *,
-        containers: bool,
-        clock: Callable[[], float],
-    ) -> None:
-        self._store = store
-        self._profiles = profiles
-        self._keeper = keeper
-        self._containers = containers
-        self._clock = clock
+    _store: Store
+    _profiles: Profiles
+    _keeper: TagKeeper
+    _containers: bool
+    _clock: Callable[[], float]
 
     def of(self, job: Job) -> Learned:
         """Return the learned data about a job that the caller may see."""

@@ -3,15 +3,14 @@
 Queues are those that were accepted, so that an invalid one has no effect on others.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from grus.concurrency.listeners import Listeners
-from grus.model.activity_labels import Tag
 from grus.model.audit import AuditRecord
 from grus.model.identifiers import JobId, QueueName, UserName
-from grus.model.interfaces import QUEUES, Collection, Event, NewJob, Store, Written
+from grus.model.interfaces import QUEUES, Collection, Event, Store, Written
 from grus.model.jobs import Job, Phase
 from grus.model.queues import Queue
 from grus.operator.plain.pod_binding import PlainPods
@@ -26,6 +25,10 @@ class StoreWithPods:
 
     def __init__(self, store: Store, pods: PlainPods, queues: Callable[[], list[Queue]]) -> None:
         self._store = store
+        # As the store does it: these concern no plain pod.
+        self.create, self.create_all, self.events = store.create, store.create_all, store.events
+        self.get, self.delete, self.prune = store.get, store.delete, store.prune
+        self.tags, self.put_tags, self.without_result = store.tags, store.put_tags, store.without_result
         self._pods = pods
         self._accepted = queues
         self._listeners: Listeners[Sequence[Written]] = Listeners("writes of plain pods")
@@ -34,14 +37,6 @@ class StoreWithPods:
     def take_over(self) -> int:
         self._pods.epoch = self._store.take_over()
         return self._pods.epoch
-
-    def create(
-        self, job: Job, event: Event, key: str | None = None, epoch: int | None = None
-    ) -> "Future[Job]":
-        return self._store.create(job, event, key, epoch)
-
-    def create_all(self, new: Sequence[NewJob], epoch: int | None = None) -> "Future[list[Job]]":
-        return self._store.create_all(new, epoch)
 
     def replace(
         self,
@@ -68,14 +63,7 @@ class StoreWithPods:
         after: tuple[float, JobId] | None = None,
     ) -> list[Job]:
         stored = self._store.jobs(phases=phases, queue=queue, user=user, limit=limit, after=after)
-        plain = [
-            job
-            for job in self._pods.jobs()
-            if (phases is None or job.phase in phases)
-            and (queue is None or job.spec.queue == queue)
-            and (user is None or job.user == user)
-            and (after is None or (job.submitted_at, job.id) < after)
-        ]
+        plain = rules.matching(self._pods.jobs(), phases, queue, user, after)
         if not plain:
             return stored
         both = sorted([*stored, *plain], key=lambda job: (job.submitted_at, job.id), reverse=True)
@@ -86,9 +74,6 @@ class StoreWithPods:
         for job in self._pods.jobs():
             found[job.phase] = found.get(job.phase, 0) + 1
         return found
-
-    def events(self, *, after: int = 0, job: JobId | None = None, limit: int = 1000) -> list[Event]:
-        return self._store.events(after=after, job=job, limit=limit)
 
     def subscribe(self, listener: Callable[[Sequence[Written]], None]) -> Callable[[], None]:
         ways_out = (self._store.subscribe(listener), self._listeners.add(listener))
@@ -104,9 +89,6 @@ class StoreWithPods:
             values = tuple(one for one in values if not is_plain_id(getattr(one, "job")))  # noqa: B009 - see `of_job`
         return self._store.put(collection, *values, record=record)
 
-    def get(self, collection: Collection[T], *key: str) -> T:
-        return self._store.get(collection, *key)
-
     def find(
         self,
         collection: Collection[T],
@@ -118,32 +100,6 @@ class StoreWithPods:
         if collection is QUEUES:
             return rules.listed(collection, cast("list[T]", self._accepted()), limit, after, fields)
         return self._store.find(collection, limit=limit, after=after, **fields)
-
-    def delete(
-        self, collection: Collection[Any], key: str, *, record: AuditRecord | None = None
-    ) -> "Future[None]":
-        return self._store.delete(collection, key, record=record)
-
-    def put_tags(self, tags: Mapping[str, Tag | None]) -> "Future[None]":
-        return self._store.put_tags(tags)
-
-    def tags(self) -> dict[str, Tag]:
-        return self._store.tags()
-
-    def without_result(self, limit: int) -> list[Job]:
-        return self._store.without_result(limit)
-
-    def prune(
-        self,
-        *,
-        events_before: float,
-        jobs_before: float,
-        results_before: float = 0.0,
-        keep: Iterable[JobId] = (),
-    ) -> "Future[int]":
-        return self._store.prune(
-            events_before=events_before, jobs_before=jobs_before, results_before=results_before, keep=keep
-        )
 
     def close(self) -> None:
         self._pods.close()
