@@ -37,7 +37,7 @@ def main() -> int:
         served(world) as address,
     ):
         job = world.running()[-1]
-        world.store.put(REPORTS, *list(reports(job, time.time()))).result()
+        world.store.put(REPORTS, *reports(job, time.time())).result()
         tell({"address": address, "job": job.id})
         for line in sys.stdin:
             tell(obey(world, line.split()))

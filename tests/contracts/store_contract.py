@@ -23,6 +23,7 @@ from grus.model.interfaces import (
     USERS,
     AccessRole,
     Prediction,
+    PruneLimits,
     Store,
     Token,
     User,
@@ -441,7 +442,7 @@ class StoreContract(AuditContract, LogContract, ResultsContract):
             store, replace(a_job("j1", phase=Phase.SUCCEEDED, submitted_at=0.0), ended_at=1.0), a_job("j2")
         )
         done(store.put(PREDICTIONS, *(Prediction(job=JobId(job), at=1.0) for job in ("j1", "j2"))))
-        assert done(store.prune(events_before=0.0, jobs_before=2.0)) == 1
+        assert done(store.prune(PruneLimits(events_before=0.0, jobs_before=2.0))) == 1
         assert [one.job for one in store.find(PREDICTIONS, limit=10)] == ["j2"]
 
     # -------------------------------------------------------------------------------- profiles and tags
@@ -467,7 +468,7 @@ class StoreContract(AuditContract, LogContract, ResultsContract):
     def test_profiles_outlast_their_jobs(self, store: Store) -> None:
         stored(store, replace(a_job("j1", phase=Phase.SUCCEEDED, submitted_at=0.0), ended_at=1.0))
         done(store.put(PROFILES, a_full_profile("f")))
-        done(store.prune(events_before=0.0, jobs_before=2.0))
+        done(store.prune(PruneLimits(events_before=0.0, jobs_before=2.0)))
         assert store.find(PROFILES) == [a_full_profile("f")]
 
     def test_reports_of_jobs_are_read_back_by_number_and_the_first_one_stays(self, store: Store) -> None:
@@ -501,7 +502,7 @@ class StoreContract(AuditContract, LogContract, ResultsContract):
             store, replace(a_job("j1", phase=Phase.SUCCEEDED, submitted_at=0.0), ended_at=1.0), a_job("j2")
         )
         done(store.put(REPORTS, a_report("j1", 0), a_report("j2", 0)))
-        done(store.prune(events_before=0.0, jobs_before=2.0))
+        done(store.prune(PruneLimits(events_before=0.0, jobs_before=2.0)))
         assert [store.find(REPORTS, job=JobId(job)) for job in ("j1", "j2")] == [[], [a_report("j2", 0)]]
 
     def test_tags_are_put_and_taken_away_and_others_stay(self, store: Store) -> None:
@@ -530,44 +531,44 @@ class StoreContract(AuditContract, LogContract, ResultsContract):
         alive = replace(a_job("jrun", phase=Phase.RUNNING, submitted_at=0.0), ended_at=5.0)
         for at, job in enumerate((old, new, alive)):
             done(store.create(job, an_event(job, at=float(at)), key=job.id))
-        assert done(store.prune(events_before=1.0, jobs_before=20.0)) == 2
+        assert done(store.prune(PruneLimits(events_before=1.0, jobs_before=20.0))) == 2
         assert {job.id for job in store.jobs()} == {"jnew", "jrun"}
         assert [event.at for event in store.events()] == [1.0, 2.0]
-        assert done(store.prune(events_before=1.0, jobs_before=20.0)) == 0
+        assert done(store.prune(PruneLimits(events_before=1.0, jobs_before=20.0))) == 0
 
     def test_a_job_that_ended_after_it_was_created_is_pruned_by_its_end(self, store: Store) -> None:
         [job] = stored(store, a_job(submitted_at=0.0))
         done(store.replace(replace(job, phase=Phase.STOPPED, ended_at=5.0), None))
-        assert done(store.prune(events_before=0.0, jobs_before=5.0)) == 0
-        assert done(store.prune(events_before=0.0, jobs_before=6.0)) == 1
+        assert done(store.prune(PruneLimits(events_before=0.0, jobs_before=5.0))) == 0
+        assert done(store.prune(PruneLimits(events_before=0.0, jobs_before=6.0))) == 1
         assert store.jobs() == []
 
     def test_a_job_that_ended_before_it_was_submitted_is_not_old(self, store: Store) -> None:
         """The clock was set back meanwhile: who looks for old jobs by their submits does not see it."""
         stored(store, replace(a_job(phase=Phase.SUCCEEDED, submitted_at=9.0), ended_at=5.0))
-        assert done(store.prune(events_before=0.0, jobs_before=6.0)) == 0
-        assert done(store.prune(events_before=0.0, jobs_before=10.0)) == 1
+        assert done(store.prune(PruneLimits(events_before=0.0, jobs_before=6.0))) == 0
+        assert done(store.prune(PruneLimits(events_before=0.0, jobs_before=10.0))) == 1
 
     def test_a_job_that_is_to_be_kept_is_not_pruned_with_others(self, store: Store) -> None:
         for id_ in ("j1", "j2", "j3"):
             job = replace(a_job(id_, phase=Phase.SUCCEEDED, submitted_at=0.0), ended_at=1.0)
             done(store.create(job, an_event(job, at=1.0), key=id_))
         keep = [JobId("j2"), JobId("jnever")]
-        assert done(store.prune(events_before=2.0, jobs_before=2.0, keep=keep)) == 3 + 2
+        assert done(store.prune(PruneLimits(events_before=2.0, jobs_before=2.0, keep=keep))) == 3 + 2
         assert [job.id for job in store.jobs()] == ["j2"]
         assert done(store.create(a_job("j4"), an_event(), key="j2")).id == "j2"
-        assert done(store.prune(events_before=2.0, jobs_before=2.0)) == 1
+        assert done(store.prune(PruneLimits(events_before=2.0, jobs_before=2.0))) == 1
 
     def test_a_pruned_job_frees_its_key(self, store: Store) -> None:
         ended = replace(a_job("j1", phase=next(iter(TERMINAL)), submitted_at=0.0), ended_at=1.0)
         done(store.create(ended, an_event(), key="k"))
-        done(store.prune(events_before=0.0, jobs_before=2.0))
+        done(store.prune(PruneLimits(events_before=0.0, jobs_before=2.0)))
         assert done(store.create(a_job("j2"), an_event(), key="k")).id == "j2"
 
     def test_numbers_of_pruned_events_are_never_given_again(self, store: Store) -> None:
         stored(store, a_job(), a_job())
         last = store.events()[-1].seq
-        done(store.prune(events_before=1e12, jobs_before=0.0))
+        done(store.prune(PruneLimits(events_before=1e12, jobs_before=0.0)))
         assert store.events() == []
         stored(store, a_job())
         assert [event.seq for event in store.events()] == [last + 1]

@@ -6,7 +6,7 @@ import pytest
 
 from grus.model.errors import BadInput, NotFound
 from grus.model.identifiers import JobId, QueueName
-from grus.model.interfaces import RESULTS, Store
+from grus.model.interfaces import RESULTS, PruneLimits, Store
 from grus.model.jobs import Phase
 from grus.model.results import Metric, Result
 from tests.store.builders import ADA, BOB, a_full_result, a_job, a_result, done, result_by_key, stored
@@ -97,16 +97,16 @@ class ResultsContract:
         old = replace(a_job("j1", phase=Phase.SUCCEEDED, submitted_at=0.0), ended_at=1.0)
         stored(store, old)
         kept(store, a_result("j1", ended_at=1.0))
-        assert done(store.prune(events_before=0.0, jobs_before=2.0)) == 1
+        assert done(store.prune(PruneLimits(events_before=0.0, jobs_before=2.0))) == 1
         assert ids(store.find(RESULTS)) == ["j1"]
-        assert done(store.prune(events_before=0.0, jobs_before=2.0, results_before=1.0)) == 0
-        assert done(store.prune(events_before=0.0, jobs_before=2.0, results_before=2.0)) == 1
+        assert done(store.prune(PruneLimits(events_before=0.0, jobs_before=2.0, results_before=1.0))) == 0
+        assert done(store.prune(PruneLimits(events_before=0.0, jobs_before=2.0, results_before=2.0))) == 1
         assert store.find(RESULTS) == []
 
     def test_a_result_never_goes_before_its_job(self, store: Store) -> None:
         stored(store, replace(a_job("j1", phase=Phase.SUCCEEDED, submitted_at=0.0), ended_at=1.0))
         kept(store, a_result("j1", ended_at=1.0))
-        assert done(store.prune(events_before=0.0, jobs_before=0.5, results_before=9.0)) == 0
+        assert done(store.prune(PruneLimits(events_before=0.0, jobs_before=0.5, results_before=9.0))) == 0
         assert ids(store.find(RESULTS)) == ["j1"]
-        assert done(store.prune(events_before=0.0, jobs_before=2.0, results_before=9.0)) == 2
+        assert done(store.prune(PruneLimits(events_before=0.0, jobs_before=2.0, results_before=9.0))) == 2
         assert store.find(RESULTS) == []

@@ -27,6 +27,7 @@ from grus.model.interfaces import (
     USERS,
     Event,
     NewJob,
+    PruneLimits,
     Store,
     Token,
     User,
@@ -171,7 +172,7 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
     def prune(self, events: float, jobs: float, results: float, keep: list[JobId]) -> None:
         self.waiting.append(
             lambda store: store.prune(
-                events_before=events, jobs_before=jobs, results_before=results, keep=keep
+                PruneLimits(events_before=events, jobs_before=jobs, results_before=results, keep=keep)
             )
         )
 

@@ -3,7 +3,7 @@
 Each guarantee in prose here is a test in `tests/contracts/`, which every implementation passes.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
@@ -104,6 +104,19 @@ class NewJob:
     job: Job
     event: Event
     key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruneLimits:
+    """Times before which data is dropped from a store."""
+
+    events_before: float
+    jobs_before: float
+    """Jobs submitted and ended before that go, with all that is kept of them."""
+    results_before: float = 0.0
+    """Results of jobs that ended before that go once their jobs are no longer on record."""
+    keep: Sequence[JobId] = ()
+    """Jobs that stay, however old; their old events go."""
 
 
 MOST_PROFILES = 1000
@@ -314,20 +327,8 @@ class Store(Protocol):
         """Jobs on record that have ended and of which no result is kept; so many at most, in any order."""
         ...
 
-    def prune(
-        self,
-        *,
-        events_before: float,
-        jobs_before: float,
-        results_before: float = 0.0,
-        keep: Iterable[JobId] = (),
-    ) -> "Future[int]":
-        """Drop events before that, and jobs submitted and ended before that, with all that is kept of them.
-
-        Jobs of `keep` stay, however old; their old events go.
-        Results of jobs that ended before `results_before` go too, once their jobs are no longer on record.
-        The result is how many events, jobs and results went.
-        """
+    def prune(self, limits: PruneLimits) -> "Future[int]":
+        """Drop what is older than the limits; the result is how many events, jobs and results went."""
         ...
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ it is obviously right: every write is done, reported to the listeners and confir
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ from grus.model.interfaces import (
     Collection,
     Event,
     NewJob,
+    PruneLimits,
     Written,
 )
 from grus.model.jobs import Job, Phase
@@ -245,37 +246,25 @@ class MemoryStore:
             kept = self._values[RESULTS]
             return [job for job in self._jobs.values() if job.terminal and (job.id,) not in kept][:limit]
 
-    def prune(
-        self,
-        *,
-        events_before: float,
-        jobs_before: float,
-        results_before: float = 0.0,
-        keep: Iterable[JobId] = (),
-    ) -> "Future[int]":
-        return self._write(lambda: self._prune(events_before, jobs_before, results_before, frozenset(keep)))
+    def prune(self, limits: PruneLimits) -> "Future[int]":
+        return self._write(lambda: self._prune(limits))
 
-    def _prune(
-        self, events_before: float, jobs_before: float, results_before: float, keep: frozenset[JobId]
-    ) -> int:
-        kept = [event for event in self._events if event.at >= events_before]
-        gone = {
-            job.id
-            for job in self._jobs.values()
-            if job.terminal and job.ended_at is not None and max(job.submitted_at, job.ended_at) < jobs_before
-        } - keep
+    def _prune(self, limits: PruneLimits) -> int:
+        kept = [event for event in self._events if event.at >= limits.events_before]
+        ended = [job for job in self._jobs.values() if job.terminal and job.ended_at is not None]
+        old = {job.id for job in ended if max(job.submitted_at, job.ended_at or 0.0) < limits.jobs_before}
+        gone = old.difference(limits.keep)
         dropped = len(self._events) - len(kept) + len(gone)
         self._events = kept
         self._jobs = {id: job for id, job in self._jobs.items() if id not in gone}
         self._keys = {key: job for key, job in self._keys.items() if job not in gone}
         self._keep(lambda collection, value: not (collection.of_job and value.job in gone))
         results = self._values[RESULTS]
-        old = [
-            key for key, one in results.items() if one.ended_at < results_before and one.job not in self._jobs
-        ]
-        for key in old:
+        past = [key for key, one in results.items() if one.ended_at < limits.results_before]
+        expired = [key for key in past if results[key].job not in self._jobs]
+        for key in expired:
             del results[key]
-        return dropped + len(old)
+        return dropped + len(expired)
 
     def close(self) -> None:
         with self._lock:

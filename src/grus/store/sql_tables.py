@@ -6,7 +6,7 @@ it writes: a GrusError means that nothing was written.
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -21,6 +21,7 @@ from grus.model.interfaces import (
     REPORTS,
     USERS,
     Collection,
+    PruneLimits,
 )
 from grus.model.jobs import TERMINAL
 from grus.model.metrics_history import MOST_POINTS, stride_of
@@ -52,11 +53,15 @@ def set_epoch(epoch: int) -> Work[None]:
     return _execute("UPDATE control SET epoch = ?", epoch)
 
 
-def ended(connection: sqlite3.Connection, before: float, keep: Iterable[JobId]) -> list[JobId]:
+def _old(limits: PruneLimits) -> tuple[object, ...]:
+    """Return the values to bind for `_ENDED` and `_NOT_KEPT`."""
+    return limits.jobs_before, limits.jobs_before, *TERMINAL, json.dumps(list(limits.keep))
+
+
+def ended(connection: sqlite3.Connection, limits: PruneLimits) -> list[JobId]:
     """Return jobs that a prune would delete."""
     sql = f"SELECT id FROM jobs WHERE {_ENDED} AND {_NOT_KEPT}"  # noqa: S608 - only placeholders go in
-    rows = connection.execute(sql, (before, before, *TERMINAL, json.dumps(list(keep))))
-    return [JobId(row[0]) for row in rows]
+    return [JobId(row[0]) for row in connection.execute(sql, _old(limits))]
 
 
 _BODIES: Mapping[Collection[Any], str] = {
@@ -204,15 +209,9 @@ class Pruned:
 ALL = 1 << 60
 
 
-def prune(
-    events_before: float,
-    jobs_before: float,
-    results_before: float,
-    keep: Iterable[JobId],
-    most: int = ALL,
-) -> Work[Pruned]:
+def prune(limits: PruneLimits, most: int = ALL) -> Work[Pruned]:
     """Remove so many rows at most: writers wait for as long as that takes."""
-    old = (jobs_before, jobs_before, *TERMINAL, json.dumps(list(keep)))
+    old = _old(limits)
     old_events = "DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE at < ? LIMIT ?)"
     # Before their jobs, whose deletion would delete all of theirs too: a thousand each.
     old_reports = f"""DELETE FROM reports WHERE (job, number) IN (SELECT job, number
@@ -223,14 +222,14 @@ def prune(
         WHERE ended_at < ? AND NOT EXISTS (SELECT 1 FROM jobs WHERE id = job) LIMIT ?)"""
 
     def work(connection: sqlite3.Connection) -> Pruned:
-        connection.execute("UPDATE control SET pruning = ?", (events_before,))
-        events = connection.execute(old_events, (events_before, most)).rowcount
+        connection.execute("UPDATE control SET pruning = ?", (limits.events_before,))
+        events = connection.execute(old_events, (limits.events_before, most)).rowcount
         connection.execute("UPDATE control SET pruning = NULL")
         left = most - events
         left -= connection.execute(old_reports, (*old, left)).rowcount
         jobs = connection.execute(old_jobs, (*old, left)).rowcount
         left -= jobs
-        results = connection.execute(old_results, (results_before, left)).rowcount
+        results = connection.execute(old_results, (limits.results_before, left)).rowcount
         return Pruned(events + jobs + results, more=left == results)
 
     return work

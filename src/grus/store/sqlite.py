@@ -9,7 +9,7 @@ network file system.
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
@@ -21,7 +21,7 @@ from grus.model.activity_labels import Tag
 from grus.model.audit import AuditRecord
 from grus.model.errors import GrusError, StoreFailed
 from grus.model.identifiers import JobId, QueueName, UserName
-from grus.model.interfaces import Collection, Event, NewJob, Written
+from grus.model.interfaces import Collection, Event, NewJob, PruneLimits, Written
 from grus.model.jobs import TERMINAL, Job, Phase
 from grus.store import codec, rules, sql_tables
 from grus.store.atomic_files import FileInPlace, make_folder, sync_folder
@@ -236,19 +236,10 @@ class SqliteStore:
             AND NOT EXISTS (SELECT 1 FROM results WHERE job = id) LIMIT ?"""  # noqa: S608 - only placeholders
         return codec.JOB.decode_list(self._readers.text(_as_array(rows), (*TERMINAL, limit)))
 
-    def prune(
-        self,
-        *,
-        events_before: float,
-        jobs_before: float,
-        results_before: float = 0.0,
-        keep: Iterable[JobId] = (),
-    ) -> "Future[int]":
+    def prune(self, limits: PruneLimits) -> "Future[int]":
         whole: Future[int] = Future()
         whole.set_running_or_notify_cancel()
-        self._prune_on(
-            whole, 0, sql_tables.prune(events_before, jobs_before, results_before, keep, most=PRUNED_AT_ONCE)
-        )
+        self._prune_on(whole, 0, sql_tables.prune(limits, PRUNED_AT_ONCE))
         return whole
 
     def _prune_on(self, whole: "Future[int]", gone: int, slice_: Work[sql_tables.Pruned]) -> None:

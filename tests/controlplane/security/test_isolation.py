@@ -101,7 +101,7 @@ def test_every_way_to_a_second_person_is_refused_by_the_services(tmp_path: Path)
     plane = Plane(state=tmp_path)
     plane.settings = replace(plane.settings, boxed=False)
     services = plane.services
-    services.settings = plane.settings
+    services.users._settings = services.pool._settings = plane.settings
     with pytest.raises(Conflict, match="not be isolated"):
         services.users.put(ADMIN, EVE)
     with pytest.raises(Conflict, match="no token for ann"):

@@ -10,8 +10,7 @@ from typing import Any
 from grus.controlplane.facade.job_actions import JobActions
 from grus.elastic.training_state import checkpoint_files as files
 from grus.model.errors import GrusError
-from grus.model.identifiers import JobId
-from grus.model.interfaces import NewJob, Store
+from grus.model.interfaces import NewJob, PruneLimits, Store
 from grus.model.jobs import TERMINAL, Job
 from grus.store import sql_tables
 from grus.store.kubernetes.watch_buffer import News
@@ -67,20 +66,15 @@ def a_write_each(_: Any) -> Callable[..., "Future[list[Job]]"]:
     return planted
 
 
-def by_the_time_of_submit(_: Any) -> Callable[[MemoryStore, float, float, float, frozenset[JobId]], int]:
+def by_the_time_of_submit(_: Any) -> Callable[[MemoryStore, PruneLimits], int]:
     """A job is as old as its submit, whatever it does now."""
 
-    def planted(
-        self: MemoryStore,
-        events_before: float,
-        jobs_before: float,
-        _results_before: float,
-        keep: frozenset[JobId],
-    ) -> int:
-        gone = {job.id for job in self._jobs.values() if job.submitted_at < jobs_before} - keep
+    def planted(self: MemoryStore, limits: PruneLimits) -> int:
+        old = {job.id for job in self._jobs.values() if job.submitted_at < limits.jobs_before}
+        gone = old.difference(limits.keep)
         self._jobs = {id_: job for id_, job in self._jobs.items() if id_ not in gone}
         self._keys = {key: id_ for key, id_ in self._keys.items() if id_ not in gone}
-        kept = [event for event in self._events if event.at >= events_before]
+        kept = [event for event in self._events if event.at >= limits.events_before]
         dropped = len(self._events) - len(kept)
         self._events = kept
         return dropped + len(gone)

@@ -12,7 +12,7 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ from grus.kubernetes.client.resource_kinds import GPU_JOBS
 from grus.model.audit import AuditRecord
 from grus.model.errors import Conflict, GrusError, StoreFailed
 from grus.model.identifiers import JobId
-from grus.model.interfaces import CORDONS, QUEUES, Collection, Event, NewJob
+from grus.model.interfaces import CORDONS, QUEUES, Collection, Event, NewJob, PruneLimits
 from grus.model.jobs import TERMINAL, Job, Phase
 from grus.store import mirror, rules, sql_tables
 from grus.store.kubernetes import job_status_codec
@@ -236,23 +236,15 @@ class KubernetesStore(SqliteStore):
             return super().delete(collection, key, record=record)
         return self._asked(lambda: objects.delete(key), record)
 
-    def prune(
-        self,
-        *,
-        events_before: float,
-        jobs_before: float,
-        results_before: float = 0.0,
-        keep: Iterable[JobId] = (),
-    ) -> "Future[int]":
+    def prune(self, limits: PruneLimits) -> "Future[int]":
         """Delete the objects of the jobs first, then the copy's rows."""
-        kept = list(keep)
 
         def work(connection: sqlite3.Connection) -> int:
-            old = sql_tables.ended(connection, jobs_before, kept)
+            old = sql_tables.ended(connection, limits)
             self._sweeper.remove([home for job in old if (home := self._news.home(job)) is not None])
             for job in old:
                 self._news.let_go(job)
-            return sql_tables.prune(events_before, jobs_before, results_before, kept)(connection).gone
+            return sql_tables.prune(limits)(connection).gone
 
         return self._writer.do(work)
 
