@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 
 from grus import __version__
 from grus.controlplane.facade.services import Services
-from grus.controlplane.reconciler.loop import ControlLoopHealth
+from grus.controlplane.reconciler.health import ControlLoopHealth
 from grus.model.errors import GrusError
 from grus.server.http.auth_middleware import PUBLIC, Gate
 from grus.server.http.body_limits import LARGEST_BODY, SLOWEST_BODY, Bodies

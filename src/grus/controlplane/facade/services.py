@@ -66,7 +66,7 @@ class Services:
         """For a server that wakes its streams. Visibility is checked when they read."""
         self.visible = JobVisibility(store, loop.picture)
         self.accounts = Accounts(store, clock)
-        """Callers by their tokens, and listings. Changes go through `users`, which adds the rules of isolation."""
+        """Callers by their tokens, and listings. Changes go through `users`, which isolates them."""
         self.secrets = SecretStore(settings, lambda: store.find(USERS))
         """Secrets of each user; values go in and never out."""
         self.notifications = notifications or Notifier(store)
