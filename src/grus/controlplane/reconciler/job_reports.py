@@ -24,9 +24,12 @@ from grus.model.jobs import Job, JobType, Phase
 class JobReports:
     """One per loop."""
 
-    def __init__(self, store: Store, engine: Engine, picture: ClusterState) -> None:
+    def __init__(
+        self, store: Store, engine: Engine, picture: ClusterState, verdicts: dict[JobId, str]
+    ) -> None:
         self._engine = engine
         self._picture = picture
+        self._verdicts = verdicts
         self.curves = CurveKeeper(store)
         self._idleness = Idleness()
         self._apart: set[tuple[JobId, int]] = set()
@@ -57,7 +60,7 @@ class JobReports:
             job = self._picture.snapshot.job(id_)
             if job is not None and job.phase is Phase.RUNNING:
                 said = self.with_report(job, now)
-                verdict = self._picture.verdicts.pop(id_, "")
+                verdict = self._verdicts.pop(id_, "")
                 if verdict:
                     changes.append(lifecycle.change(said, "measured", now, verdict))
                 elif (job.id, job.attempt) not in self._apart and (text := job_warnings.apart(said, now)):

@@ -17,23 +17,27 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from grus.controlplane.artifacts.stores import ArtifactStores
 from grus.controlplane.cluster_view import with_cordons
 from grus.controlplane.fingerprint.profile_cache import Profiles
+from grus.controlplane.gpu_sizing.size_selection import JobSizer
 from grus.controlplane.jobs import (
     apply_decision,
     lifecycle,
     replicas,
     worker_group_membership,
 )
+from grus.controlplane.jobs.dependencies import Dependencies
 from grus.controlplane.jobs.lifecycle import JobChange, waits_too_long
 from grus.controlplane.reconciler import commit
-from grus.controlplane.reconciler.apply_engine_calls import Effect, EngineCallExecutor, Forget, Launch, wanted
+from grus.controlplane.reconciler.apply_engine_calls import EngineCallExecutor, wanted
 from grus.controlplane.reconciler.clock_jumps import ClockJumps
 from grus.controlplane.reconciler.cluster_state_cache import ClusterState
 from grus.controlplane.reconciler.drift import Audit
 from grus.controlplane.reconciler.health import ControlLoopHealth
 from grus.controlplane.reconciler.job_reports import JobReports
 from grus.controlplane.reconciler.mailbox import Mailbox, Observations
+from grus.controlplane.reconciler.speed_outlook import SpeedOutlook
 from grus.controlplane.settings import Settings
 from grus.controlplane.workers import exit_status
 from grus.controlplane.workers.worker_launch_spec import Surroundings, members
@@ -45,6 +49,7 @@ from grus.model.interfaces import CORDONS, QUEUES, USERS, Engine, Store, WorkerS
 from grus.model.jobs import HOLDING, TERMINAL, Phase
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decision, Decisions, Resize, Start
+from grus.scheduling.placement.feasibility import never_fits
 from grus.scheduling.state.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -91,15 +96,23 @@ class ControlLoop:
         self._settings = settings
         self._clock = clock
         self._make_decisions = decide
-        self._tags = tags
+        self.tags = tags
         self._on_stopped = on_stopped
         self._mailbox = Mailbox()
         self._lock = threading.RLock()
         counts = steady or (time.monotonic if clock is time.time else clock)
-        self.picture = ClusterState(store, settings, ClockJumps(counts), snapshot, profiles, compare)
+        snapshot = Snapshot() if snapshot is None else snapshot
+        profiles = profiles or Profiles()
+        speed = SpeedOutlook(snapshot, profiles, containers=settings.containers)
+        vaults = ArtifactStores(store, settings, lambda name: self.picture.unix_user(name))
+        after = Dependencies(store, compare)
+        self.picture = ClusterState(settings, ClockJumps(counts), snapshot, after, profiles, speed, vaults)
         """Others read its nodes, queues and their version, which are replaced whole and never changed."""
         self._audit = Audit(store, self.picture)
-        self._reports = JobReports(store, engine, self.picture)
+        self._reports = JobReports(store, engine, self.picture, speed.verdicts)
+        self._sizes = JobSizer(
+            profiles, lambda: self.picture.nodes, lambda spec: never_fits(self.picture.snapshot, spec)
+        )
         self._hand = EngineCallExecutor(engine)
         self._retry: set[JobId] = set()
         self._refusals = 0
@@ -146,10 +159,6 @@ class ControlLoop:
         for stop_listening in self._listening:
             stop_listening()
         self._listening = []
-
-    def tags(self, now: float) -> Mapping[JobId, Tag]:
-        """Return the present tags of jobs."""
-        return self._tags(now)
 
     def wake(self) -> None:
         """Ask for a pass now."""
@@ -282,7 +291,7 @@ class ControlLoop:
         timers = self.picture.timers
         if key == NODES:
             self._refresh()
-            tags = self._tags(now)
+            tags = self.tags(now)
             self.picture.recognise(tags, now)
             self._reports.poll(tags)
             for id_ in self.picture.holding:
@@ -349,7 +358,7 @@ class ControlLoop:
                 known = job
             elif job.spec.trial is not None and id_ in picture.rung:
                 job = self._reports.with_report(job, now)  # its sweep waits for that
-            found = lifecycle.advance(job, statuses, now, picture.limits(job), picture.sizes.after_end)
+            found = lifecycle.advance(job, statuses, now, picture.limits(job), self._sizes.after_end)
             if found is not None:
                 changes.append(found)
                 continue
@@ -376,7 +385,7 @@ class ControlLoop:
         job = self.picture.snapshot.job(decision.job)
         if job is None:
             return None
-        if isinstance(decision, Start) and (larger := self.picture.sizes.before_start(job)) is not None:
+        if isinstance(decision, Start) and (larger := self._sizes.before_start(job)) is not None:
             assert larger.sizing is not None
             return lifecycle.change(larger, "sized", now, f"takes {larger.sizing.why}")
         grows = isinstance(decision, Resize) and len(decision.seats) > len(job.seats)
@@ -431,19 +440,9 @@ class ControlLoop:
                 around = self.picture.surroundings(job) if job is not None else Surroundings()
                 for effect in wanted(job, statuses, around, self._settings.failure_grace):
                     self._hand.do(effect, now)
-                    self._note(id_, effect, now)
+                    self.picture.note_call(id_, effect, now)
             except Fenced:
                 raise
             except (GrusError, OSError) as error:
                 log.error("the engine could not serve job %s: %s", id_, error)
                 self._try_later({id_}, now)
-
-    def _note(self, job: JobId, effect: Effect, now: float) -> None:
-        if isinstance(effect, Launch):
-            worker = effect.worker
-            starting = WorkerStatus(
-                id=worker.id, job=job, attempt=worker.attempt, state=WorkerState.STARTING, started_at=now
-            )
-            self.picture.workers.setdefault(job, {}).setdefault(worker.id, starting)
-        elif isinstance(effect, Forget):
-            self.picture.forget(job, effect.worker)
