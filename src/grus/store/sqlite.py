@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -217,7 +218,8 @@ class SqliteStore:
     ) -> list[T]:
         rows, values = sql_tables.page(collection, limit, after, fields)
         found = codec.of(collection).decode_list(self._readers.text(_as_array(rows), values))
-        return sorted(found, key=collection.place_of, reverse=collection.newest_first)
+        by = attrgetter(*(collection.order or collection.key))  # faster than `place_of`
+        return sorted(found, key=by, reverse=collection.newest_first)
 
     def delete(
         self, collection: Collection[Any], key: str, *, record: AuditRecord | None = None
