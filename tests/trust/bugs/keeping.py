@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def confirmed_before_commit(_: Any) -> Callable[..., None]:
 
 
 def without_the_key(store_new: Any) -> Callable[..., Any]:
-    return lambda self, job, _key: store_new(self, job, None)
+    return lambda self, user, checked: store_new(self, user, [replace(one, key=None) for one in checked])
 
 
 def a_write_each(_: Any) -> Callable[..., "Future[list[Job]]"]:
@@ -82,7 +83,7 @@ def by_the_time_of_submit(_: Any) -> Callable[[MemoryStore, PruneLimits], int]:
     return planted
 
 
-SUBMITTED = f"submitted_at < ? AND 0 NOT IN ({', '.join('?' * len(TERMINAL))})"
+SUBMITTED = f"submitted_at < ? AND 0 < ? AND 0 NOT IN ({', '.join('?' * len(TERMINAL))})"
 """In the place of the condition that looks at the end of a job, with as many places to fill."""
 
 
