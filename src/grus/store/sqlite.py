@@ -26,7 +26,6 @@ from grus.model.interfaces import Collection, Event, NewJob, PruneLimits, Writte
 from grus.model.jobs import TERMINAL, Job, Phase
 from grus.store import codec, rules, sql_tables
 from grus.store.atomic_files import FileInPlace, make_folder, sync_folder
-from grus.store.audit_log import audit_row
 from grus.store.migrations import migrate, version_of
 from grus.store.readers import BUSY, Readers, read_only
 from grus.store.write_batch import Elsewhere, JobWrite, WriteGroup
@@ -91,18 +90,20 @@ class SqliteStore:
     def create(
         self, job: Job, event: Event, key: str | None = None, epoch: int | None = None
     ) -> "Future[Job]":
-        return self._write(replace(job, version=1), event, new=True, key=key, epoch=epoch)
+        return self._write(
+            lambda: JobWrite(job=replace(job, version=1), event=event, new=True, key=key, epoch=epoch)
+        )
 
     def create_all(self, new: Sequence[NewJob], epoch: int | None = None) -> "Future[list[Job]]":
-        try:
+        def give() -> "Future[list[Job]]":
             rules.check_apart(new)
+            jobs = [(replace(one.job, version=1), one) for one in new]
             writes = [
-                _encoded(replace(one.job, version=1), one.event, new=True, key=one.key, epoch=epoch)
-                for one in new
+                JobWrite(job=job, event=one.event, new=True, key=one.key, epoch=epoch) for job, one in jobs
             ]
-        except GrusError as error:
-            return _refused(error)
-        return self._writer.write_all(WriteGroup(tuple(writes)))
+            return self._writer.write_all(WriteGroup(tuple(writes)))
+
+        return unless_refused(give)
 
     def replace(
         self,
@@ -113,26 +114,10 @@ class SqliteStore:
         record: AuditRecord | None = None,
     ) -> "Future[Job]":
         changed = replace(job, version=job.version + 1)
-        return self._write(changed, event, new=False, epoch=epoch, record=record)
+        return self._write(lambda: JobWrite(job=changed, event=event, new=False, epoch=epoch, record=record))
 
-    def _write(
-        self,
-        job: Job,
-        event: Event | None,
-        *,
-        new: bool,
-        key: str | None = None,
-        epoch: int | None = None,
-        key_said: str = "",
-        record: AuditRecord | None = None,
-    ) -> "Future[Job]":
-        try:
-            write = _encoded(job, event, new=new, key=key, epoch=epoch, key_said=key_said)
-            if record is not None:
-                write = replace(write, audit=audit_row(record))
-        except GrusError as error:
-            return _refused(error)
-        return self._writer.write(write)
+    def _write(self, write: Callable[[], JobWrite]) -> "Future[Job]":
+        return unless_refused(lambda: self._writer.write(write()))
 
     # --------------------------------------------------------------------------------------- jobs, read
 
@@ -264,26 +249,7 @@ class SqliteStore:
         self._connection.close()
 
     def _put(self, work: Callable[[], Work[None]], record: AuditRecord | None = None) -> "Future[None]":
-        try:
-            return self._writer.do(sql_tables.with_record(work(), record))
-        except GrusError as error:
-            return _refused(error)
-
-
-def _encoded(
-    job: Job,
-    event: Event | None,
-    *,
-    new: bool,
-    key: str | None = None,
-    epoch: int | None = None,
-    key_said: str = "",
-) -> JobWrite:
-    """Return the encoded values. Raises BadInput if one could not be read back."""
-    body = codec.JOB.encode(job)
-    if event is not None:
-        codec.EVENT.encode(event)
-    return JobWrite(job, body, event, new, key, epoch, key_said)
+        return unless_refused(lambda: self._writer.do(sql_tables.with_record(work(), record)))
 
 
 def _as_array(rows: str) -> str:
@@ -293,10 +259,14 @@ def _as_array(rows: str) -> str:
     return f"SELECT CAST('[' || coalesce(group_concat(body), '') || ']' AS BLOB) FROM ({rows})"  # noqa: S608 - fixed text
 
 
-def _refused(error: GrusError) -> "Future[Any]":
-    future: Future[Any] = Future()
-    future.set_exception(error)
-    return future
+def unless_refused(give: Callable[[], "Future[T]"]) -> "Future[T]":
+    """Return the future of a write, or one that has failed if the write cannot be given at all."""
+    try:
+        return give()
+    except GrusError as error:
+        refused: Future[T] = Future()
+        refused.set_exception(error)
+        return refused
 
 
 def _open(path: Path, lasting: bool) -> sqlite3.Connection:

@@ -23,7 +23,7 @@ from grus.kubernetes.client.api import Api, Object
 from grus.kubernetes.client.informer import OnChange, Reflector
 from grus.kubernetes.client.resource_kinds import GPU_JOBS
 from grus.model.audit import AuditRecord
-from grus.model.errors import Conflict, GrusError, StoreFailed
+from grus.model.errors import Conflict, StoreFailed
 from grus.model.identifiers import JobId
 from grus.model.interfaces import CORDONS, QUEUES, Collection, Event, NewJob, PruneLimits
 from grus.model.jobs import TERMINAL, Job, Phase
@@ -37,7 +37,7 @@ from grus.store.kubernetes.queues import Queues
 from grus.store.kubernetes.status_writer import JobLocations, ObjectFactory, Recorder, asking
 from grus.store.kubernetes.watch_buffer import News, ObjectUpdates
 from grus.store.mirror import MirroredJob
-from grus.store.sqlite import SqliteStore
+from grus.store.sqlite import SqliteStore, unless_refused
 from grus.store.write_batch import JobWrite, WriteOutcome
 
 T = TypeVar("T")
@@ -157,29 +157,30 @@ class KubernetesStore(SqliteStore):
     ) -> "Future[Job]":
         hashed = None if key is None else job_status_codec.key_hash(job.user, key)
         first = replace(job, version=1)
-        return self._write(first, event, new=True, key=hashed, epoch=epoch, key_said=key or "")
+        return self._write(
+            lambda: JobWrite(job=first, event=event, new=True, key=hashed, epoch=epoch, key_said=key or "")
+        )
 
     def create_all(self, new: Sequence[NewJob], epoch: int | None = None) -> "Future[list[Job]]":
         """Create one job: each is an object of its own, and the API server changes one object at a time."""
-        future: Future[list[Job]] = Future()
-        if len(new) > 1:
-            future.set_exception(
-                Conflict(
+
+        def give() -> "Future[list[Job]]":
+            if len(new) > 1:
+                raise Conflict(
                     f"a cluster cannot store {len(new)} jobs as one; submit them one by one, "
                     "or all with `grus --kubernetes submit`, which does that"
                 )
-            )
-            return future
-        try:
-            future.set_result([self.create(one.job, one.event, one.key, epoch).result() for one in new])
-        except GrusError as error:
-            future.set_exception(error)
-        return future
+            done: Future[list[Job]] = Future()
+            done.set_result([self.create(one.job, one.event, one.key, epoch).result() for one in new])
+            return done
+
+        return unless_refused(give)
 
     def admit(self, job: Job, event: Event, item: Object) -> "Future[Job]":
         """Create the job as `create` does, but record it in this object, which a user has made."""
         self._recorder.given[job.id] = item
-        future = self._write(replace(job, version=1), event, new=True)
+        first = replace(job, version=1)
+        future = self._write(lambda: JobWrite(job=first, event=event, new=True))
         future.add_done_callback(lambda _: self._recorder.given.pop(job.id, None))
         return future
 
