@@ -1,4 +1,4 @@
-"""Rules that every write of a job must pass, in any store: one function each, which raises or returns.
+"""Rules of every store: those that a write of a job must pass, one function each, and the order of listings.
 
 Pure. The in-memory store and the SQLite store use the same error messages, so that users read the same ones.
 """
