@@ -15,12 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from grus.model.identifiers import JobId
-from grus.model.interfaces import Event
+from grus.model.interfaces import REPORTS, Event
 from grus.model.jobs import Job
 from grus.model.metrics_history import Reported
 from tests.dashboard.large import World, built, served
 
-REPORTS = 500
+MANY_REPORTS = 500
 """Of the job whose page is looked at: it has curves to draw."""
 PATIENCE = 30.0
 """Seconds that the end of a job may take."""
@@ -37,7 +37,7 @@ def main() -> int:
         served(world) as address,
     ):
         job = world.running()[-1]
-        world.store.put_reports(list(reports(job, time.time()))).result()
+        world.store.put(REPORTS, *reports(job, time.time())).result()
         tell({"address": address, "job": job.id})
         for line in sys.stdin:
             tell(obey(world, line.split()))
@@ -46,14 +46,14 @@ def main() -> int:
 
 def reports(job: Job, now: float) -> Iterator[Reported]:
     """A training so far, a report every ten seconds: it learns, ever more slowly."""
-    for number in range(REPORTS):
+    for number in range(MANY_REPORTS):
         figures = (("step", 10.0 * number), ("batch", 64.0), ("loss", 2.0 / (1 + 0.02 * number)))
-        at = now - 10.0 * (REPORTS - number)
+        at = now - 10.0 * (MANY_REPORTS - number)
         yield Reported(job=job.id, number=number, attempt=job.attempt, at=at, figures=figures, gpus=job.held)
 
 
 def obey(world: World, words: Sequence[str]) -> dict[str, float]:
-    events = world.services.last_event()
+    events = world.services.jobs.last_event
     if words[0] == "finish":
         finish(world, int(words[1]), float(words[2]))
     elif words[0] == "measure":
@@ -62,7 +62,7 @@ def obey(world: World, words: Sequence[str]) -> dict[str, float]:
             time.sleep(float(words[2]))
     elif words[0] == "wait":
         time.sleep(float(words[1]))
-    return {"cpu": serving(), "events": world.services.last_event() - events}
+    return {"cpu": serving(), "events": world.services.jobs.last_event - events}
 
 
 def serving(known: dict[int, float] = {}) -> float:  # noqa: B006 - kept on purpose: what ended threads took counts

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from grus.model.artefacts import Artifact, Input, Output
 from grus.model.identifiers import JobId, QueueName, UserName
-from grus.model.interfaces import AccessRole, Event, Token, User
+from grus.model.interfaces import QUEUES, REPORTS, RESULTS, TOKENS, USERS, AccessRole, Event, Token, User
 from grus.model.jobs import LONGEST_BACK_OFF, Exit, ExitCause, Job, JobType, PauseCause, Phase
 from grus.model.metrics_history import Reported
 from grus.model.queues import Queue, Quota
@@ -39,15 +39,15 @@ def put_into(home: Path) -> None:
     store = SqliteStore(home / "state" / "grus.db")
     ensure_admin(store, home / "token", time.time())
     user, queue = UserName(evil("user")), QueueName(evil("queue"))
-    store.put_user(User(name=user, role=AccessRole.MEMBER, unix_user=evil("unix"))).result()
-    store.put_queue(Queue(name=queue, quota=Quota.of(2), members=(user,), nodes=(evil("node"),))).result()
+    store.put(USERS, User(name=user, role=AccessRole.MEMBER, unix_user=evil("unix"))).result()
+    store.put(QUEUES, Queue(name=queue, quota=Quota.of(2), members=(user,), nodes=(evil("node"),))).result()
     token = Token(digest="e" * 64, user=user, label=evil("label"), created_at=time.time())
-    store.put_token(token).result()
+    store.put(TOKENS, token).result()
     for job in jobs(user, queue):
         event = Event(at=job.submitted_at, kind=evil("kind"), text=evil("event"), job=job.id)
         store.create(job, event).result()
     said = Reported(job=ENDED, number=0, attempt=1, at=time.time(), figures=((evil("figure"), 1.0),))
-    store.put_reports([said]).result()
+    store.put(REPORTS, said).result()
     put_search(store, user, queue)
     put_run(store, user, queue)
     store.close()
@@ -82,7 +82,7 @@ def put_run(store: SqliteStore, user: UserName, queue: QueueName) -> None:
         metrics=(Metric(evil("metric"), 1.0, 1.0, 2.0),),
         outputs=(Artifact(evil("output"), evil("digest"), 1),),
     )
-    store.put_result(run).result()
+    store.put(RESULTS, run).result()
 
 
 def jobs(user: UserName, queue: QueueName) -> list[Job]:

@@ -51,7 +51,7 @@ def test_one_of_5000_jobs_is_found_by_typing_and_the_address_remembers_it(
 
 
 def test_filters_find_what_a_straightforward_search_finds(page: Page, sign_in: SignIn, world: World) -> None:
-    jobs = [job for some in world.services.every_job() for job in some]
+    jobs = [job for some in world.services.jobs.every() for job in some]
     meant = [
         job for job in jobs if job.user == "ada" and job.spec.queue == "vision" and job.phase is Phase.FAILED
     ]
@@ -102,7 +102,7 @@ def test_many_are_paused_resumed_and_stopped_at_once_after_a_question_with_an_an
     page: Page, sign_in: SignIn, world: World
 ) -> None:
     chosen = [job.id for job in world.running()[5:8]]
-    name = world.services.job(_admin(world), chosen[0]).spec.name
+    name = world.services.visible.get(_admin(world), chosen[0]).spec.name
     sign_in(at="/jobs")
     page.goto("/jobs?state=running&state=paused&state=pending&rows=2000")
     for job in chosen:
@@ -126,7 +126,7 @@ def test_many_are_paused_resumed_and_stopped_at_once_after_a_question_with_an_an
         if after == "paused":
             for job in chosen:
                 expect(page.locator(f'#rows tr[data-id="{job}"] [data-of=status]')).to_have_text(after)
-    phases = [world.services.job(_admin(world), job).desired.value for job in chosen]
+    phases = [world.services.visible.get(_admin(world), job).desired.value for job in chosen]
     assert phases == ["stop"] * 3
 
 
@@ -152,7 +152,7 @@ def test_saying_no_changes_nothing(page: Page, sign_in: SignIn, world: World) ->
     page.locator("#bulk").get_by_role("button", name="Stop").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
-    assert world.services.job(_admin(world), job).desired.value == "run"
+    assert world.services.visible.get(_admin(world), job).desired.value == "run"
 
 
 def test_one_that_refuses_does_not_hold_up_the_others(
@@ -202,4 +202,4 @@ def test_at_phone_width_lines_become_cards_and_nothing_scrolls_sideways(page: Pa
 
 
 def _admin(world: World) -> User:
-    return world.services.whoami("admin-token")
+    return world.services.accounts.whoami("admin-token")

@@ -63,7 +63,7 @@ class Maker:
             self.pool.kubelets.finish(NAMESPACE, pod["metadata"]["name"], 3)
         self.reaches("fails", Phase.FAILED)
         self.running("stops")
-        self.pool.controller.services.stop(ADMIN, self.id_of("stops"))
+        self.pool.controller.services.actions.stop(ADMIN, self.id_of("stops"))
         self.reaches("stops", Phase.STOPPED)
 
     def by_other_ways(self, code: Path) -> None:
@@ -73,7 +73,7 @@ class Maker:
         job = {"name": "bundled", "queue": "a", "run": "python3 train.py", "resources": {"gpu": 1}}
         client.submit({**job, "workdir": str(code)}, key="bundle")
         given = JobIn.model_validate({**job, "name": "by-http", "run": "true"})
-        self.pool.controller.services.submit(ADMIN, to_spec(given), key="http").result()
+        self.pool.controller.services.actions.submit(ADMIN, to_spec(given), key="http").result()
 
     def live(self) -> None:
         self.running("paused")

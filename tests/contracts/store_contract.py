@@ -12,9 +12,25 @@ import pytest
 from grus.model.activity_labels import Tag, WorkloadKind, of_gpu, of_job
 from grus.model.errors import BadInput, Conflict, Fenced, NotFound, StaleVersion
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName
-from grus.model.interfaces import MOST_PROFILES, AccessRole, Prediction, Store, Token, User
+from grus.model.interfaces import (
+    CORDONS,
+    MOST_PROFILES,
+    PREDICTIONS,
+    PROFILES,
+    QUEUES,
+    REPORTS,
+    TOKENS,
+    USERS,
+    AccessRole,
+    Prediction,
+    PruneLimits,
+    Store,
+    Token,
+    User,
+)
 from grus.model.jobs import NEXT, TERMINAL, Job, Phase, Sizing
 from grus.model.metrics_history import MOST_POINTS
+from grus.model.nodes import Cordon
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU, Range, Replica, Request, Role
@@ -30,6 +46,7 @@ from tests.store.builders import (
     a_report,
     a_spec,
     an_event,
+    cordoned,
     done,
     stored,
 )
@@ -330,62 +347,62 @@ class StoreContract(AuditContract, LogContract, ResultsContract):
         vision = Queue(
             name=QueueName("vision"), quota=Quota.of({"A100": 4, "any": 2}), members=(ADA,), limit=8 * GPU
         )
-        done(store.put_queue(vision))
-        done(store.put_queue(Queue(name=QueueName("audio"))))
-        assert store.queues() == [Queue(name=QueueName("audio")), vision]
-        done(store.put_queue(replace(vision, weight=2.5)))
-        assert store.queues()[1].weight == 2.5
-        done(store.delete_queue(QueueName("vision")))
-        assert [queue.name for queue in store.queues()] == ["audio"]
+        done(store.put(QUEUES, vision))
+        done(store.put(QUEUES, Queue(name=QueueName("audio"))))
+        assert store.find(QUEUES) == [Queue(name=QueueName("audio")), vision]
+        done(store.put(QUEUES, replace(vision, weight=2.5)))
+        assert store.find(QUEUES)[1].weight == 2.5
+        done(store.delete(QUEUES, QueueName("vision")))
+        assert [queue.name for queue in store.find(QUEUES)] == ["audio"]
 
     def test_deleting_a_queue_that_is_not_there_is_not_found(self, store: Store) -> None:
         with pytest.raises(NotFound, match="vision"):
-            done(store.delete_queue(QueueName("vision")))
+            done(store.delete(QUEUES, QueueName("vision")))
 
     def test_deleting_a_user_removes_its_tokens(self, store: Store) -> None:
-        done(store.put_user(User(name=ADA, role=AccessRole.ADMIN)))
-        done(store.put_user(User(name=BOB, unix_user="bob")))
+        done(store.put(USERS, User(name=ADA, role=AccessRole.ADMIN)))
+        done(store.put(USERS, User(name=BOB, unix_user="bob")))
         for digest, user in (("d1", ADA), ("d2", BOB), ("d3", ADA)):
             done(
-                store.put_token(
-                    Token(digest=digest, user=user, label="laptop", created_at=1.5, expires_at=2.5)
+                store.put(
+                    TOKENS, Token(digest=digest, user=user, label="laptop", created_at=1.5, expires_at=2.5)
                 )
             )
-        assert [user.name for user in store.users()] == [ADA, BOB]
-        assert [token.digest for token in store.tokens()] == ["d1", "d2", "d3"]
-        done(store.delete_user(ADA))
-        assert store.users() == [User(name=BOB, unix_user="bob")]
-        assert [token.digest for token in store.tokens()] == ["d2"]
+        assert [user.name for user in store.find(USERS)] == [ADA, BOB]
+        assert [token.digest for token in store.find(TOKENS)] == ["d1", "d2", "d3"]
+        done(store.delete(USERS, ADA))
+        assert store.find(USERS) == [User(name=BOB, unix_user="bob")]
+        assert [token.digest for token in store.find(TOKENS)] == ["d2"]
 
     def test_overwriting_a_user_keeps_its_tokens(self, store: Store) -> None:
-        done(store.put_user(User(name=ADA)))
-        done(store.put_token(Token(digest="d", user=ADA, label="x", created_at=1.0)))
-        done(store.put_user(User(name=ADA, role=AccessRole.VIEWER)))
-        assert store.users()[0].role is AccessRole.VIEWER
-        assert len(store.tokens()) == 1
+        done(store.put(USERS, User(name=ADA)))
+        done(store.put(TOKENS, Token(digest="d", user=ADA, label="x", created_at=1.0)))
+        done(store.put(USERS, User(name=ADA, role=AccessRole.VIEWER)))
+        assert store.find(USERS)[0].role is AccessRole.VIEWER
+        assert len(store.find(TOKENS)) == 1
 
     def test_a_token_needs_its_user(self, store: Store) -> None:
         with pytest.raises(NotFound, match="ada"):
-            done(store.put_token(Token(digest="d", user=ADA, label="x", created_at=1.0)))
+            done(store.put(TOKENS, Token(digest="d", user=ADA, label="x", created_at=1.0)))
 
     def test_tokens_are_deleted_one_by_one(self, store: Store) -> None:
-        done(store.put_user(User(name=ADA)))
+        done(store.put(USERS, User(name=ADA)))
         for digest in ("d1", "d2"):
-            done(store.put_token(Token(digest=digest, user=ADA, label="x", created_at=1.0)))
-        done(store.delete_token("d1"))
-        assert [token.digest for token in store.tokens()] == ["d2"]
+            done(store.put(TOKENS, Token(digest=digest, user=ADA, label="x", created_at=1.0)))
+        done(store.delete(TOKENS, "d1"))
+        assert [token.digest for token in store.find(TOKENS)] == ["d2"]
         with pytest.raises(NotFound):
-            done(store.delete_token("d1"))
+            done(store.delete(TOKENS, "d1"))
         with pytest.raises(NotFound):
-            done(store.delete_user(BOB))
+            done(store.delete(USERS, BOB))
 
     def test_nodes_are_cordoned_and_uncordoned(self, store: Store) -> None:
         for node in ("n1", "n2", "n2"):
-            done(store.set_cordoned(NodeId(node), True))
-        assert store.cordoned() == {"n1", "n2"}
+            done(store.put(CORDONS, Cordon(NodeId(node))))
+        assert cordoned(store) == {"n1", "n2"}
         for node in ("n1", "n9"):
-            done(store.set_cordoned(NodeId(node), False))
-        assert store.cordoned() == {"n2"}
+            done(store.delete(CORDONS, NodeId(node)))
+        assert cordoned(store) == {"n2"}
 
     # -------------------------------------------------------------------------------------- predictions
 
@@ -394,99 +411,99 @@ class StoreContract(AuditContract, LogContract, ResultsContract):
         made = [
             Prediction(job=JobId(f"j{n}"), at=float(n), start=(1.0, 2.5), end=(3.0, 1e12)) for n in (1, 2, 3)
         ]
-        done(store.put_predictions(made[:2]))
-        done(store.put_predictions(made[2:]))
-        assert store.predictions(10) == made[::-1]
-        assert store.predictions(2) == made[:0:-1]
+        done(store.put(PREDICTIONS, *made[:2]))
+        done(store.put(PREDICTIONS, *made[2:]))
+        assert store.find(PREDICTIONS, limit=10) == made[::-1]
+        assert store.find(PREDICTIONS, limit=2) == made[:0:-1]
 
     def test_the_first_prediction_of_a_job_stays(self, store: Store) -> None:
         stored(store, a_job("j1"))
         first, second = (Prediction(job=JobId("j1"), at=at, end=(at,)) for at in (1.0, 2.0))
-        done(store.put_predictions([first]))
-        done(store.put_predictions([second]))
-        assert store.predictions(10) == [first]
+        done(store.put(PREDICTIONS, first))
+        done(store.put(PREDICTIONS, second))
+        assert store.find(PREDICTIONS, limit=10) == [first]
 
     def test_a_prediction_of_a_job_that_is_gone_is_dropped_and_its_neighbours_are_kept(
         self, store: Store
     ) -> None:
         stored(store, a_job("j1"))
         kept, lost = (Prediction(job=JobId(job), at=1.0) for job in ("j1", "gone"))
-        done(store.put_predictions([lost, kept]))
-        assert store.predictions(10) == [kept]
+        done(store.put(PREDICTIONS, lost, kept))
+        assert store.find(PREDICTIONS, limit=10) == [kept]
 
     def test_a_prediction_that_could_not_be_read_back_is_refused(self, store: Store) -> None:
         stored(store, a_job("j1"))
         with pytest.raises(BadInput):
-            done(store.put_predictions([Prediction(job=JobId("j1"), at=1.0, end=(float("inf"),))]))
-        assert store.predictions(10) == []
+            done(store.put(PREDICTIONS, Prediction(job=JobId("j1"), at=1.0, end=(float("inf"),))))
+        assert store.find(PREDICTIONS, limit=10) == []
 
     def test_predictions_go_with_their_jobs(self, store: Store) -> None:
         stored(
             store, replace(a_job("j1", phase=Phase.SUCCEEDED, submitted_at=0.0), ended_at=1.0), a_job("j2")
         )
-        done(store.put_predictions([Prediction(job=JobId(job), at=1.0) for job in ("j1", "j2")]))
-        assert done(store.prune(events_before=0.0, jobs_before=2.0)) == 1
-        assert [one.job for one in store.predictions(10)] == ["j2"]
+        done(store.put(PREDICTIONS, *(Prediction(job=JobId(job), at=1.0) for job in ("j1", "j2"))))
+        assert done(store.prune(PruneLimits(events_before=0.0, jobs_before=2.0))) == 1
+        assert [one.job for one in store.find(PREDICTIONS, limit=10)] == ["j2"]
 
     # -------------------------------------------------------------------------------- profiles and tags
 
     def test_a_profile_is_read_back_equal_and_replaces_the_one_before(self, store: Store) -> None:
         for count in (1, 2):
-            done(store.put_profile(replace(a_full_profile("f1"), count=count)))
-        done(store.put_profile(JobProfile(fingerprint="f0")))
-        assert store.profiles() == [JobProfile(fingerprint="f0"), replace(a_full_profile("f1"), count=2)]
+            done(store.put(PROFILES, replace(a_full_profile("f1"), count=count)))
+        done(store.put(PROFILES, JobProfile(fingerprint="f0")))
+        assert store.find(PROFILES) == [JobProfile(fingerprint="f0"), replace(a_full_profile("f1"), count=2)]
 
     def test_a_profile_that_could_not_be_read_back_is_refused(self, store: Store) -> None:
         with pytest.raises(BadInput):
-            done(store.put_profile(JobProfile(fingerprint="f", stall=float("nan"))))
-        assert store.profiles() == []
+            done(store.put(PROFILES, JobProfile(fingerprint="f", stall=float("nan"))))
+        assert store.find(PROFILES) == []
 
     def test_beyond_the_bound_the_profile_that_was_updated_first_goes(self, store: Store) -> None:
         oldest = JobProfile(fingerprint="m", updated_at=0.5)
         many = [JobProfile(fingerprint=f"f{n}", updated_at=1.0 + n) for n in range(MOST_PROFILES)]
-        for future in [store.put_profile(profile) for profile in (*many[:9], oldest, *many[9:])]:
+        for future in [store.put(PROFILES, profile) for profile in (*many[:9], oldest, *many[9:])]:
             done(future)
-        assert {profile.fingerprint for profile in store.profiles()} == {one.fingerprint for one in many}
+        assert {profile.fingerprint for profile in store.find(PROFILES)} == {one.fingerprint for one in many}
 
     def test_profiles_outlast_their_jobs(self, store: Store) -> None:
         stored(store, replace(a_job("j1", phase=Phase.SUCCEEDED, submitted_at=0.0), ended_at=1.0))
-        done(store.put_profile(a_full_profile("f")))
-        done(store.prune(events_before=0.0, jobs_before=2.0))
-        assert store.profiles() == [a_full_profile("f")]
+        done(store.put(PROFILES, a_full_profile("f")))
+        done(store.prune(PruneLimits(events_before=0.0, jobs_before=2.0)))
+        assert store.find(PROFILES) == [a_full_profile("f")]
 
     def test_reports_of_jobs_are_read_back_by_number_and_the_first_one_stays(self, store: Store) -> None:
         stored(store, a_job("j1"))
         full = replace(a_report("j1", 7), figures=(("größe", 1 / 3), ("step", 2.0)), saved_at=0.1 + 0.2)
-        done(store.put_reports([full, a_report("j1", 3), a_report("jgone", 0)]))
-        done(store.put_reports([replace(full, attempt=9)]))
-        assert store.reports(JobId("j1")) == [a_report("j1", 3), full]
-        assert store.reports(JobId("jgone")) == []
+        done(store.put(REPORTS, full, a_report("j1", 3), a_report("jgone", 0)))
+        done(store.put(REPORTS, replace(full, attempt=9)))
+        assert store.find(REPORTS, job=JobId("j1")) == [a_report("j1", 3), full]
+        assert store.find(REPORTS, job=JobId("jgone")) == []
 
     def test_a_report_that_could_not_be_read_back_takes_its_neighbours_along(self, store: Store) -> None:
         stored(store, a_job("j1"))
         with pytest.raises(BadInput):
-            done(store.put_reports([a_report("j1", 0), replace(a_report("j1", 1), at=float("nan"))]))
-        assert store.reports(JobId("j1")) == []
+            done(store.put(REPORTS, a_report("j1", 0), replace(a_report("j1", 1), at=float("nan"))))
+        assert store.find(REPORTS, job=JobId("j1")) == []
 
     def test_beyond_the_bound_reports_of_a_job_are_thinned_evenly_but_for_the_newest(
         self, store: Store
     ) -> None:
         stored(store, a_job("j1"), a_job("j2"))
-        done(store.put_reports([a_report("j2", number) for number in (1, 3)]))
-        done(store.put_reports([a_report("j1", number) for number in range(MOST_POINTS)]))
-        assert len(store.reports(JobId("j1"))) == MOST_POINTS
-        done(store.put_reports([a_report("j1", MOST_POINTS + 1)]))
-        kept = [one.number for one in store.reports(JobId("j1"))]
+        done(store.put(REPORTS, *(a_report("j2", number) for number in (1, 3))))
+        done(store.put(REPORTS, *(a_report("j1", number) for number in range(MOST_POINTS))))
+        assert len(store.find(REPORTS, job=JobId("j1"))) == MOST_POINTS
+        done(store.put(REPORTS, a_report("j1", MOST_POINTS + 1)))
+        kept = [one.number for one in store.find(REPORTS, job=JobId("j1"))]
         assert kept == [*range(0, MOST_POINTS, 2), MOST_POINTS + 1]
-        assert [one.number for one in store.reports(JobId("j2"))] == [1, 3]
+        assert [one.number for one in store.find(REPORTS, job=JobId("j2"))] == [1, 3]
 
     def test_reports_go_with_their_job(self, store: Store) -> None:
         stored(
             store, replace(a_job("j1", phase=Phase.SUCCEEDED, submitted_at=0.0), ended_at=1.0), a_job("j2")
         )
-        done(store.put_reports([a_report("j1", 0), a_report("j2", 0)]))
-        done(store.prune(events_before=0.0, jobs_before=2.0))
-        assert [store.reports(JobId(job)) for job in ("j1", "j2")] == [[], [a_report("j2", 0)]]
+        done(store.put(REPORTS, a_report("j1", 0), a_report("j2", 0)))
+        done(store.prune(PruneLimits(events_before=0.0, jobs_before=2.0)))
+        assert [store.find(REPORTS, job=JobId(job)) for job in ("j1", "j2")] == [[], [a_report("j2", 0)]]
 
     def test_tags_are_put_and_taken_away_and_others_stay(self, store: Store) -> None:
         first, second = (
@@ -514,44 +531,44 @@ class StoreContract(AuditContract, LogContract, ResultsContract):
         alive = replace(a_job("jrun", phase=Phase.RUNNING, submitted_at=0.0), ended_at=5.0)
         for at, job in enumerate((old, new, alive)):
             done(store.create(job, an_event(job, at=float(at)), key=job.id))
-        assert done(store.prune(events_before=1.0, jobs_before=20.0)) == 2
+        assert done(store.prune(PruneLimits(events_before=1.0, jobs_before=20.0))) == 2
         assert {job.id for job in store.jobs()} == {"jnew", "jrun"}
         assert [event.at for event in store.events()] == [1.0, 2.0]
-        assert done(store.prune(events_before=1.0, jobs_before=20.0)) == 0
+        assert done(store.prune(PruneLimits(events_before=1.0, jobs_before=20.0))) == 0
 
     def test_a_job_that_ended_after_it_was_created_is_pruned_by_its_end(self, store: Store) -> None:
         [job] = stored(store, a_job(submitted_at=0.0))
         done(store.replace(replace(job, phase=Phase.STOPPED, ended_at=5.0), None))
-        assert done(store.prune(events_before=0.0, jobs_before=5.0)) == 0
-        assert done(store.prune(events_before=0.0, jobs_before=6.0)) == 1
+        assert done(store.prune(PruneLimits(events_before=0.0, jobs_before=5.0))) == 0
+        assert done(store.prune(PruneLimits(events_before=0.0, jobs_before=6.0))) == 1
         assert store.jobs() == []
 
     def test_a_job_that_ended_before_it_was_submitted_is_not_old(self, store: Store) -> None:
         """The clock was set back meanwhile: who looks for old jobs by their submits does not see it."""
         stored(store, replace(a_job(phase=Phase.SUCCEEDED, submitted_at=9.0), ended_at=5.0))
-        assert done(store.prune(events_before=0.0, jobs_before=6.0)) == 0
-        assert done(store.prune(events_before=0.0, jobs_before=10.0)) == 1
+        assert done(store.prune(PruneLimits(events_before=0.0, jobs_before=6.0))) == 0
+        assert done(store.prune(PruneLimits(events_before=0.0, jobs_before=10.0))) == 1
 
     def test_a_job_that_is_to_be_kept_is_not_pruned_with_others(self, store: Store) -> None:
         for id_ in ("j1", "j2", "j3"):
             job = replace(a_job(id_, phase=Phase.SUCCEEDED, submitted_at=0.0), ended_at=1.0)
             done(store.create(job, an_event(job, at=1.0), key=id_))
         keep = [JobId("j2"), JobId("jnever")]
-        assert done(store.prune(events_before=2.0, jobs_before=2.0, keep=keep)) == 3 + 2
+        assert done(store.prune(PruneLimits(events_before=2.0, jobs_before=2.0, keep=keep))) == 3 + 2
         assert [job.id for job in store.jobs()] == ["j2"]
         assert done(store.create(a_job("j4"), an_event(), key="j2")).id == "j2"
-        assert done(store.prune(events_before=2.0, jobs_before=2.0)) == 1
+        assert done(store.prune(PruneLimits(events_before=2.0, jobs_before=2.0))) == 1
 
     def test_a_pruned_job_frees_its_key(self, store: Store) -> None:
         ended = replace(a_job("j1", phase=next(iter(TERMINAL)), submitted_at=0.0), ended_at=1.0)
         done(store.create(ended, an_event(), key="k"))
-        done(store.prune(events_before=0.0, jobs_before=2.0))
+        done(store.prune(PruneLimits(events_before=0.0, jobs_before=2.0)))
         assert done(store.create(a_job("j2"), an_event(), key="k")).id == "j2"
 
     def test_numbers_of_pruned_events_are_never_given_again(self, store: Store) -> None:
         stored(store, a_job(), a_job())
         last = store.events()[-1].seq
-        done(store.prune(events_before=1e12, jobs_before=0.0))
+        done(store.prune(PruneLimits(events_before=1e12, jobs_before=0.0)))
         assert store.events() == []
         stored(store, a_job())
         assert [event.seq for event in store.events()] == [last + 1]

@@ -16,7 +16,7 @@ from grus.controlplane.sweeps.sweep_controller import Sweeper
 from grus.controlplane.sweeps.trial_index import Trials
 from grus.model.activity_labels import Tag
 from grus.model.identifiers import JobId, UserName
-from grus.model.interfaces import AccessRole, Engine, Event, Store, User
+from grus.model.interfaces import QUEUES, USERS, AccessRole, Engine, Event, Store, User
 from grus.model.jobs import HOLDING, NEXT, Job, Phase, Spec
 from grus.model.nodes import Node
 from grus.model.queues import Queue
@@ -116,10 +116,10 @@ class Plane:
     ) -> None:
         self.settings = Settings(state=state, environment=(("PATH", "/bin"),), boxed=True)
         self.store: Store = store or MemoryStore()
-        self.store.put_user(ADMIN)
-        self.store.put_user(ANN)
+        self.store.put(USERS, ADMIN)
+        self.store.put(USERS, ANN)
         for queue in queues:
-            self.store.put_queue(queue)
+            self.store.put(QUEUES, queue)
         self.engine = SimulatedEngine(a_pool(pool) if isinstance(pool, str) else pool)
         self._decide = decide
         self.search_decides = search
@@ -202,7 +202,7 @@ class Plane:
 
     def submit(self, name: str = "job", user: User = ANN, **spec: object) -> JobId:
         """Submit and settle."""
-        job = self.services.submit(user, a_spec(name, **spec)).result()
+        job = self.services.actions.submit(user, a_spec(name, **spec)).result()
         self.settle()
         return job.id
 

@@ -82,13 +82,23 @@ class Storm:
             return
         job = self.chance.choice(open_)
         services = self.plane.services
-        wish = self.chance.choice([services.pause, services.resume, services.resume, services.stop, None])
+        wish = self.chance.choice(
+            [
+                services.actions.pause,
+                services.actions.resume,
+                services.actions.resume,
+                services.actions.stop,
+                None,
+            ]
+        )
         try:
             if wish is not None:
                 wish(ANN, job.id)
             elif (role := job.spec.request.elastic) is not None:
                 low = role.replicas.low
-                services.scale(ANN, job.id, self.chance.choice([None, Range(low, low), role.replicas]))
+                services.actions.scale(
+                    ANN, job.id, self.chance.choice([None, Range(low, low), role.replicas])
+                )
         except Conflict:
             pass  # it is being stopped, or has a fixed size
 
@@ -138,7 +148,7 @@ class Storm:
         for _ in range(400):
             for job in self.plane.store.jobs(phases=[Phase.PAUSED, Phase.PAUSING]):
                 if job.desired.value == "pause":
-                    self.plane.services.resume(ANN, job.id)
+                    self.plane.services.actions.resume(ANN, job.id)
             engine.up()
             engine.finish("")
             self.plane.after(31.0)

@@ -11,6 +11,7 @@ from grus.controlplane.monitoring.telemetry_collector import holding
 from grus.model.errors import DoesNotFit
 from grus.model.execution_plans import Shortage, Way
 from grus.model.identifiers import JobId
+from grus.model.interfaces import PROFILES
 from grus.model.jobs import Exit, ExitCause, Job, Launch, Phase, Spec
 from grus.simulation.recorded.replay import replay
 from tests.controlplane.plane import ANN, Plane, a_spec
@@ -53,7 +54,7 @@ class Shop:
 
     def submit(self, name: str = "job", *ways: Way, key: str | None = None, **more: object) -> JobId:
         spec = self.spec(name, *ways, **more)  # type: ignore[arg-type]  # keywords of many types
-        id_ = self.plane.services.submit(ANN, spec, key=key).result().id
+        id_ = self.plane.services.actions.submit(ANN, spec, key=key).result().id
         self.step()
         return id_
 
@@ -213,9 +214,9 @@ def test_who_waited_while_another_fell_short_starts_with_more(tmp_path: Path) ->
 
 def test_who_was_paused_while_another_fell_short_goes_on_with_more(shop: Shop) -> None:
     first, second = shop.submit(gpus="8GB"), shop.submit(gpus="8GB")
-    shop.plane.do(lambda: shop.plane.services.pause(ANN, second))
+    shop.plane.do(lambda: shop.plane.services.actions.pause(ANN, second))
     shop.runs_out(first)
-    shop.plane.do(lambda: shop.plane.services.resume(ANN, second))
+    shop.plane.do(lambda: shop.plane.services.actions.resume(ANN, second))
     assert (shop.plane.phase(second), shop.granted(second)) == (Phase.RUNNING, 12 * GB)
     assert shop.job(second).attempt == 2
 
@@ -232,7 +233,7 @@ def test_other_code_and_another_environment_are_other_work(shop: Shop) -> None:
     first = shop.submit(gpus="2GB")
     shop.runs_out(first)
     smaller = shop.spec("smaller", gpus="2GB")
-    id_ = shop.plane.services.submit(ANN, replace(smaller, env=(("BATCH", "8"),))).result().id
+    id_ = shop.plane.services.actions.submit(ANN, replace(smaller, env=(("BATCH", "8"),))).result().id
     shop.step()
     assert shop.granted(id_) == 2 * GB
     (shop.folder / "train.py").write_text("batch = 8")
@@ -253,10 +254,10 @@ def test_the_very_same_work_is_refused_when_nothing_here_would_do(tmp_path: Path
 def test_a_plan_says_what_a_submit_would_give_and_leaves_nothing_behind(shop: Shop) -> None:
     first = shop.submit(gpus="2GB")
     shop.runs_out(first)
-    fitting = shop.plane.services.plan(ANN, shop.spec("auto", Way(1, 13 * GB)))
+    fitting = shop.plane.services.actions.plan(ANN, shop.spec("auto", Way(1, 13 * GB)))
     assert (fitting.fits, fitting.sizing) == (True, "13GB of a GPU: by its estimate")
     tight = Way(2, 100 * GB, ("split",))
-    refused = shop.plane.services.plan(ANN, shop.spec("auto", tight))
+    refused = shop.plane.services.actions.plan(ANN, shop.spec("auto", tight))
     assert not refused.fits
     assert "100GB on each of 2 GPUs" in refused.sentence
     assert shop.plane.profiles.settled(JobId("plan")) is None
@@ -272,7 +273,7 @@ def test_what_fell_short_is_kept_in_the_profile(shop: Shop) -> None:
     first = shop.submit(gpus="2GB")
     shop.runs_out(first)
     shop.runs_out(first)
-    (profile,) = shop.plane.store.profiles()
+    (profile,) = shop.plane.store.find(PROFILES)
     assert profile.short == (Shortage(1, 3 * GB),)
 
 

@@ -13,7 +13,7 @@ def test_late_news_of_a_forgotten_worker_does_not_keep_its_job_alive() -> None:
     plane = Plane()
     job = plane.submit(gpus="1..4")
     before = plane.engine.workers_alive.known[plane.engine.find("worker.3")].status
-    plane.do(lambda: plane.services.scale(ANN, job, Range(1, 3)))
+    plane.do(lambda: plane.services.actions.scale(ANN, job, Range(1, 3)))
     assert not plane.engine.alive("worker.3")
     plane.do(lambda: plane.engine._tell(before))
     plane.do(lambda: plane.engine.finish(job))
@@ -82,7 +82,7 @@ def test_a_time_limit_that_cannot_be_written_down_does_not_keep_the_loop_spinnin
 def test_what_needs_more_workers_now_is_not_started_with_fewer_because_it_was_once_scaled_down() -> None:
     plane = Plane(pool="2x4")
     job = plane.submit(gpus="1..8")
-    plane.do(lambda: plane.services.scale(ANN, job, Range(1, 2)))
+    plane.do(lambda: plane.services.actions.scale(ANN, job, Range(1, 2)))
     out = Exit(ExitCause.GPU_MEMORY, 1, "CUDA out of memory")
     plane.do(lambda: plane.engine.fail(f"{job}.1.worker.1", out)).after(2.0)
     now = plane.job(job)

@@ -40,7 +40,7 @@ def test_a_job_is_restarted_unless_its_workers_can_come_and_go(
 ) -> None:
     plane = Plane()
     job = settled(plane, resize, team=team)
-    plane.do(lambda: plane.services.scale(ANN, job, Range(2, 2)))
+    plane.do(lambda: plane.services.actions.scale(ANN, job, Range(2, 2)))
     plane.after(5)
     after = plane.job(job)
     assert (after.attempt, after.phase, len(after.staying)) == (attempts, Phase.RUNNING, 2)
@@ -76,10 +76,10 @@ def test_a_job_whose_workers_form_a_team_grows_at_once() -> None:
 def test_a_person_who_scales_a_job_need_not_wait() -> None:
     plane = Plane()
     job = plane.submit("e", gpus="1..4", resize=Resizing.AUTO)
-    plane.do(lambda: plane.services.scale(ANN, job, Range(1, 1)))
+    plane.do(lambda: plane.services.actions.scale(ANN, job, Range(1, 1)))
     plane.after(3)
     assert (len(plane.job(job).seats), plane.job(job).attempt) == (1, 2)
-    plane.do(lambda: plane.services.scale(ANN, job, Range(4, 4)))
+    plane.do(lambda: plane.services.actions.scale(ANN, job, Range(4, 4)))
     plane.after(3)
     assert (len(plane.job(job).seats), plane.job(job).attempt) == (4, 3)
 
@@ -87,9 +87,9 @@ def test_a_person_who_scales_a_job_need_not_wait() -> None:
 def test_events_say_how_many_gpus_the_job_holds_from_then_on() -> None:
     plane = Plane()
     job = settled(plane, Resizing.LIVE, team=True)
-    plane.do(lambda: plane.services.scale(ANN, job, Range(2, 2)))
+    plane.do(lambda: plane.services.actions.scale(ANN, job, Range(2, 2)))
     plane.after(5)
-    plane.do(lambda: plane.services.stop(ANN, job))
+    plane.do(lambda: plane.services.actions.stop(ANN, job))
     plane.after(60)
-    told = {event.kind: (event.held or 0) // GPU for event in plane.services.events(ANN, job=job)}
+    told = {event.kind: (event.held or 0) // GPU for event in plane.services.jobs.events(ANN, job=job)}
     assert (told["starting"], told["released"], told["stopped"]) == (4, 2, 0)

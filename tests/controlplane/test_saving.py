@@ -59,7 +59,9 @@ def test_the_scheduler_says_it_too_and_a_plan_warns() -> None:
     plane.settle()
     (pausing,) = [event for event in plane.store.events() if event.kind == "pausing"]
     assert (pausing.job, "restarts from zero" in pausing.text) == (a, True)
-    assert plane.services.plan(ANN, a_spec(queue="A", checkpoint=Checkpoint())).warnings == (NO_CHECKPOINT,)
+    assert plane.services.actions.plan(ANN, a_spec(queue="A", checkpoint=Checkpoint())).warnings == (
+        NO_CHECKPOINT,
+    )
     plane.close()
 
 
@@ -78,9 +80,9 @@ def test_a_job_that_says_how_often_it_saves_gives_way_before_one_that_does_not_s
 def test_why_and_an_event_report_workers_that_never_join_a_worker_group() -> None:
     plane = Plane(pool="1x4")
     copies = plane.submit("copies", gpus="2..4", resize=Resizing.AUTO)
-    assert not plane.services.why(ANN, copies).notes
+    assert not plane.services.jobs.why(ANN, copies).notes
     plane.after(100.0)
-    (note,) = plane.services.why(ANN, copies).notes
+    (note,) = plane.services.jobs.why(ANN, copies).notes
     assert "4 workers have not joined a worker group" in note
     plane.settle()
     (event,) = [event for event in plane.store.events() if event.kind == "apart"]

@@ -20,7 +20,7 @@ from grus.model.artefacts import Input, Output
 from grus.model.audit import AuditRecord
 from grus.model.errors import StoreFailed
 from grus.model.identifiers import QueueName
-from grus.model.interfaces import Event
+from grus.model.interfaces import USERS, Event
 from grus.model.jobs import Job, JobType, Phase
 from grus.model.queues import Queue
 from grus.model.sweep_search import Axis, Budget, Rule, Stopping, Sweep, Trial
@@ -111,7 +111,7 @@ def test_a_write_that_lost_the_race_is_decided_again() -> None:
         decisions = real(snapshot, now)
         for action in decisions.actions:
             if plane.job(action.job).phase is Phase.PENDING:
-                plane.services.stop(ANN, action.job)
+                plane.services.actions.stop(ANN, action.job)
         return decisions
 
     plane.loop._make_decisions = meddle
@@ -173,10 +173,10 @@ def test_retention_leaves_what_a_job_on_record_is_given_while_it_may_start_again
     user = plane.submit("user", inputs=(Input("in", maker, "data"),), after=[maker])
     plane.engine.reports(maker, json.dumps({"artefacts": [["data", "ab" * 32, 7]]}))
     plane.do(lambda: plane.engine.finish(maker))
-    plane.do(lambda: plane.services.pause(ANN, user))
+    plane.do(lambda: plane.services.actions.pause(ANN, user))
     plane.after(plane.settings.job_retention + 10)
     prune(plane.store, plane.engine, plane.settings, plane.now)
-    plane.do(lambda: plane.services.resume(ANN, user))
+    plane.do(lambda: plane.services.actions.resume(ANN, user))
     (worker,) = plane.engine.alive(user)
     assert "ab" * 32 in " ".join(plane.engine.workers_alive.known[worker].spec.argv)
     plane.close()
@@ -193,7 +193,7 @@ def test_retention_leaves_the_trials_of_a_sweep_that_goes_on() -> None:
         parallel=1,
     )
     spec = replace(a_spec("tune"), type=JobType.SWEEP, sweep=search)
-    sweep = plane.services.submit(ANN, spec).result().id
+    sweep = plane.services.actions.submit(ANN, spec).result().id
     plane.search()
     _ends_with_a_figure(plane)
     plane.after(plane.settings.job_retention + 10)
@@ -263,14 +263,14 @@ def test_the_thread_serves_jobs_and_goes_on_after_a_failed_pass(tmp_path: Path) 
         return decide(snapshot, now)
 
     store, engine = MemoryStore(), SimulatedEngine(a_pool("1x4"))
-    store.put_user(ANN)
+    store.put(USERS, ANN)
     settings = Settings(state=tmp_path)
     running = threading.Event()
     store.subscribe(lambda written: running.set() if written[0][0].phase is Phase.RUNNING else None)
     loop = ControlLoop(store, engine, settings=settings, decide=sometimes)
     services = Services(store, engine, loop, settings=settings)
     loop.start()
-    services.submit(ANN, a_spec()).result()
+    services.actions.submit(ANN, a_spec()).result()
     assert running.wait(300)
     assert loop.pulse.trouble == "RuntimeError: a bug in a decision"
     loop.close()
@@ -279,14 +279,14 @@ def test_the_thread_serves_jobs_and_goes_on_after_a_failed_pass(tmp_path: Path) 
 
 def test_a_fenced_thread_stops_and_says_so(tmp_path: Path) -> None:
     store, engine = MemoryStore(), SimulatedEngine(a_pool("1x4"))
-    store.put_user(ANN)
+    store.put(USERS, ANN)
     settings = Settings(state=tmp_path)
     told = threading.Event()
     loop = ControlLoop(store, engine, settings=settings, on_stopped=lambda _: told.set())
     services = Services(store, engine, loop, settings=settings)
     loop.start()
     store.take_over()
-    services.submit(ANN, a_spec()).result()
+    services.actions.submit(ANN, a_spec()).result()
     assert told.wait(300)
     assert loop.pulse.stopped
     assert engine.workers() == ()
@@ -297,7 +297,7 @@ def test_a_fenced_thread_stops_and_says_so(tmp_path: Path) -> None:
 
 def test_what_an_administrator_changed_counts_when_the_call_returns(tmp_path: Path) -> None:
     store, engine = MemoryStore(), SimulatedEngine(a_pool("1x4"))
-    store.put_user(ANN)
+    store.put(USERS, ANN)
     settings = Settings(state=tmp_path)
     loop = ControlLoop(store, engine, settings=settings)
     services = Services(store, engine, loop, settings=settings)
@@ -305,11 +305,11 @@ def test_what_an_administrator_changed_counts_when_the_call_returns(tmp_path: Pa
     try:
         for number in range(20):
             queue = Queue(name=QueueName(f"q{number}"))
-            services.put_queue(ADMIN, queue)
-            services.submit(ANN, a_spec(queue=queue.name)).result()
-            node = services.nodes(ADMIN)[0].id
-            services.cordon(ADMIN, node, number % 2 == 0)
-            assert services.nodes(ADMIN)[0].cordoned == (number % 2 == 0)
+            services.queues.put(ADMIN, queue)
+            services.actions.submit(ANN, a_spec(queue=queue.name)).result()
+            node = services.pool.nodes(ADMIN)[0].id
+            services.pool.cordon(ADMIN, node, number % 2 == 0)
+            assert services.pool.nodes(ADMIN)[0].cordoned == (number % 2 == 0)
     finally:
         loop.close()
         services.close()

@@ -26,7 +26,7 @@ from grus.controlplane.settings import Settings
 from grus.dashboard.mounting import mount as dashboard
 from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.identifiers import JobId, UserName, WorkerId
-from grus.model.interfaces import AccessRole, Event, Token, User
+from grus.model.interfaces import QUEUES, TOKENS, USERS, AccessRole, Event, Token, User
 from grus.model.jobs import Exit, ExitCause, Job, JobType, Phase
 from grus.model.nodes import Health, Node
 from grus.model.queues import Queue
@@ -42,7 +42,7 @@ from tests.scheduling.builders import a_job, a_queue
 
 PEOPLE = ("ada", "ben", "cleo", "dan", "eve", "finn", "gus", "hana")
 NAMES = ("resnet50", "bert-large", "gan", "speech", "segment", "rl-agent", "llm-tune", "detect")
-TOKENS = {"admin": AccessRole.ADMIN, "ada": AccessRole.MEMBER, "vic": AccessRole.VIEWER}
+ROLES = {"admin": AccessRole.ADMIN, "ada": AccessRole.MEMBER, "vic": AccessRole.VIEWER}
 """Who can sign in; each one's token is the name with "-token" behind it."""
 DAY = 86400.0
 
@@ -229,23 +229,23 @@ class World:
             self.loop,
             settings=settings,
             watching=self.watching,
-            insight=Insight(self.store, Profiles(self.store), keeper, containers=True, clock=time.time),
+            insight=Insight(self.store, Profiles(self.store), keeper, True, time.time),
         )
         self.measure()
-        while self.running() and not self.services.tags():  # they are shown when they have lasted
+        while self.running() and not self.services.pool.tags():  # they are shown when they have lasted
             self.measure()
 
     def _fill(self, gpus: int, count: int, rng: random.Random) -> None:
         now = time.time()
-        for name in {*PEOPLE, *TOKENS}:
-            role = TOKENS.get(name, AccessRole.MEMBER)
-            self.store.put_user(User(name=UserName(name), role=role)).result()
-        for name in TOKENS:
+        for name in {*PEOPLE, *ROLES}:
+            role = ROLES.get(name, AccessRole.MEMBER)
+            self.store.put(USERS, User(name=UserName(name), role=role)).result()
+        for name in ROLES:
             digest = hashlib.sha256(f"{name}-token".encode()).hexdigest()
             token = Token(digest=digest, user=UserName(name), label="large", created_at=now)
-            self.store.put_token(token).result()
+            self.store.put(TOKENS, token).result()
         for queue in queues_of(gpus):
-            self.store.put_queue(queue).result()
+            self.store.put(QUEUES, queue).result()
         written = [self.store.create(job, _submitted(job)) for job in jobs_of(gpus, count, now, rng)]
         for future in written:
             future.result()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from grus.model.identifiers import JobId
-from grus.model.interfaces import Event, Store
+from grus.model.interfaces import REPORTS, Event, Store
 from grus.model.jobs import Desired, Job, JobType, PauseCause, Phase
 from grus.model.metrics_history import Reported
 from grus.model.sweep_search import Axis, Params, Sweep, Trial
@@ -67,7 +67,7 @@ def put_trial(
         Reported(job=id_, number=at, attempt=1, at=1000.0 + at, figures=figures)
         for at, figures in enumerate(said)
     ]
-    store.put_reports(reports).result()
+    store.put(REPORTS, *reports).result()
     return job
 
 

@@ -16,12 +16,12 @@ def test_a_small_large_world_is_full_and_has_a_past_and_a_line(tmp_path: Path) -
         assert counts[Phase.RUNNING] > 30
         assert counts[Phase.PENDING] > 10
         assert counts[Phase.SUCCEEDED] > 100
-        assert any(tag.kind.value == "training" for tag in world.services.tags().values())
+        assert any(tag.kind.value == "training" for tag in world.services.pool.tags().values())
 
 
 def test_what_ends_in_the_large_world_makes_room_for_what_waits(tmp_path: Path) -> None:
     with built(tmp_path, gpus=64, jobs=200) as world:
-        events, waiting = world.services.last_event(), world.store.count()[Phase.PENDING]
+        events, waiting = world.services.jobs.last_event, world.store.count()[Phase.PENDING]
         heard: list[Phase] = []
         world.store.subscribe(lambda written: heard.extend(job.phase for job, _ in written))
         for job in world.running()[:10]:
@@ -29,7 +29,7 @@ def test_what_ends_in_the_large_world_makes_room_for_what_waits(tmp_path: Path) 
         while world.store.count()[Phase.PENDING] >= waiting:
             assert world.loop.pulse.troubles == 0
         assert Phase.SUCCEEDED in heard
-        assert world.services.last_event() > events
+        assert world.services.jobs.last_event > events
 
 
 def test_the_large_world_answers_over_http(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from grus.controlplane.workers.worker_launch_spec import Member, members
 from grus.engines.local.engine import LocalEngine
 from grus.model.errors import Conflict, NotFound
 from grus.model.identifiers import JobId, UserName, WorkerId
-from grus.model.interfaces import AccessRole, Event, User, WorkerState, WorkerStatus
+from grus.model.interfaces import USERS, AccessRole, Event, User, WorkerState, WorkerStatus
 from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.resources import Range
 from grus.store.sqlite import SqliteStore
@@ -69,7 +69,7 @@ class Pool:
     def begin(self) -> None:
         """A control plane takes over."""
         self.store = SqliteStore(self.home / "grus.db")
-        self.store.put_user(ROOT).result()
+        self.store.put(USERS, ROOT).result()
         self.engine = LocalEngine(self.home / "engine", VirtualSource(self._source))
         self.loop = ControlLoop(self.store, self.engine, settings=self._settings)
         self.loop.start()
@@ -93,7 +93,7 @@ class Pool:
             left = tuple(phase for phase in Phase if phase not in TERMINAL)
             for job in self.store.jobs(phases=left):
                 with suppress(Conflict):  # it has ended meanwhile
-                    self.services.stop(ROOT, job.id)
+                    self.services.actions.stop(ROOT, job.id)
             for status in self.engine.workers():
                 self.engine.stop(status.id, 0.0)
             self.until(lambda: not self.store.jobs(phases=left))
@@ -118,22 +118,22 @@ class Pool:
             **fields,
         }
         with self.loop.snapshot():  # nothing is decided before the size is known too
-            job = self.services.submit(ROOT, to_spec(JobIn.model_validate(given))).result().id
+            job = self.services.actions.submit(ROOT, to_spec(JobIn.model_validate(given))).result().id
             if size is not None:
                 self.scale(job, size)
         return job
 
     def scale(self, job: JobId, size: int) -> None:
-        self.services.scale(ROOT, job, Range(size, size))
+        self.services.actions.scale(ROOT, job, Range(size, size))
 
     def pause(self, job: JobId) -> None:
-        self.services.pause(ROOT, job)
+        self.services.actions.pause(ROOT, job)
 
     def resume(self, job: JobId) -> None:
-        self.services.resume(ROOT, job)
+        self.services.actions.resume(ROOT, job)
 
     def stop(self, job: JobId) -> None:
-        self.services.stop(ROOT, job)
+        self.services.actions.stop(ROOT, job)
 
     def kill(self, job: JobId, rank: int, number: signal.Signals = signal.SIGKILL) -> int:
         """Send a signal to the member of this rank; its pid."""

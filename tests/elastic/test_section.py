@@ -78,7 +78,7 @@ def test_the_example_trains_on_two_workers_and_survives_the_loss_of_one(tmp_path
     with Pool(tmp_path, gpus=2) as pool:
         made = JobIn.model_validate(given)
         spec = to_spec(made)
-        id_ = pool.services.submit(ROOT, spec, launch_given=made.launch_given).result().id
+        id_ = pool.services.actions.submit(ROOT, spec, launch_given=made.launch_given).result().id
         pool.until(lambda: "2 workers: loss" in "\n".join(pool.logs(id_).values()))
         pool.kill(id_, 0)
         ended = pool.until_phase(id_, Phase.SUCCEEDED, Phase.FAILED, seconds=120)
@@ -112,7 +112,7 @@ def test_it_is_judged_by_unseen_data_and_exported_after_the_last_epoch(tmp_path:
     }
     with Pool(tmp_path, gpus=2) as pool:
         made = JobIn.model_validate(given)
-        id_ = pool.services.submit(ROOT, to_spec(made), launch_given=made.launch_given).result().id
+        id_ = pool.services.actions.submit(ROOT, to_spec(made), launch_given=made.launch_given).result().id
         ended = pool.until_phase(id_, Phase.SUCCEEDED, Phase.FAILED, seconds=120)
         said = "\n".join(pool.logs(id_).values())
         told = dict(ended.progress)
@@ -195,7 +195,7 @@ def test_a_section_that_is_to_be_split_trains_in_parts_on_two_workers(tmp_path: 
     given = {"train": section, "resources": {"gpu": 2}, "workdir": str(tmp_path)}
     with Pool(tmp_path, gpus=2) as pool:
         made = JobIn.model_validate(given)
-        id_ = pool.services.submit(ROOT, to_spec(made), launch_given=made.launch_given).result().id
+        id_ = pool.services.actions.submit(ROOT, to_spec(made), launch_given=made.launch_given).result().id
         ended = pool.until_phase(id_, Phase.SUCCEEDED, Phase.FAILED, seconds=180)
         said = "\n".join(pool.logs(id_).values())
     assert ended.phase is Phase.SUCCEEDED, said
@@ -210,7 +210,7 @@ def test_weights_that_are_cut_up_are_left_whole(tmp_path: Path) -> None:
     given = {"train": {**DIGITS, "strategy": "fsdp"}, "resources": {"gpu": 2}, "workdir": str(tmp_path)}
     with Pool(tmp_path, gpus=2) as pool:
         made = JobIn.model_validate(given)
-        id_ = pool.services.submit(ROOT, to_spec(made), launch_given=made.launch_given).result().id
+        id_ = pool.services.actions.submit(ROOT, to_spec(made), launch_given=made.launch_given).result().id
         ended = pool.until_phase(id_, Phase.SUCCEEDED, Phase.FAILED, seconds=180)
         said = "\n".join(pool.logs(id_).values())
     assert ended.phase is Phase.SUCCEEDED, said

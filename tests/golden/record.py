@@ -36,12 +36,12 @@ def run(hear: Hear = lambda _: None) -> list[bytes]:
     plane.after(60.0)
     plane.restart()
     plane.settle()
-    plane.do(lambda: plane.services.pause(ANN, elastic)).after(60.0)
+    plane.do(lambda: plane.services.actions.pause(ANN, elastic)).after(60.0)
     plane.engine.finish(gang)
     plane.after(60.0)
     plane.engine.pool = lose(plane.engine.pool, "n1-3")
     plane.after(30.0)
-    plane.do(lambda: plane.services.resume(ANN, elastic)).after(600.0)
+    plane.do(lambda: plane.services.actions.resume(ANN, elastic)).after(600.0)
     plane.close()
     return record
 

@@ -9,7 +9,19 @@ from typing import Any
 
 from grus.model.activity_labels import Tag
 from grus.model.audit import AuditRecord
-from grus.model.interfaces import Event, Prediction, Token, User
+from grus.model.interfaces import (
+    AUDIT,
+    PREDICTIONS,
+    PROFILES,
+    REPORTS,
+    RESULTS,
+    TOKENS,
+    USERS,
+    Event,
+    Prediction,
+    Token,
+    User,
+)
 from grus.model.jobs import Job
 from grus.model.metrics_history import Reported
 from grus.model.nodes import Drain
@@ -25,15 +37,15 @@ from tests.golden.complete import words as words_in
 CODECS: dict[type, Any] = {
     Job: codec.JOB,
     Event: codec.EVENT,
-    Result: codec.RESULT,
-    JobProfile: codec.PROFILE,
+    Result: codec.of(RESULTS),
+    JobProfile: codec.of(PROFILES),
     Tag: codec.TAG,
     Queue: codec.QUEUE,
-    Reported: codec.REPORTED,
-    Prediction: codec.PREDICTION,
-    User: codec.USER,
-    Token: codec.TOKEN,
-    AuditRecord: codec.AUDIT,
+    Reported: codec.of(REPORTS),
+    Prediction: codec.of(PREDICTIONS),
+    User: codec.of(USERS),
+    Token: codec.of(TOKENS),
+    AuditRecord: codec.of(AUDIT),
     Drain: codec.DRAIN,
 }
 POD = '{"metadata": {"labels": {"team": "vision"}}}'

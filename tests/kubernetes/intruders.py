@@ -74,11 +74,12 @@ class InstalledPool(KubernetesPool):
     @contextmanager
     def serving(self) -> Iterator[None]:
         services = self.controller.services
-        services.put_user(MANAGER, User(name=UserName(ADMIN), role=AccessRole.ADMIN))
+        services.users.put(MANAGER, User(name=UserName(ADMIN), role=AccessRole.ADMIN))
         for name in (MEMBER, OTHER):
-            services.put_user(MANAGER, User(name=UserName(name)))
+            services.users.put(MANAGER, User(name=UserName(name)))
         self._tokens = {
-            name: services.new_token(MANAGER, UserName(name), "test")[0] for name in (ADMIN, MEMBER, OTHER)
+            name: services.users.new_token(MANAGER, UserName(name), "test")[0]
+            for name in (ADMIN, MEMBER, OTHER)
         }
         self._app = create_app(self.controller.services, pulse=self.controller.loop.pulse)
         self._runner = asyncio.Runner()

@@ -8,7 +8,7 @@ from grus.controlplane.monitoring.telemetry_collector import holding
 from grus.controlplane.monitoring.worker_source import OwnSamples
 from grus.model.activity_labels import Tag, WorkloadKind, of_job
 from grus.model.identifiers import JobId, WorkerId
-from grus.model.interfaces import Usage
+from grus.model.interfaces import PROFILES, Usage
 from grus.operator.job_metrics_collector import EVERY, from_nodes
 from grus.telemetry.samples import Measure
 from grus.telemetry.tsdb import Recorder
@@ -73,7 +73,7 @@ def test_a_job_in_pods_leaves_its_figures_and_its_tag_goes_with_it(tmp_path: Pat
     for _ in range(2):
         cluster.look()
     assert plane.store.tags() == {}
-    [profile] = plane.store.profiles()
+    [profile] = plane.store.find(PROFILES)
     assert (profile.peak_memory, profile.host_memory, profile.kind) == (9, 7, WorkloadKind.TRAINING)
     assert profile.duration == 4 * EVERY
     cluster.close()

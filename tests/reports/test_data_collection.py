@@ -22,8 +22,8 @@ def lived(plane: Plane) -> JobId:
     """A job that ran for 100 s on two GPUs, was paused and resumed by hand, and ran to its end."""
     job = plane.submit("a", gpus=2)
     plane.after(100)
-    plane.do(lambda: plane.services.pause(ANN, job)).after(50)
-    plane.do(lambda: plane.services.resume(ANN, job)).after(30)
+    plane.do(lambda: plane.services.actions.pause(ANN, job)).after(50)
+    plane.do(lambda: plane.services.actions.resume(ANN, job)).after(30)
     plane.engine.finish(job)
     plane.settle()
     return job

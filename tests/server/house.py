@@ -23,7 +23,7 @@ from grus.controlplane.monitoring.worker_source import OwnSamples
 from grus.controlplane.reconciler.loop import ControlLoop
 from grus.controlplane.settings import Settings
 from grus.model.identifiers import JobId, QueueName, UserName
-from grus.model.interfaces import AccessRole, Token, User
+from grus.model.interfaces import PROFILES, QUEUES, RESULTS, TOKENS, USERS, AccessRole, Token, User
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue, Quota
 from grus.server.app import create_app
@@ -73,14 +73,14 @@ class House:
     def __init__(self, state: Path, pool: str = "1x4x16GB", **options: Any) -> None:
         self.store = MemoryStore()
         for name, role in PEOPLE.items():
-            self.store.put_user(User(name=UserName(name), role=role))
-            self.store.put_token(
-                Token(digest=digest(name), user=UserName(name), label="test", created_at=NOW)
+            self.store.put(USERS, User(name=UserName(name), role=role))
+            self.store.put(
+                TOKENS, Token(digest=digest(name), user=UserName(name), label="test", created_at=NOW)
             )
         for name, members in {"vision": ("ada", "vic"), "speech": ("eve",), "spare": ()}.items():
             quota = Quota.of(0 if name == "spare" else 2)
             people = tuple(UserName(member) for member in members)
-            self.store.put_queue(Queue(name=QueueName(name), quota=quota, members=people))
+            self.store.put(QUEUES, Queue(name=QueueName(name), quota=quota, members=people))
         self.engine = SimulatedEngine(parse_pool(pool), now=NOW)
         configured = frozenset({QueueName("speech")})
         settings = Settings(state=state, boxed=True, configured_queues=configured)
@@ -92,12 +92,10 @@ class House:
         )
         recorder = Recorder(state / "telemetry.db", clock=clock)
         self.watching = Watching(self.engine, self.loop, recorder, [self.own], clock=clock)
-        self.store.put_profile(JobProfile(fingerprint="f00d", name="topsecret", user=UserName("ada")))
-        self.store.put_result(a_result(RUN, user="ada", queue="vision", name="topsecret"))
+        self.store.put(PROFILES, JobProfile(fingerprint="f00d", name="topsecret", user=UserName("ada")))
+        self.store.put(RESULTS, a_result(RUN, user="ada", queue="vision", name="topsecret"))
         # As if code were in containers: what is on this machine's disk is no business of these tests.
-        self.insight = Insight(
-            self.store, Profiles(self.store), TagKeeper(self.store), containers=True, clock=clock
-        )
+        self.insight = Insight(self.store, Profiles(self.store), TagKeeper(self.store), True, clock)
         self.services = Services(
             self.store,
             self.engine,

@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-from grus.controlplane.reconciler.loop import ControlLoopHealth
+from grus.controlplane.reconciler.health import ControlLoopHealth
 from grus.server.runtime.health import ServerHealth
 from tests.server.house import JOB, House
 

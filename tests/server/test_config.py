@@ -7,7 +7,7 @@ import pytest
 from grus.controlplane.notifications.messages import EVENTS
 from grus.model.errors import BadInput
 from grus.model.identifiers import QueueName, UserName
-from grus.model.interfaces import User
+from grus.model.interfaces import AUDIT, QUEUES, USERS, User
 from grus.model.prices import Prices
 from grus.model.queues import Queue
 from grus.sdk.state_paths import GrusPaths, places
@@ -52,7 +52,7 @@ def test_a_changed_queue_of_the_file_is_in_the_audit_log_once(at: GrusPaths) -> 
     for quota in (4, 4, 5):
         at.config_file.write_text(f"[queues.vision]\nquota = {quota}\n")
         put_queues(store, load(at), pool)
-    records = [(one.actor, one.action, one.target) for one in store.audit()]
+    records = [(one.actor, one.action, one.target) for one in store.find(AUDIT)]
     assert records == [("config.toml", "queue.set", "vision")] * 2
 
 
@@ -76,8 +76,8 @@ def test_names_of_the_file_that_nobody_has_are_told_and_logged(
     at: GrusPaths, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = MemoryStore()
-    store.put_user(User(name=UserName("ada")))
-    store.put_queue(Queue(name=QueueName("vision")))
+    store.put(USERS, User(name=UserName("ada")))
+    store.put(QUEUES, Queue(name=QueueName("vision")))
     at.config_file.write_text(UNKNOWN)
     found = unknown_names(load(at), {"ada"}, {"vision"})
     assert found == (

@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 
 from grus.model.errors import BadInput, Conflict, DoesNotFit
-from grus.model.interfaces import AccessRole
+from grus.model.interfaces import TOKENS, USERS, AccessRole
 from grus.server.http.listener import Brake, bind
 from grus.server.runtime import device_inventory
 from grus.server.runtime.device_inventory import PoolChoice, before, choose, remember, remembered
@@ -29,15 +29,15 @@ def test_the_first_start_makes_an_administrator_and_stores_only_the_digest(tmp_p
     assert len(secret) >= 43
     assert path.read_text().strip() == secret
     assert path.stat().st_mode & 0o777 == 0o600
-    assert [token.digest for token in store.tokens()] == [hashlib.sha256(secret.encode()).hexdigest()]
-    assert [user.role for user in store.users()] == [AccessRole.ADMIN]
+    assert [token.digest for token in store.find(TOKENS)] == [hashlib.sha256(secret.encode()).hexdigest()]
+    assert [user.role for user in store.find(USERS)] == [AccessRole.ADMIN]
 
 
 def test_the_second_start_makes_nothing(tmp_path: Path) -> None:
     store = MemoryStore()
     ensure_admin(store, tmp_path / "token", now=1.0)
     assert ensure_admin(store, tmp_path / "token", now=2.0) is None
-    assert len(store.tokens()) == 1
+    assert len(store.find(TOKENS)) == 1
 
 
 def test_a_token_that_outlived_the_state_goes_on_to_be_valid(tmp_path: Path) -> None:

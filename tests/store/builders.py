@@ -9,7 +9,7 @@ from grus.model.activity_labels import WorkloadKind
 from grus.model.artefacts import Artifact
 from grus.model.execution_plans import Shortage, Way
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
-from grus.model.interfaces import Event, Store
+from grus.model.interfaces import CORDONS, RESULTS, Event, Store
 from grus.model.jobs import (
     Affinity,
     Checkpoint,
@@ -25,6 +25,7 @@ from grus.model.jobs import (
     Spec,
 )
 from grus.model.metrics_history import Reported
+from grus.model.nodes import Drain
 from grus.model.profiles import BINS, GpuUsage, JobProfile, Pair, ProfiledRun, Speed
 from grus.model.resources import GPU, Range, Replica, Request, Role
 from grus.model.results import Metric, Result
@@ -76,6 +77,20 @@ def done(future: "Future[T]") -> T:
 def stored(store: Store, *jobs: Job) -> list[Job]:
     """The jobs as the store keeps them, each with an event."""
     return [done(future) for future in [store.create(job, an_event(job)) for job in jobs]]
+
+
+def cordoned(store: Store) -> frozenset[NodeId]:
+    return frozenset(one.node for one in store.find(CORDONS))
+
+
+def drains(store: Store) -> dict[NodeId, Drain]:
+    return {one.node: one.drain for one in store.find(CORDONS) if one.drain is not None}
+
+
+def result_by_key(store: Store, user: UserName, key: str) -> Result | None:
+    """The last ended one of this user's that succeeded with this key."""
+    found = store.find(RESULTS, user=user, key=key, phase=Phase.SUCCEEDED, limit=1)
+    return found[0] if found else None
 
 
 def a_full_job() -> Job:

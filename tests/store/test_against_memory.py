@@ -17,17 +17,32 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.errors import GrusError
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
-from grus.model.interfaces import Event, NewJob, Store, Token, User
+from grus.model.interfaces import (
+    CORDONS,
+    PROFILES,
+    QUEUES,
+    REPORTS,
+    RESULTS,
+    TOKENS,
+    USERS,
+    Event,
+    NewJob,
+    PruneLimits,
+    Store,
+    Token,
+    User,
+)
 from grus.model.jobs import TERMINAL, Job, Phase
+from grus.model.nodes import Cordon
 from grus.model.queues import Queue, Quota
 from grus.model.results import Result
 from grus.store.memory import MemoryStore
 from grus.store.sqlite import SqliteStore
-from tests.store.builders import a_full_profile, a_job, a_report, a_result
+from tests.store.builders import a_full_profile, a_job, a_report, a_result, cordoned, result_by_key
 
 IDS = st.sampled_from(["j0", "j1", "j2", "j3"]).map(JobId)
 NAMES = st.sampled_from(["ada", "bob"])
-QUEUES = st.sampled_from(["vision", "audio"])
+TEAMS = st.sampled_from(["vision", "audio"])
 KEYS = st.sampled_from([None, "k1", "k2"])
 TIMES = st.sampled_from([0.1 + 0.2, 0.3, 1 / 3, 1.0, 2.0])
 PHASES = st.sampled_from(Phase)
@@ -77,7 +92,7 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
 
     # ---------------------------------------------------------------- writes are gathered, then given at once
 
-    @rule(id=IDS, user=NAMES, queue=QUEUES, key=KEYS, at=TIMES, name=NAMES, phase=PHASES)
+    @rule(id=IDS, user=NAMES, queue=TEAMS, key=KEYS, at=TIMES, name=NAMES, phase=PHASES)
     def create(
         self, id: JobId, user: str, queue: str, key: str | None, at: float, name: str, phase: Phase
     ) -> None:
@@ -99,58 +114,65 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
         event = _event(job, 1.0) if told else None
         self.waiting.append(lambda store: store.replace(job, event, epoch))
 
-    @rule(id=IDS, queue=QUEUES, user=NAMES, at=TIMES)
+    @rule(id=IDS, queue=TEAMS, user=NAMES, at=TIMES)
     def replace_by_another(self, id: JobId, queue: str, user: str, at: float) -> None:
         version = {job.id: job.version for job in self.memory.jobs()}.get(id, 0)
         job = replace(a_job(id, queue=queue, user=user, submitted_at=at), version=version)
         self.waiting.append(lambda store: store.replace(job, None))
 
-    @rule(name=QUEUES, quota=st.integers(0, 3), delete=st.booleans())
+    @rule(name=TEAMS, quota=st.integers(0, 3), delete=st.booleans())
     def queue(self, name: str, quota: int, delete: bool) -> None:
         queue = Queue(name=QueueName(name), quota=Quota.of(quota))
         self.waiting.append(
-            lambda store: store.delete_queue(queue.name) if delete else store.put_queue(queue)
+            lambda store: store.delete(QUEUES, queue.name) if delete else store.put(QUEUES, queue)
         )
 
     @rule(name=NAMES, unix=NAMES, delete=st.booleans())
     def user(self, name: str, unix: str, delete: bool) -> None:
         user = User(name=UserName(name), unix_user=unix)
-        self.waiting.append(lambda store: store.delete_user(user.name) if delete else store.put_user(user))
+        self.waiting.append(
+            lambda store: store.delete(USERS, user.name) if delete else store.put(USERS, user)
+        )
 
     @rule(digest=st.sampled_from("ab"), name=NAMES, delete=st.booleans())
     def token(self, digest: str, name: str, delete: bool) -> None:
         token = Token(digest=digest, user=UserName(name), label="x", created_at=1.0)
-        self.waiting.append(lambda store: store.delete_token(digest) if delete else store.put_token(token))
+        self.waiting.append(
+            lambda store: store.delete(TOKENS, digest) if delete else store.put(TOKENS, token)
+        )
 
     @rule(node=NAMES, cordoned=st.booleans())
     def cordon(self, node: str, cordoned: bool) -> None:
-        self.waiting.append(lambda store: store.set_cordoned(NodeId(node), cordoned))
+        name = NodeId(node)
+        self.waiting.append(
+            lambda store: store.put(CORDONS, Cordon(name)) if cordoned else store.delete(CORDONS, node)
+        )
 
     @rule(name=NAMES, at=TIMES)
     def profile(self, name: str, at: float) -> None:
         profile = replace(a_full_profile(name), updated_at=at)
-        self.waiting.append(lambda store: store.put_profile(profile))
+        self.waiting.append(lambda store: store.put(PROFILES, profile))
 
     @rule(id=IDS, numbers=st.lists(st.integers(0, 5), min_size=1))
     def report(self, id: JobId, numbers: list[int]) -> None:
         reports = [a_report(id, number) for number in numbers]
-        self.waiting.append(lambda store: store.put_reports(reports))
+        self.waiting.append(lambda store: store.put(REPORTS, *reports))
 
     @rule(keys=st.lists(NAMES, min_size=1), at=TIMES, gone=st.booleans())
     def tags(self, keys: list[str], at: float, gone: bool) -> None:
         tag = None if gone else Tag(kind=WorkloadKind.IDLE, at=at, expires=at + 1 / 3)
         self.waiting.append(lambda store: store.put_tags(dict.fromkeys(keys, tag)))
 
-    @rule(id=IDS, at=TIMES, user=NAMES, queue=QUEUES, key=st.sampled_from(["", "k1", "k2"]), phase=PHASES)
+    @rule(id=IDS, at=TIMES, user=NAMES, queue=TEAMS, key=st.sampled_from(["", "k1", "k2"]), phase=PHASES)
     def result(self, id: JobId, at: float, user: str, queue: str, key: str, phase: Phase) -> None:
         result = a_result(id, ended_at=at, user=user, queue=queue, name=user, key=key, phase=phase)
-        self.waiting.append(lambda store: store.put_result(result))
+        self.waiting.append(lambda store: store.put(RESULTS, result))
 
     @rule(events=TIMES, jobs=TIMES, results=TIMES, keep=st.lists(IDS, max_size=2))
     def prune(self, events: float, jobs: float, results: float, keep: list[JobId]) -> None:
         self.waiting.append(
             lambda store: store.prune(
-                events_before=events, jobs_before=jobs, results_before=results, keep=keep
+                PruneLimits(events_before=events, jobs_before=jobs, results_before=results, keep=keep)
             )
         )
 
@@ -176,7 +198,7 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
 
     @rule(
         phases=st.none() | st.lists(PHASES, max_size=3),
-        queue=st.none() | QUEUES,
+        queue=st.none() | TEAMS,
         user=st.none() | NAMES,
         limit=st.none() | st.integers(0, 3),
         after=st.none() | st.tuples(TIMES, IDS),
@@ -198,7 +220,7 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
 
     @rule(
         user=st.none() | NAMES,
-        queue=st.none() | QUEUES,
+        queue=st.none() | TEAMS,
         name=st.none() | NAMES,
         limit=st.none() | st.integers(0, 3),
         after=st.none() | st.tuples(TIMES, IDS),
@@ -214,7 +236,7 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
         def listed(store: Store) -> list[Result]:
             in_queue = QueueName(queue) if queue else None
             by = UserName(user) if user else None
-            return store.results(user=by, queue=in_queue, name=name, limit=limit, after=after)
+            return store.find(RESULTS, user=by, queue=in_queue, name=name, limit=limit, after=after)
 
         assert listed(self.sqlite) == listed(self.memory)
 
@@ -231,20 +253,20 @@ class SqliteAgainstMemory(RuleBasedStateMachine):
         assert self.sqlite.jobs() == self.memory.jobs()
         assert self.sqlite.events() == self.memory.events()
         assert self.sqlite.count() == self.memory.count()
-        assert self.sqlite.queues() == self.memory.queues()
-        assert self.sqlite.users() == self.memory.users()
-        assert self.sqlite.tokens() == self.memory.tokens()
-        assert self.sqlite.cordoned() == self.memory.cordoned()
-        assert self.sqlite.profiles() == self.memory.profiles()
+        assert self.sqlite.find(QUEUES) == self.memory.find(QUEUES)
+        assert self.sqlite.find(USERS) == self.memory.find(USERS)
+        assert self.sqlite.find(TOKENS) == self.memory.find(TOKENS)
+        assert cordoned(self.sqlite) == cordoned(self.memory)
+        assert self.sqlite.find(PROFILES) == self.memory.find(PROFILES)
         assert self.sqlite.tags() == self.memory.tags()
-        assert self.sqlite.results() == self.memory.results()
+        assert self.sqlite.find(RESULTS) == self.memory.find(RESULTS)
         for user, key in product(("ada", "bob"), ("", "k1", "k2")):
             name = UserName(user)
-            assert self.sqlite.result_by_key(name, key) == self.memory.result_by_key(name, key)
+            assert result_by_key(self.sqlite, name, key) == result_by_key(self.memory, name, key)
         unkept = [{job.id for job in store.without_result(99)} for store in (self.sqlite, self.memory)]
         assert unkept[0] == unkept[1]
         for id_ in ("j0", "j1", "j2", "j3"):
-            assert self.sqlite.reports(JobId(id_)) == self.memory.reports(JobId(id_))
+            assert self.sqlite.find(REPORTS, job=JobId(id_)) == self.memory.find(REPORTS, job=JobId(id_))
         assert self.heard[1] == self.heard[0]
 
 

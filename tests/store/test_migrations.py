@@ -10,13 +10,14 @@ import pytest
 
 from grus.model.errors import Fenced, StoreFailed
 from grus.model.identifiers import JobId
+from grus.model.interfaces import AUDIT, PREDICTIONS, PROFILES, QUEUES, REPORTS, RESULTS, TOKENS, USERS
 from grus.model.jobs import Phase
 from grus.model.resources import GPU
 from grus.store import codec, write_batch
 from grus.store.migrations import STEPS, Step, migrate
 from grus.store.sqlite import SqliteStore
 from tests.store import released
-from tests.store.builders import a_job, a_result, an_event, done, stored
+from tests.store.builders import a_job, a_result, an_event, cordoned, done, drains, stored
 
 LATER: Sequence[Step] = (
     *STEPS,
@@ -68,9 +69,9 @@ def test_a_file_from_before_results_were_kept_opens_with_its_jobs_which_have_non
         assert version(connection) == 4
     store = SqliteStore(path)
     try:
-        assert store.results() == []
+        assert store.find(RESULTS) == []
         assert store.without_result(10) == [ended]
-        done(store.put_result(a_result("j1")))
+        done(store.put(RESULTS, a_result("j1")))
         assert store.without_result(10) == []
     finally:
         store.close()
@@ -133,18 +134,20 @@ def test_a_file_of_each_release_opens_with_all_that_it_holds(tmp_path: Path, bef
         assert {job.id: job.phase for job in store.jobs()} == released.FATES
         assert [event.seq for event in store.events()] == list(range(1, released.EVENTS + 1))
         assert store.job(JobId("j0000000002")).held == 2 * GPU
-        assert [user.name for user in store.users()] == ["ada", "bob"]
-        assert [token.user for token in store.tokens()] == ["ada"]
-        assert [(queue.name, queue.reserved) for queue in store.queues()] == [("vision", GPU)]
-        assert store.cordoned() == {"node-1"}
-        assert [one.job for one in store.predictions(9)] == (["j0000000001"] if before >= 2 else [])
-        assert [one.fingerprint for one in store.profiles()] == (["f1"] if before >= 3 else [])
+        assert [user.name for user in store.find(USERS)] == ["ada", "bob"]
+        assert [token.user for token in store.find(TOKENS)] == ["ada"]
+        assert [(queue.name, queue.reserved) for queue in store.find(QUEUES)] == [("vision", GPU)]
+        assert cordoned(store) == {"node-1"}
+        assert [one.job for one in store.find(PREDICTIONS, limit=9)] == (
+            ["j0000000001"] if before >= 2 else []
+        )
+        assert [one.fingerprint for one in store.find(PROFILES)] == (["f1"] if before >= 3 else [])
         assert list(store.tags()) == (["job/j0000000002"] if before >= 3 else [])
-        assert len(store.reports(JobId("j0000000002"))) == (3 if before >= 5 else 0)
-        assert [one.job for one in store.results()] == (["j0000000003"] if before >= 5 else [])
-        assert [one.action for one in store.audit()] == (["node.drain"] if before >= 7 else [])
-        assert [one.message for one in store.drains().values()] == (["new disks"] if before >= 7 else [])
-        assert [user.max_gpus for user in store.users()] == [None, None]
+        assert len(store.find(REPORTS, job=JobId("j0000000002"))) == (3 if before >= 5 else 0)
+        assert [one.job for one in store.find(RESULTS)] == (["j0000000003"] if before >= 5 else [])
+        assert [one.action for one in store.find(AUDIT)] == (["node.drain"] if before >= 7 else [])
+        assert [one.message for one in drains(store).values()] == (["new disks"] if before >= 7 else [])
+        assert [user.max_gpus for user in store.find(USERS)] == [None, None]
     finally:
         store.close()
     with closing(sqlite3.connect(path)) as connection:

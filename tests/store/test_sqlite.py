@@ -14,7 +14,7 @@ import pytest
 from grus.model.audit import AuditRecord
 from grus.model.errors import Fenced, StaleVersion, StoreFailed
 from grus.model.identifiers import JobId
-from grus.model.interfaces import Store, User
+from grus.model.interfaces import REPORTS, USERS, PruneLimits, Store, User
 from grus.model.jobs import Job, Phase
 from grus.store import sqlite
 from grus.store.sqlite import SqliteStore
@@ -264,9 +264,9 @@ def test_a_prune_of_many_rows_lets_other_writes_go_between_its_slices(
         over = [replace(job, phase=Phase.STOPPED, ended_at=5.0) for job in jobs]
         for future in [store.replace(job, an_event(job, "stopped", 5.0)) for job in over]:
             done(future)
-        done(store.put_reports([a_report("j1", number) for number in range(1, 31)]))
+        done(store.put(REPORTS, *(a_report("j1", number) for number in range(1, 31))))
         order: list[str] = []
-        pruned = store.prune(events_before=2000.0, jobs_before=2000.0)
+        pruned = store.prune(PruneLimits(events_before=2000.0, jobs_before=2000.0))
         pruned.add_done_callback(lambda _: order.append("pruned"))
         other = store.create(a_job("jother"), an_event(at=3000.0))
         other.add_done_callback(lambda _: order.append("written"))
@@ -283,7 +283,7 @@ def test_a_prune_of_many_rows_lets_other_writes_go_between_its_slices(
 def test_the_audit_log_is_append_only(path: Path, statement: str) -> None:
     store = SqliteStore(path)
     record = AuditRecord(at=1.0, actor=ADA, action="user.set", target="ada")
-    done(store.put_user(User(name=ADA), record=record))
+    done(store.put(USERS, User(name=ADA), record=record))
     store.close()
     with (
         closing(sqlite3.connect(path)) as connection,

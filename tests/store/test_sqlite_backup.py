@@ -11,7 +11,7 @@ import pytest
 from grus.model.audit import AuditRecord
 from grus.model.errors import StoreFailed
 from grus.model.identifiers import QueueName, UserName
-from grus.model.interfaces import AccessRole, Token, User
+from grus.model.interfaces import AUDIT, QUEUES, TOKENS, USERS, AccessRole, Token, User
 from grus.model.queues import Queue
 from grus.store import sqlite_backup
 from grus.store.readers import read_only
@@ -201,10 +201,10 @@ def who_may(
 ) -> Path:
     store = SqliteStore(file)
     for name, role in users.items():
-        store.put_user(User(name=UserName(name), role=role)).result()
+        store.put(USERS, User(name=UserName(name), role=role)).result()
     for digest, user in tokens.items():
-        store.put_token(a_token(user, digest)).result()
-    store.put_queue(Queue(name=QueueName("q"), members=tuple(map(UserName, members)))).result()
+        store.put(TOKENS, a_token(user, digest)).result()
+    store.put(QUEUES, Queue(name=QueueName("q"), members=tuple(map(UserName, members)))).result()
     store.close()
     return file
 
@@ -227,13 +227,13 @@ def test_what_was_revoked_since_a_copy_was_made_stays_revoked(tmp_path: Path) ->
     assert prepared.revoked == ("ann (of ann-1)", "eve (of eve-1)")
     assert prepared.returned == ("eve",)
     with closing(SqliteStore(prepared.path)) as store:
-        assert {token.digest: token.user for token in store.tokens()} == {"ann-2": "ann", "bob-1": "bob"}
-        assert {user.name: user.role for user in store.users()} == {
+        assert {token.digest: token.user for token in store.find(TOKENS)} == {"ann-2": "ann", "bob-1": "bob"}
+        assert {user.name: user.role for user in store.find(USERS)} == {
             "ann": admin,
             "bob": member,
             "eve": member,
         }
-        assert [queue.members for queue in store.queues()] == [("bob",)]
+        assert [queue.members for queue in store.find(QUEUES)] == [("bob",)]
 
 
 def test_where_there_is_nothing_to_ask_tokens_are_those_of_the_copy(copied: Path, file: Path) -> None:
@@ -256,14 +256,14 @@ def test_audit_records_that_are_newer_than_a_copy_are_kept(tmp_path: Path) -> No
     store = SqliteStore(file)
     for name in ("ann", "bob"):
         record = AuditRecord(at=1.0, actor=UserName("root"), action="user.set", target=name)
-        store.put_user(User(name=UserName(name)), record=record).result()
+        store.put(USERS, User(name=UserName(name)), record=record).result()
         if name == "ann":
             sqlite_backup.copy(file, copied)
     store.close()
     sqlite_backup.install(sqlite_backup.prepare(copied, file, epoch=7).path, file, tmp_path / "aside")
     restored = SqliteStore(file)
     try:
-        assert [(one.seq, one.target) for one in restored.audit()] == [(2, "bob"), (1, "ann")]
+        assert [(one.seq, one.target) for one in restored.find(AUDIT)] == [(2, "bob"), (1, "ann")]
     finally:
         restored.close()
 
@@ -275,8 +275,8 @@ def test_a_copy_and_a_state_from_before_the_audit_log_can_be_restored(tmp_path: 
     sqlite_backup.install(sqlite_backup.prepare(copied, file, epoch=7).path, file, tmp_path / "aside")
     restored = SqliteStore(file)
     try:
-        assert restored.audit() == []
-        assert [token.user for token in restored.tokens()] == ["ada"]
+        assert restored.find(AUDIT) == []
+        assert [token.user for token in restored.find(TOKENS)] == ["ada"]
     finally:
         restored.close()
 
@@ -285,6 +285,6 @@ def test_a_revoked_token_without_a_label_is_named_by_its_digest(tmp_path: Path) 
     file = who_may(tmp_path / "then" / "grus.db", {"ann": AccessRole.ADMIN}, {}, ())
     with closing(SqliteStore(file)) as store:
         token = Token(digest="0123456789abcdef", user=UserName("ann"), label="", created_at=1.0)
-        store.put_token(token).result()
+        store.put(TOKENS, token).result()
     now = who_may(tmp_path / "state" / "grus.db", {"ann": AccessRole.ADMIN}, {}, ())
     assert sqlite_backup.prepare(file, now, epoch=7).revoked == ("ann (01234567)",)

@@ -8,6 +8,7 @@ import pytest
 
 from grus.controlplane.integrity.check import check
 from grus.model.identifiers import QueueName
+from grus.model.interfaces import QUEUES
 from grus.model.queues import Queue
 from grus.store.sqlite import SqliteStore
 from tests.store.builders import a_job, an_event
@@ -39,7 +40,7 @@ def rotten(page: bytearray, chance: random.Random) -> None:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     store = SqliteStore(tmp_path_factory.mktemp("whole") / "grus.db")
-    store.put_queue(Queue(name=QueueName("vision"))).result()
+    store.put(QUEUES, Queue(name=QueueName("vision"))).result()
     for number in range(300):
         job = a_job(f"j{number:04}")
         store.create(job, an_event(job), key=f"k{number}").result()

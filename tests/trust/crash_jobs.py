@@ -10,14 +10,16 @@ from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.artefacts import Artifact, Input, Output
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, NodeId
+from grus.model.interfaces import QUEUES
 from grus.model.jobs import Exit, ExitCause, Idle, PauseCause, Phase
 from grus.model.queues import Queue
 from grus.model.resources import Range
 from tests.controlplane.plane import ADMIN, ANN
 from tests.scheduling.builders import GB, a_queue, a_role, lose
+from tests.store.builders import cordoned
 from tests.trust.dying import Drive
 
-QUEUES: tuple[Queue, ...] = (a_queue("A", quota=1), a_queue("B", quota=2))
+POOL_QUEUES: tuple[Queue, ...] = (a_queue("A", quota=1), a_queue("B", quota=2))
 """Of the pool in which all of them happen."""
 LOOK = 5.0
 """Seconds in which the loop looks at its nodes, and so at tags."""
@@ -63,9 +65,9 @@ def resized(drive: Drive) -> dict[str, Phase]:
     drive.submit("r", gpus=2)
     drive.after(2)
     drive.do(lambda: drive.plane.engine.finish(drive.ids["r"]))
-    drive.do(lambda: drive.plane.services.scale(ANN, drive.ids["e"], Range(1, 1)))
+    drive.do(lambda: drive.plane.services.actions.scale(ANN, drive.ids["e"], Range(1, 1)))
     drive.after(2)
-    drive.do(lambda: drive.plane.services.stop(ANN, drive.ids["e"]))
+    drive.do(lambda: drive.plane.services.actions.stop(ANN, drive.ids["e"]))
     drive.after(2)
     return {"e": Phase.STOPPED, "r": Phase.SUCCEEDED}
 
@@ -74,9 +76,9 @@ def paused(drive: Drive) -> dict[str, Phase]:
     """A person pauses, resumes and stops; a stage waits for another and fails with it."""
     drive.submit("p", gpus=2)
     drive.submit("q", gpus=1, after=[drive.ids["p"]])
-    drive.do(lambda: drive.plane.services.pause(ANN, drive.ids["p"]))
-    drive.do(lambda: drive.plane.services.resume(ANN, drive.ids["p"]))
-    drive.do(lambda: drive.plane.services.stop(ANN, drive.ids["p"]))
+    drive.do(lambda: drive.plane.services.actions.pause(ANN, drive.ids["p"]))
+    drive.do(lambda: drive.plane.services.actions.resume(ANN, drive.ids["p"]))
+    drive.do(lambda: drive.plane.services.actions.stop(ANN, drive.ids["p"]))
     return {"p": Phase.STOPPED, "q": Phase.FAILED}
 
 
@@ -126,7 +128,7 @@ def together(drive: Drive) -> dict[str, Phase]:
         says(f"{number}")
     drive.do(lambda: drive.plane.engine.kill("worker.1."))
     says("1")
-    drive.do(lambda: drive.plane.services.scale(ANN, drive.ids["t"], Range(1, 3)))
+    drive.do(lambda: drive.plane.services.actions.scale(ANN, drive.ids["t"], Range(1, 3)))
     drive.do(lambda: drive.plane.engine.exit("worker.1."))
     says("0", waits=1.0, team=4)
     drive.do(lambda: drive.plane.engine.finish(drive.ids["t"]))
@@ -155,7 +157,7 @@ def handed_on(drive: Drive) -> dict[str, Phase]:
 def _unless_ended(drive: Drive, job: JobId) -> None:
     """A pause; asked for again after a crash, the job may have ended by it."""
     if not drive.plane.job(job).terminal:
-        drive.plane.services.pause(ANN, job)
+        drive.plane.services.actions.pause(ANN, job)
 
 
 def submitted(drive: Drive) -> dict[str, Phase]:
@@ -193,14 +195,14 @@ def spread(drive: Drive) -> dict[str, Phase]:
 def served(drive: Drive) -> dict[str, Phase]:
     """A served model gets a second replica; the first dies and is replaced while the other answers on."""
     drive.submit("m", type="serve", gpus="1..2", queue="B")
-    drive.do(lambda: drive.plane.services.scale(ANN, drive.ids["m"], Range(2, 2)))
+    drive.do(lambda: drive.plane.services.actions.scale(ANN, drive.ids["m"], Range(2, 2)))
     steady = drive.plane.engine.find("worker.1.")
     drive.do(lambda: drive.plane.engine.kill("worker.0."))
     drive.after(1.1)
     alive = drive.plane.engine.alive()
     assert steady in alive
     assert (len(alive), drive.job("m").attempt) == (2, 1)
-    drive.do(lambda: drive.plane.services.stop(ANN, drive.ids["m"]))
+    drive.do(lambda: drive.plane.services.actions.stop(ANN, drive.ids["m"]))
     return {"m": Phase.STOPPED}
 
 
@@ -217,36 +219,36 @@ def idled(drive: Drive) -> dict[str, Phase]:
     assert drive.job("d").paused_by is PauseCause.IDLE
     assert "idle" in drive.plane.kinds(drive.ids["d"]), "nobody is paused without a word before"
     drive.plane.tags = {}
-    drive.do(lambda: drive.plane.services.resume(ANN, drive.ids["d"]))
+    drive.do(lambda: drive.plane.services.actions.resume(ANN, drive.ids["d"]))
     assert drive.job("d").phase is Phase.RUNNING
-    drive.do(lambda: drive.plane.services.stop(ANN, drive.ids["d"]))
+    drive.do(lambda: drive.plane.services.actions.stop(ANN, drive.ids["d"]))
     return {"d": Phase.STOPPED}
 
 
 def requeued(drive: Drive) -> dict[str, Phase]:
     """Queues come, change and go, and a node is closed and opened, while jobs wait for just that."""
-    drive.do(lambda: drive.plane.services.put_queue(ADMIN, a_queue("C", quota=1, limit=1)))
+    drive.do(lambda: drive.plane.services.queues.put(ADMIN, a_queue("C", quota=1, limit=1)))
     drive.submit("a", queue="C")
     drive.submit("b", queue="C")
     assert drive.job("b").phase is Phase.PENDING
-    drive.do(lambda: drive.plane.services.put_queue(ADMIN, a_queue("C", quota=1, limit=2)))
+    drive.do(lambda: drive.plane.services.queues.put(ADMIN, a_queue("C", quota=1, limit=2)))
     assert drive.job("b").phase is Phase.RUNNING
-    drive.do(lambda: drive.plane.services.cordon(ADMIN, NodeId("n1"), True))
+    drive.do(lambda: drive.plane.services.pool.cordon(ADMIN, NodeId("n1"), True))
     drive.submit("c", queue="B")
     assert drive.job("c").phase is Phase.PENDING
-    drive.do(lambda: drive.plane.services.cordon(ADMIN, NodeId("n1"), False))
+    drive.do(lambda: drive.plane.services.pool.cordon(ADMIN, NodeId("n1"), False))
     for name in ("a", "b", "c"):
         drive.finish(name)
     drive.do(lambda: _deleted(drive, "C"))
-    assert [queue.name for queue in drive.plane.store.queues()] == ["A", "B"]
-    assert drive.plane.store.cordoned() == frozenset()
+    assert [queue.name for queue in drive.plane.store.find(QUEUES)] == ["A", "B"]
+    assert cordoned(drive.plane.store) == frozenset()
     return dict.fromkeys("abc", Phase.SUCCEEDED)
 
 
 def _deleted(drive: Drive, name: str) -> None:
     """Asked for again after a crash, it may be gone by the first request."""
     try:
-        drive.plane.services.delete_queue(ADMIN, a_queue(name).name)
+        drive.plane.services.queues.delete(ADMIN, a_queue(name).name)
     except NotFound:
         assert drive.deaths
 

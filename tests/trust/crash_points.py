@@ -126,7 +126,7 @@ def play(
     bomb = Bomb(*at)
     place = kind(folder)
     plane = Plane(
-        *crash_jobs.QUEUES,
+        *crash_jobs.POOL_QUEUES,
         pool=scenario.pool,
         store=place.store,
         state=folder / "state",

@@ -33,11 +33,13 @@ def staged(drive: Drive) -> dict[str, Phase]:
     """Stages are submitted all or none; one fails and those after it; they are tried again from there."""
     drive.left = lambda: _require_whole(drive, {"a", "b", "c"}, {"b", "c"})
     stages = parse_job_file(CHAIN, folder="/nowhere")
-    drive.do(lambda: _name(drive, drive.plane.services.submit_graph(ANN, stages, key="k")))
+    drive.do(lambda: _name(drive, drive.plane.services.workflows.submit(ANN, stages, key="k")))
     assert [drive.job(name).spec.graph for name in "abc"] == [drive.ids["a"]] * 3
     drive.finish("a")
     drive.do(lambda: drive.plane.engine.exit(f"{drive.ids['b']}.", 1))
-    drive.do(lambda: _name(drive, drive.plane.services.retry(ANN, drive.ids["b"], key="r"), "again-"))
+    drive.do(
+        lambda: _name(drive, drive.plane.services.workflows.retry(ANN, drive.ids["b"], key="r"), "again-")
+    )
     assert drive.job("again-c").spec.after == (drive.ids["again-b"],)
     for name in ("again-b", "again-c"):
         drive.finish(name)
@@ -66,11 +68,11 @@ def skipped(drive: Drive) -> dict[str, Phase]:
     stages = parse_job_file(LEAVING, folder=str(drive.folder))
     old = drive.plane.now - 3600  # the plane lives in a time of its own, and so do its files
     with patch.object(fingerprints, "_changed", lambda _: old):
-        drive.do(lambda: _name(drive, drive.plane.services.submit_graph(ANN, stages, key="1"), "first-"))
+        drive.do(lambda: _name(drive, drive.plane.services.workflows.submit(ANN, stages, key="1"), "first-"))
         drive.do(lambda: _leaves(drive, drive.ids["first-a"]))
         drive.finish("first-a")
         drive.finish("first-b")
-        drive.do(lambda: _name(drive, drive.plane.services.submit_graph(ANN, stages, key="2"), "second-"))
+        drive.do(lambda: _name(drive, drive.plane.services.workflows.submit(ANN, stages, key="2"), "second-"))
         drive.finish("second-b")
     assert drive.job("second-a").same_as == drive.ids["first-a"]
     assert drive.job("second-a").attempt == 0, "it has not run"
@@ -122,20 +124,20 @@ def searched(drive: Drive) -> dict[str, Phase]:
         parallel=2,
     )
     spec = replace(a_spec("tune"), type=JobType.SWEEP, sweep=search)
-    drive.do(lambda: _name(drive, [drive.plane.services.submit(ANN, spec, key="tune").result()]))
+    drive.do(lambda: _name(drive, [drive.plane.services.actions.submit(ANN, spec, key="tune").result()]))
     assert len(_trials(drive)) == 2
     drive.do(_ends(drive, 0))
     assert len(_trials(drive)) == 3
-    drive.do(lambda: drive.plane.services.pause(ANN, drive.ids["tune"]))
+    drive.do(lambda: drive.plane.services.actions.pause(ANN, drive.ids["tune"]))
     assert (drive.job("tune").phase, drive.plane.engine.alive()) == (Phase.PAUSED, [])
-    drive.do(lambda: drive.plane.services.resume(ANN, drive.ids["tune"]))
+    drive.do(lambda: drive.plane.services.actions.resume(ANN, drive.ids["tune"]))
     drive.do(_ends(drive, 1))
     drive.do(_ends(drive, 2))
     return {"tune": Phase.SUCCEEDED}
 
 
 def _trials(drive: Drive) -> list[Job]:
-    return [one.job for one in drive.plane.services.sweep(ANN, drive.ids["tune"]).trials]
+    return [one.job for one in drive.plane.services.sweeps.of(ANN, drive.ids["tune"]).trials]
 
 
 def _ends(drive: Drive, number: int) -> Callable[[], None]:

@@ -15,17 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from grus.model.identifiers import JobId
-from grus.model.interfaces import Event, NewJob, Store
+from grus.model.interfaces import Collection, Event, NewJob, Store
 from grus.model.jobs import Job
 from grus.store.memory import MemoryStore
 from grus.store.sqlite import SqliteStore
 from tests.controlplane.plane import ANN, Plane, a_spec
 
-WRITES = (
-    *("take_over", "create", "create_all", "replace", "prune", "set_cordoned"),
-    *("put_queue", "delete_queue", "put_user", "delete_user", "put_token", "delete_token"),
-    *("put_predictions", "put_profile", "put_reports", "put_tags", "put_result"),
-)
+WRITES = ("take_over", "create", "create_all", "replace", "prune", "put", "delete", "put_tags")
 """Every method of a store that changes what is kept."""
 MOST_DEATHS = 10
 
@@ -66,6 +62,8 @@ def _mined(write: Callable[..., Any], name: str, bomb: Bomb, /, *given: Any, **m
 def _word(given: object) -> str:
     if isinstance(given, list):
         return " ".join(_word(one) for one in given)
+    if isinstance(given, Collection):
+        return given.name
     if isinstance(given, NewJob):
         given = given.job
     if isinstance(given, Job):
@@ -153,7 +151,11 @@ class Drive:
 
     def submit(self, name: str, **spec: object) -> None:
         made = a_spec(name, **spec)
-        self.do(lambda: self.ids.update({name: self.plane.services.submit(ANN, made, key=name).result().id}))
+        self.do(
+            lambda: self.ids.update(
+                {name: self.plane.services.actions.submit(ANN, made, key=name).result().id}
+            )
+        )
 
     def settle(self) -> None:
         self._to_the_end(self.rest or (lambda: self.plane.settle()))

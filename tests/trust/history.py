@@ -13,7 +13,7 @@ from pathlib import Path
 from grus.controlplane.history.finished_runs import result_of
 from grus.controlplane.jobs.lifecycle import change
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
-from grus.model.interfaces import Event
+from grus.model.interfaces import RESULTS, Event
 from grus.model.jobs import Exit, ExitCause, Job, Phase, Seat, Spec
 from grus.model.resources import GPU, Range, Replica, Request, Role
 from grus.store import codec
@@ -33,7 +33,7 @@ def make(path: Path, jobs: int, oldest: float, newest: float) -> int:
     job, events = _life()
     texts = [codec.EVENT.encode(event) for event in events]
     body, result = codec.JOB.encode(job), result_of(job, events=events)
-    kept = codec.RESULT.encode(result)
+    kept = codec.of(RESULTS).encode(result)
 
     def at(number: int) -> float:
         return oldest + (newest - oldest) * number / jobs

@@ -15,7 +15,7 @@ from unittest import mock
 from grus.engines.local import processes
 from grus.model.errors import GrusError, NotFound
 from grus.model.identifiers import JobId
-from grus.model.interfaces import Event, WorkerState
+from grus.model.interfaces import RESULTS, TOKENS, Event, WorkerState
 from grus.model.jobs import Job
 from grus.store.sqlite import SqliteStore
 from tests.artefacts.builders import contents
@@ -97,7 +97,7 @@ def _compare(kept: SqliteStore, words: Words, found: Findings) -> None:
                 found.lost.append(f"{word}, found {there.version if there else 'nothing'}")
         elif "result" in word:
             try:
-                kept.result(JobId(word["result"]))
+                kept.get(RESULTS, JobId(word["result"]))
             except NotFound:
                 found.lost.append(str(word))
 
@@ -203,7 +203,7 @@ def first_start(folder: Path, words: Words) -> Findings:
     try:
         ensure_admin(kept, file, 1.0)
         in_file = file.read_text().strip()
-        digests = {token.digest for token in kept.tokens()}
+        digests = {token.digest for token in kept.find(TOKENS)}
         key = key_in(key_file)
     except (GrusError, OSError) as error:
         found.corrupt.append(f"no server starts: {error}")

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from grus.model.interfaces import Event, NewJob, WorkerSpec, WorkerState, WorkerStatus
+from grus.model.interfaces import RESULTS, Event, NewJob, WorkerSpec, WorkerState, WorkerStatus
 from grus.model.jobs import Job, Phase
 from grus.store import codec
 from grus.store.atomic_files import make_folder
@@ -106,7 +106,7 @@ def store(folder: Path, seed: int, size: int, synchronous: str = "FULL") -> None
             for phase in chance.choice(COURSES):
                 job = changed(replace(job, phase=phase))
             if job.phase is Phase.SUCCEEDED:
-                done(kept.put_result(a_result(job.id)))
+                done(kept.put(RESULTS, a_result(job.id)))
                 said(result=job.id)
 
     with ThreadPoolExecutor(THREADS) as threads:

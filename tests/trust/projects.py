@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from grus.model.artefacts import Artifact
 from grus.model.identifiers import JobId, QueueName, UserName
-from grus.model.interfaces import AccessRole, Event, Token, User
+from grus.model.interfaces import PROFILES, QUEUES, RESULTS, TOKENS, USERS, AccessRole, Event, Token, User
 from grus.model.jobs import Exit, ExitCause, Job, JobType, PauseCause, Phase
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue, Quota
@@ -167,14 +167,14 @@ def two_projects(folder: Path) -> Iterator[Projects]:
 def _put_people(store: SqliteStore) -> None:
     myself = pwd.getpwuid(os.geteuid()).pw_name  # a server of root's wants to know whom jobs run as
     for name, (role, secret) in PEOPLE.items():
-        store.put_user(User(name=name, role=role, unix_user=myself)).result()
+        store.put(USERS, User(name=name, role=role, unix_user=myself)).result()
         ends = 1.0 if name == EXPIRED else None
         label = mark("label") if name not in (EVE, IVY) else "mine"
         token = Token(digest=digest(secret), user=name, label=label, created_at=0.0, expires_at=ends)
-        store.put_token(token).result()
+        store.put(TOKENS, token).result()
     closed = Queue(name=CLOSED, quota=Quota.of(2), members=(OWNER, VIEWER, EXPIRED))
     for queue in (closed, Queue(name=OTHER, quota=Quota.of(1), members=(EVE, IVY)), Queue(name=SPARE)):
-        store.put_queue(queue).result()
+        store.put(QUEUES, queue).result()
 
 
 def _put_past(store: SqliteStore) -> None:
@@ -186,7 +186,7 @@ def _put_past(store: SqliteStore) -> None:
     search = Sweep(axes=(axis,), metric=mark("metric"))
     sweep = put_sweep(store, SWEEP, search, name=mark("sweep"), queue=CLOSED, user=OWNER, phase=Phase.PAUSED)
     put_trial(store, sweep, 0, ((axis.name, mark("choice")),), [1.0])
-    store.put_result(_result()).result()
+    store.put(RESULTS, _result()).result()
     profile = JobProfile(
         fingerprint=FINGERPRINT,
         name=mark("profile"),
@@ -194,7 +194,7 @@ def _put_past(store: SqliteStore) -> None:
         command=mark("command"),
         image=mark("image"),
     )
-    store.put_profile(profile).result()
+    store.put(PROFILES, profile).result()
 
 
 def _jobs() -> list[Job]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from grus.engines.local import fencing
 from grus.model.errors import GrusError
 from grus.model.identifiers import QueueName
+from grus.model.interfaces import QUEUES
 from grus.model.queues import Queue
 from grus.sdk.state_paths import GrusPaths, places
 from grus.server.backup.create import back_up
@@ -60,7 +61,7 @@ def before(folder: Path) -> tuple[GrusPaths, Path]:
     made = folder / "made"
     for name, jobs in (("earlier", EARLIER), ("later", LATER)):
         store = SqliteStore(made / name / "state" / "grus.db", lasting=False)
-        store.put_queue(Queue(name=QueueName("vision"))).result()
+        store.put(QUEUES, Queue(name=QueueName("vision"))).result()
         store.take_over()
         for job in map(a_job, sorted(jobs)):
             store.create(job, an_event(job)).result()

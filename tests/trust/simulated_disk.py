@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from grus.model.errors import StoreFailed
-from grus.model.identifiers import JobId
-from grus.model.interfaces import Event, NewJob
+from grus.model.interfaces import Event, NewJob, PruneLimits
 from grus.model.jobs import Job
 from grus.store.memory import MemoryStore
 
@@ -138,15 +137,13 @@ class SimulatedDisk(MemoryStore):
         self._named = epoch
         return super()._create(new, epoch)
 
-    def _prune(
-        self, events_before: float, jobs_before: float, results_before: float, keep: frozenset[JobId]
-    ) -> int:
+    def _prune(self, limits: PruneLimits) -> int:
         every, before = self._jobs, dict(self._jobs)
-        rows = super()._prune(events_before, jobs_before, results_before, keep)
+        rows = super()._prune(limits)
         left, self._jobs = self._jobs, every  # others look at this very record
         every.clear()
         every.update(left)
-        self._around.pruned([job for id_, job in before.items() if id_ not in every], jobs_before)
+        self._around.pruned([job for id_, job in before.items() if id_ not in every], limits.jobs_before)
         return rows
 
     def _replace(self, job: Job, event: Event | None, epoch: int | None) -> Job:

@@ -113,10 +113,10 @@ class Storm:
         if key in self.graphs:
             jobs = self.graphs[key]
             self.world.promises.submits(str(job.name) for job in jobs)
-            found = self.ask(lambda plane: plane.services.submit_graph(ANN, jobs, key=key))
+            found = self.ask(lambda plane: plane.services.workflows.submit(ANN, jobs, key=key))
         else:
             spec = self.asked[key]
-            found = self.ask(lambda plane: [plane.services.submit(ANN, spec, key=key).result()])
+            found = self.ask(lambda plane: [plane.services.actions.submit(ANN, spec, key=key).result()])
         if isinstance(found, list):
             for job in found:
                 self.world.promises.acknowledged(job)
@@ -199,12 +199,12 @@ class Storm:
         self._said(deed, f"somebody asks to {wish} {job.id}")
         if wish == "scale":
             size = None if high == 0 else Range(low, low + high)
-            self.ask(lambda plane: plane.services.scale(ANN, job.id, size))
+            self.ask(lambda plane: plane.services.actions.scale(ANN, job.id, size))
         else:
             self.wish(wish, job.id)
 
     def wish(self, wish: str, job: JobId) -> None:
-        self.ask(lambda plane: getattr(plane.services, wish)(ANN, job))
+        self.ask(lambda plane: getattr(plane.services.actions, wish)(ANN, job))
 
     def _queue(self, deed: Deed, chance: random.Random) -> None:
         name = chance.choice(["a", "b", "c2"])
@@ -213,12 +213,12 @@ class Storm:
         if name == "c2":
             queue = replace(queue, parent=QueueName("c"), quota=Quota.of(min(quota, 1)), reserved=0)
         self._said(deed, f"queue {name} is given quota {quota}, reserved {reserved}, limit {limit}")
-        self.ask(lambda plane: plane.services.put_queue(ADMIN, queue))
+        self.ask(lambda plane: plane.services.queues.put(ADMIN, queue))
 
     def _cordon(self, deed: Deed, chance: random.Random) -> None:
         node, closed = chance.choice(self.world.pool.whole).id, chance.random() < 0.5
         self._said(deed, f"node {node} is {'closed' if closed else 'opened'} by a person")
-        self.ask(lambda plane: plane.services.cordon(ADMIN, node, closed))
+        self.ask(lambda plane: plane.services.pool.cordon(ADMIN, node, closed))
 
     # --------------------------------------------------------------------------------- control planes
 
@@ -364,9 +364,9 @@ class Storm:
         with world.acting(plane):
             for queue in QUEUES:
                 # What was let in, or made larger, under other rules could never start again under these.
-                plane.services.put_queue(ADMIN, replace(queue, limit=None, reserved=0))
+                plane.services.queues.put(ADMIN, replace(queue, limit=None, reserved=0))
             for node in pool.whole:
-                plane.services.cordon(ADMIN, node.id, False)
+                plane.services.pool.cordon(ADMIN, node.id, False)
 
 
 def _size(spec: Spec) -> str:

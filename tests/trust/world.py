@@ -22,7 +22,7 @@ from grus.controlplane.settings import Settings
 from grus.model.activity_labels import Tag
 from grus.model.errors import Fenced, GrusError, StoreFailed
 from grus.model.identifiers import JobId, WorkerId
-from grus.model.interfaces import Event, WorkerSpec, WorkerStatus
+from grus.model.interfaces import QUEUES, USERS, Event, WorkerSpec, WorkerStatus
 from grus.model.jobs import HOLDING, ExitCause, Job, JobType, Phase
 from grus.model.nodes import Node
 from grus.model.queues import Queue
@@ -136,9 +136,9 @@ class World:
         """Seconds that a commit takes."""
         self.depth = 0
         for user in (ADMIN, ANN):
-            self.disk.put_user(user)
+            self.disk.put(USERS, user)
         for queue in queues:
-            self.disk.put_queue(queue)
+            self.disk.put(QUEUES, queue)
         self.disk.commit()
         self.begin()
 

@@ -114,9 +114,7 @@ class ControlPlane:
             clock=clock,
             forecaster=self.forecaster,
             watching=self.sampler,
-            insight=Insight(
-                store, self.profiles, self.tag_keeper, containers=settings.containers, clock=clock
-            ),
+            insight=Insight(store, self.profiles, self.tag_keeper, settings.containers, clock),
             trials=trials,
             notifications=self.notifier,
         )

@@ -1,24 +1,19 @@
 """Pool as the scheduler sees it: cordons on the nodes, the default queue among the queues."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
-from grus.model.identifiers import DeviceId, NodeId, QueueName
+from grus.model.identifiers import DeviceId, QueueName
 from grus.model.jobs import Job, JobType
-from grus.model.nodes import Drain, Node
+from grus.model.nodes import Cordon, Node
 from grus.model.queues import DEFAULT_QUEUE, Queue, Quota
 from grus.model.resources import GPU
 
-NOT_DRAINED: Mapping[NodeId, Drain] = {}
 
-
-def with_cordons(
-    nodes: Iterable[Node], cordoned: frozenset[NodeId], drains: Mapping[NodeId, Drain] = NOT_DRAINED
-) -> tuple[Node, ...]:
-    """Return the nodes, with cordoned ones marked, and of these the drained ones."""
+def with_cordons(nodes: Iterable[Node], cordons: Iterable[Cordon]) -> tuple[Node, ...]:
+    drains = {one.node: one.drain for one in cordons}
     return tuple(
-        replace(node, cordoned=True, drain=drains.get(node.id)) if node.id in cordoned else node
-        for node in nodes
+        replace(node, cordoned=True, drain=drains[node.id]) if node.id in drains else node for node in nodes
     )
 
 

@@ -4,8 +4,9 @@ from grus.controlplane.reconciler.cluster_state_cache import ClusterState
 from grus.controlplane.security import rbac
 from grus.controlplane.security.rbac import Owner
 from grus.model.errors import NotFound
-from grus.model.identifiers import JobId, QueueName
+from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.interfaces import Event, Store, User
+from grus.model.jobs import Job
 from grus.model.queues import Queue
 
 MOST_OWNERS = 200_000
@@ -18,6 +19,16 @@ class JobVisibility:
         self._store = store
         self._picture = picture
         self._owners: dict[JobId, Owner] = {}
+
+    def get(self, user: User, job: JobId) -> Job:
+        """Return the job. Raises NotFound, also if the user may not see it."""
+        found = self._store.job(job)
+        rbac.require_sight(user, job, Owner.of(found), self.by_name)
+        return found
+
+    def sees(self, user: User, owner: UserName, queue: QueueName) -> bool:
+        """Return whether the user sees the jobs of `owner` in that queue."""
+        return rbac.sees_job(user, Owner(owner, queue), self.by_name)
 
     @property
     def by_name(self) -> rbac.Queues:

@@ -3,18 +3,18 @@
 Each guarantee in prose here is a test in `tests/contracts/`, which every implementation passes.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from grus.model.activity_labels import Tag
 from grus.model.audit import AuditRecord
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, WorkerId
 from grus.model.jobs import Exit, Job, Phase
 from grus.model.metrics_history import Reported
-from grus.model.nodes import Drain, Node
+from grus.model.nodes import Cordon, Node
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
 from grus.model.results import Result
@@ -106,12 +106,97 @@ class NewJob:
     key: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruneLimits:
+    """Times before which data is dropped from a store."""
+
+    events_before: float
+    jobs_before: float
+    """Jobs submitted and ended before that go, with all that is kept of them."""
+    results_before: float = 0.0
+    """Results of jobs that ended before that go once their jobs are no longer on record."""
+    keep: Sequence[JobId] = ()
+    """Jobs that stay, however old; their old events go."""
+
+
 MOST_PROFILES = 1000
 """Fingerprints that a store keeps; beyond that the one that was not updated for longest goes."""
 
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Collection(Generic[T]):
+    """Values of one type in a store, each under a key; with the rules of their writes."""
+
+    name: str
+    kind: type[T]
+    key: tuple[str, ...]
+    """Fields of a value that name it: a second one with the same fields replaces the first."""
+    others: tuple[str, ...] = ()
+    """Other fields by which values are found."""
+    order: tuple[str, ...] = ()
+    """Fields by which they are listed; the key if empty."""
+    newest_first: bool = False
+    missing: str = ""
+    """Reason if one that is to be read or deleted is not there; empty if deleting it again is no error."""
+    first_stays: bool = False
+    """A value with the key of a stored one is dropped."""
+    optional: tuple[str, ...] = ()
+    """Fields that may be empty; nothing is found by an empty one."""
+    of_job: bool = False
+    """Values of a job that is not on record are dropped, and those of a job go with it."""
+    of_user: bool = False
+    """A value of a user who is not there is refused, and those of a user go with it."""
+
+    def key_of(self, value: T) -> tuple[Any, ...]:
+        return tuple(getattr(value, field) for field in self.key)
+
+    def place_of(self, value: T) -> tuple[Any, ...]:
+        """Return the fields that place a value in a listing, as `after` of the next page needs them."""
+        return tuple(getattr(value, field) for field in self.order or self.key)
+
+
+QUEUES = Collection("queues", Queue, ("name",), missing="there is no queue {}")
+USERS = Collection("users", User, ("name",), missing="there is no user {}")
+TOKENS = Collection("tokens", Token, ("digest",), ("user",), missing="there is no such token", of_user=True)
+CORDONS = Collection("cordoned", Cordon, ("node",))
+"""Nodes that a person has taken out of use for new work. A cluster empties its nodes itself: there a drain is
+refused with Conflict.
+"""
+PREDICTIONS = Collection(
+    "predictions",
+    Prediction,
+    ("job",),
+    ("at",),
+    order=("at", "job"),
+    newest_first=True,
+    first_stays=True,
+    of_job=True,
+)
+PROFILES = Collection("profiles", JobProfile, ("fingerprint",), ("updated_at",))
+"""At most `MOST_PROFILES`: the ones last updated."""
+REPORTS = Collection("reports", Reported, ("job", "number"), first_stays=True, of_job=True)
+"""Reports of jobs. When a job has more than `MOST_POINTS`, those are dropped whose number is no multiple of
+`stride_of` the newest one's, except for the newest itself.
+"""
+RESULTS = Collection(
+    "results",
+    Result,
+    ("job",),
+    ("user", "queue", "name", "phase", "key", "ended_at"),
+    order=("ended_at", "job"),
+    newest_first=True,
+    missing="there is no run {}",
+    optional=("key",),
+)
+"""Results of jobs that have ended. They outlast their jobs."""
+AUDIT = Collection("audit", AuditRecord, ("seq",), ("actor", "target"), newest_first=True)
+"""Audit records: written with other writes only, never changed or removed."""
+
 
 class Store(Protocol):
-    """Durable store of jobs, queues, users and events.
+    """Durable store: a log of jobs and their events, and collections of everything else.
 
     A Future's result means durable: the write survives kill -9 and power loss from then on. Writes of one
     thread take effect in the order given. Writes may share one commit, but succeed or fail one by one: a
@@ -195,91 +280,42 @@ class Store(Protocol):
         """
         ...
 
-    def queues(self) -> list[Queue]: ...
+    def put(self, collection: Collection[T], *values: T, record: AuditRecord | None = None) -> "Future[None]":
+        """Store values by the collection's rules: all of them or none.
 
-    def put_queue(self, queue: Queue, *, record: AuditRecord | None = None) -> "Future[None]": ...
-
-    def delete_queue(self, name: QueueName, *, record: AuditRecord | None = None) -> "Future[None]":
-        """Raises NotFound if there is none. That it has no jobs is the caller's business."""
-        ...
-
-    def users(self) -> list[User]: ...
-
-    def put_user(self, user: User, *, record: AuditRecord | None = None) -> "Future[None]": ...
-
-    def delete_user(self, name: UserName, *, record: AuditRecord | None = None) -> "Future[None]":
-        """Removes the user's tokens with it."""
-        ...
-
-    def tokens(self) -> list[Token]: ...
-
-    def put_token(self, token: Token, *, record: AuditRecord | None = None) -> "Future[None]": ...
-
-    def delete_token(self, digest: str, *, record: AuditRecord | None = None) -> "Future[None]": ...
-
-    def audit(
-        self, *, actor: UserName | None = None, target: str = "", before: int | None = None, limit: int = 100
-    ) -> list[AuditRecord]:
-        """Audit records that match, newest first; `before` is the number of the last one of the page before.
-
-        At most MOST_AUDIT_RECORDS at once. They are never changed or removed.
+        Raises BadInput if one could not be read back, NotFound if one belongs to a user who is not there.
         """
         ...
 
-    def cordoned(self) -> frozenset[NodeId]:
-        """Nodes that a person has taken out of use for new work."""
+    def get(self, collection: Collection[T], *key: str) -> T:
+        """Return the value with this key. Raises NotFound."""
         ...
 
-    def drains(self) -> dict[NodeId, Drain]:
-        """The cordoned nodes that are being emptied, and why."""
-        ...
-
-    def set_cordoned(
+    def find(
         self,
-        node: NodeId,
-        cordoned: bool,
+        collection: Collection[T],
         *,
-        drain: Drain | None = None,
-        record: AuditRecord | None = None,
+        limit: int | None = None,
+        after: tuple[object, ...] | None = None,
+        **fields: str | None,
+    ) -> list[T]:
+        """Return the values with these fields (None: with any) in the order of the collection.
+
+        `after` continues a listing: `place_of` the last value of the page before.
+        """
+        ...
+
+    def delete(
+        self, collection: Collection[Any], key: str, *, record: AuditRecord | None = None
     ) -> "Future[None]":
-        """Close a node to new work, with `drain` to empty it too, or open it; replaces what was set before.
-
-        Raises Conflict for a drain where nodes are not this store's to empty, as in a cluster.
-        """
-        ...
-
-    def put_predictions(self, predictions: Sequence[Prediction]) -> "Future[None]":
-        """Keep them. The first one of each job stays; those of jobs that are not on record are dropped."""
-        ...
-
-    def predictions(self, limit: int) -> list[Prediction]:
-        """The last ones of jobs on record, newest first (ties by id, descending)."""
-        ...
-
-    def put_profile(self, profile: JobProfile) -> "Future[None]":
-        """Store the profile of a fingerprint, in place of the earlier one."""
-        ...
-
-    def profiles(self) -> list[JobProfile]:
-        """All that are kept, by fingerprint; at most `MOST_PROFILES`, the ones last updated."""
-        ...
-
-    def put_reports(self, reports: Sequence[Reported]) -> "Future[None]":
-        """Store the reports of jobs, except those of jobs that are not on record.
-
-        Of one number the first report stays. When a job has more than `MOST_POINTS`, those are dropped whose
-        number is no multiple of `stride_of` the newest one's, except for the newest itself.
-        """
-        ...
-
-    def reports(self, job: JobId) -> list[Reported]:
-        """All that is kept of a job's, by number; none of a job that is not on record."""
+        """Delete a value. Raises NotFound if there is none. That no job needs it is the caller's business."""
         ...
 
     def put_tags(self, tags: Mapping[str, Tag | None]) -> "Future[None]":
         """Store tags under their keys (`grus.model.activity_labels.of_job`, `of_gpu`); None removes one.
 
-        All of them together or none; those of other keys stay. Callers write on change only.
+        All of them together or none; those of other keys stay. Callers write on change only. Not a
+        collection: a tag does not contain its key, and one write both stores and removes.
         """
         ...
 
@@ -287,52 +323,12 @@ class Store(Protocol):
         """All that are kept, the expired ones too."""
         ...
 
-    def put_result(self, result: Result) -> "Future[None]":
-        """Keep what became of a job, in place of what was kept of it before. It outlasts its job."""
-        ...
-
-    def result(self, job: JobId) -> Result:
-        """Return the stored result of a job that has ended. Raises NotFound."""
-        ...
-
-    def results(
-        self,
-        *,
-        user: UserName | None = None,
-        queue: QueueName | None = None,
-        name: str | None = None,
-        limit: int | None = None,
-        after: tuple[float, JobId] | None = None,
-    ) -> list[Result]:
-        """Return the matching results, last ended first (ties
-        by id, descending); `after` continues a listing.
-
-        `after` is (ended_at, job) of the last one of the page before.
-        """
-        ...
-
-    def result_by_key(self, user: UserName, key: str) -> Result | None:
-        """The last ended one of this user's that succeeded with this key; None of the empty key."""
-        ...
-
     def without_result(self, limit: int) -> list[Job]:
         """Jobs on record that have ended and of which no result is kept; so many at most, in any order."""
         ...
 
-    def prune(
-        self,
-        *,
-        events_before: float,
-        jobs_before: float,
-        results_before: float = 0.0,
-        keep: Collection[JobId] = (),
-    ) -> "Future[int]":
-        """Drop events before that, and jobs submitted and ended before that, with all that is kept of them.
-
-        Jobs of `keep` stay, however old; their old events go.
-        Results of jobs that ended before `results_before` go too, once their jobs are no longer on record.
-        The result is how many events, jobs and results went.
-        """
+    def prune(self, limits: PruneLimits) -> "Future[int]":
+        """Drop what is older than the limits; the result is how many events, jobs and results went."""
         ...
 
     def close(self) -> None:

@@ -48,6 +48,15 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True)
+class Cordon:
+    """A node that takes no new work until its cordon is deleted."""
+
+    node: NodeId
+    drain: Drain | None = None
+    """Set if the node is to be emptied, too."""
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A machine (or, in a virtual pool, a virtual one)."""
 

@@ -28,7 +28,7 @@ from grus.kubernetes.client.resource_kinds import NAMESPACES, NODES, Object
 from grus.kubernetes.names import MANAGED
 from grus.model.errors import Mistake, NotAllowed, StoreFailed
 from grus.model.identifiers import JobId, QueueName, UserName
-from grus.model.interfaces import User
+from grus.model.interfaces import USERS, User
 from grus.model.jobs import Job
 from grus.operator import crd_schema_check
 from grus.operator.admission import Admission, Surroundings
@@ -281,7 +281,7 @@ class Controller:
     def _is_named(self, name: UserName, queue: QueueName) -> bool:
         """Return True for an administrator, and for a member named by the queue or one above it."""
         queues = {one.name: one for one in self.book.accepted()}
-        found = next((user for user in self.jobs_store.users() if user.name == name), User(name=name))
+        found = next((user for user in self.jobs_store.find(USERS) if user.name == name), User(name=name))
         return is_admin(found) or name in members_of(queue, queues)
 
     def _forbids_root(self, namespace: str) -> bool:

@@ -172,7 +172,7 @@ class Jobs:
                 self._admit(found)
             case Stop():
                 assert job is not None
-                self._services.stop(MANAGER, job.id)
+                self._services.actions.stop(MANAGER, job.id)
                 self._work.add(_key(found), after=PARTING)
             case Follow():
                 assert job is not None
@@ -247,10 +247,10 @@ class Jobs:
 
     def _wishes(self, step: Follow, job: Job) -> Iterable[str]:
         if step.paused is not None:
-            act = self._services.pause if step.paused else self._services.resume
+            act = self._services.actions.pause if step.paused else self._services.actions.resume
             yield from _told(lambda: act(MANAGER, job.id))
         if step.scaled:
-            yield from _told(lambda: self._services.scale(MANAGER, job.id, step.size))
+            yield from _told(lambda: self._services.actions.scale(MANAGER, job.id, step.size))
 
     def _status(self, found: Object, status: dict[str, Any]) -> Object:
         metadata = found["metadata"]

@@ -193,7 +193,7 @@ class Queues:
                 "running": state.running,
                 "waiting": state.waiting,
             }
-            for state in self._services.queues(MANAGER)
+            for state in self._services.queues.states(MANAGER)
         }
 
 

@@ -49,7 +49,7 @@ def gather(services: Services, user: User, scope: Scope) -> PoolHistory:
     there = [job for job in every.seen if _there(job, since, scope.until)]
     events = _events(services, user, there, scope)
     ends = {job.id: job.ended_at for job in every.seen}
-    runs = services.runs()
+    runs = services.jobs.profiled_runs()
     found = [
         _life(job, events.get(job.id, ()), runs.get(job.id), services, user, scope.until, ends)
         for job in sorted(there, key=lambda job: (job.submitted_at, job.id))
@@ -59,11 +59,11 @@ def gather(services: Services, user: User, scope: Scope) -> PoolHistory:
         until=scope.until,
         jobs=tuple(_with_series(services, found, since, scope.until)),
         whole=every.whole,
-        nodes=services.nodes(user),
-        queues=tuple(services.queue_settings(user)),
+        nodes=services.pool.nodes(user),
+        queues=tuple(services.queues.settings(user)),
         pool=pool,
         types=_types(services, user, found),
-        prices=services.prices,
+        prices=services.settings.prices,
         notes=tuple(_notes(services, every.whole, scope, since)),
     )
 
@@ -81,15 +81,15 @@ class _Every:
 
 def _jobs(services: Services, user: User, scope: Scope) -> _Every:
     if scope.job is not None:
-        job = services.job(user, scope.job)
+        job = services.visible.get(user, scope.job)
         return _Every([job], False, job.submitted_at)
-    if scope.queue is not None and all(one.name != scope.queue for one in services.queue_settings(user)):
+    if scope.queue is not None and all(one.name != scope.queue for one in services.queues.settings(user)):
         raise NotFound(f"there is no queue {scope.queue}")
     seen, whole, oldest = [], True, None
-    for job in chain.from_iterable(services.every_job()):
+    for job in chain.from_iterable(services.jobs.every()):
         oldest = job.submitted_at if oldest is None else min(oldest, job.submitted_at)
         asked = scope.queue is None or job.spec.queue == scope.queue
-        if asked and services.sees(user, job.user, job.spec.queue):
+        if asked and services.visible.sees(user, job.user, job.spec.queue):
             seen.append(job)
         else:
             whole = False
@@ -114,7 +114,7 @@ def _events(services: Services, user: User, jobs: list[Job], scope: Scope) -> di
     wanted: dict[JobId, list[Event]] = {job.id: [] for job in jobs}
     after = 0
     while wanted:
-        page = services.events(user, after=after, job=scope.job, limit=PAGE)
+        page = services.jobs.events(user, after=after, job=scope.job, limit=PAGE)
         for event in page:
             if event.job is not None and event.job in wanted:
                 wanted[event.job].append(event)
@@ -137,7 +137,7 @@ def _life(
         if JobId(other) in ends:
             return ends[JobId(other)]
         try:
-            return services.job(user, JobId(other)).ended_at
+            return services.visible.get(user, JobId(other)).ended_at
         except NotFound:
             return job.submitted_at  # it is long gone
 
@@ -150,7 +150,7 @@ def _life(
         events=known,
         asked=asked,
         most=_most(job.spec.request, asked),
-        curves=services.curves_of(job) if job.first_started_at is not None else NO_CURVES,
+        curves=services.outputs.curves_of(job) if job.first_started_at is not None else NO_CURVES,
         run=run,
         fingerprint="" if profile is None else profile.fingerprint,
         speeds=() if profile is None else profile.speeds,
@@ -194,7 +194,7 @@ def _with_series(services: Services, found: list[JobPast], since: float, until: 
 
 
 def _types(services: Services, user: User, found: list[JobPast]) -> dict[JobId, str]:
-    of_device = {device.id: device.type for node in services.nodes(user) for device in node.devices}
+    of_device = {device.id: device.type for node in services.pool.nodes(user) for device in node.devices}
     only = set(of_device.values()) if len(set(of_device.values())) == 1 else set[str]()
     types = {}
     for one in found:

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 
 from grus import __version__
 from grus.controlplane.facade.services import Services
-from grus.controlplane.reconciler.loop import ControlLoopHealth
+from grus.controlplane.reconciler.health import ControlLoopHealth
 from grus.model.errors import GrusError
 from grus.server.http.auth_middleware import PUBLIC, Gate
 from grus.server.http.body_limits import LARGEST_BODY, SLOWEST_BODY, Bodies
@@ -107,14 +107,14 @@ def create_app(
     app.state.sessions = None
     if mount is not None:
         key = session_key or secrets.token_bytes(KEY_BYTES)
-        app.state.sessions = Sessions(key, services.holder, clock)
+        app.state.sessions = Sessions(key, services.accounts.holder, clock)
         mount(app)
     # The one added last stands outermost.
     app.add_middleware(Bodies, largest=largest_body, slowest=slowest_body)
     limit = RateLimit(requests_per_second, burst=2 * requests_per_second)
     app.add_middleware(
         Gate,
-        whoami=services.whoami,
+        whoami=services.accounts.whoami,
         hosts=allowed_hosts,
         origins=allowed_origins,
         limit=limit,

@@ -27,7 +27,7 @@ from grus.engines.local.cgroup_detection import find_groups
 from grus.engines.local.engine import NO_CPU_LIMITS, LocalEngine
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import QueueName, UserName
-from grus.model.interfaces import Store, User
+from grus.model.interfaces import QUEUES, USERS, Store, User
 from grus.model.queues import DEFAULT_QUEUE, check_tree, pool_of_quotas
 from grus.model.resources import GPU
 from grus.scheduling.cycle import decide
@@ -125,7 +125,7 @@ def serve(settings: ServerSettings, mount: Mount | None = None) -> int:
         sock.listen(listener.BACKLOG)  # from here on nobody who reads the address is refused
         _remember(settings, sock)
         stack.enter_context(_announced(settings, address, listener.local_address(sock, settings)))
-        _say(settings, address, pool.notice, store.users(), first=first)
+        _say(settings, address, pool.notice, store.find(USERS), first=first)
         listener.run(app, sock, settings, brake)
         log.info("stopping; jobs go on")
     if brake.why:
@@ -157,7 +157,7 @@ def put_queues(store: Store, settings: ServerSettings, source: DeviceSource) -> 
     if not given:
         return
     pool = GPU * sum(len(node.devices) for node in source.nodes(()))
-    before = {queue.name: queue for queue in store.queues()}
+    before = {queue.name: queue for queue in store.find(QUEUES)}
     merged = before | {queue.name: queue for queue in given.values()}
     tree = [queue for queue in merged.values() if queue.name != DEFAULT_QUEUE]
     # One GPU less must not keep the server down.
@@ -166,13 +166,13 @@ def put_queues(store: Store, settings: ServerSettings, source: DeviceSource) -> 
     for queue in given.values():
         if queue != (old := before.get(queue.name)):
             record = audit_records.queue_set(CONFIG_FILE, time.time(), old, queue)
-            store.put_queue(queue, record=record).result()
+            store.put(QUEUES, queue, record=record).result()
 
 
 def log_unknown_names(store: Store, settings: ServerSettings) -> None:
     """Log users and queues of config.toml that do not exist."""
-    users = {user.name for user in store.users()}
-    for text in unknown_names(settings, users, {queue.name for queue in store.queues()}):
+    users = {user.name for user in store.find(USERS)}
+    for text in unknown_names(settings, users, {queue.name for queue in store.find(QUEUES)}):
         log.warning("%s: %s", settings.places.config_file, text)
 
 
@@ -238,7 +238,7 @@ def _control_plane(
         settings.places.state / "engine",
         source,
         boxes=_boxes(settings, control),
-        secrets=SecretStore(control, store.users).values,
+        secrets=SecretStore(control, lambda: store.find(USERS)).values,
         cpu=find_groups() if settings.cpu_limits else NO_CPU_LIMITS,
     )
     stack.callback(engine.close)

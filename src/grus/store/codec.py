@@ -6,20 +6,16 @@ added to the model must have a default, so that text written before it still dec
 skipped on reading.
 """
 
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from grus.model.activity_labels import Tag
-from grus.model.audit import AuditRecord
 from grus.model.errors import BadInput, Mistake
-from grus.model.interfaces import Event, Prediction, Token, User
+from grus.model.interfaces import Collection, Event
 from grus.model.jobs import Job
-from grus.model.metrics_history import Reported
 from grus.model.nodes import Drain
-from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
-from grus.model.results import Result
 
 T = TypeVar("T")
 
@@ -58,14 +54,13 @@ class Codec(Generic[T]):
 JOB = Codec(Job)
 EVENT = Codec(Event)
 QUEUE = Codec(Queue)
-USER = Codec(User)
-TOKEN = Codec(Token)
-PREDICTION = Codec(Prediction)
-PROFILE = Codec(JobProfile)
-REPORTED = Codec(Reported)
-RESULT = Codec(Result)
 TAG = Codec(Tag)
-AUDIT = Codec(AuditRecord)
 DRAIN = Codec(Drain)
-DRAINS = Codec(dict[str, Drain])
 TAGS = Codec(dict[str, Tag])
+_CODECS: dict[Collection[Any], Codec[Any]] = {}
+
+
+def of(collection: Collection[T]) -> Codec[T]:
+    if collection not in _CODECS:
+        _CODECS[collection] = Codec(collection.kind)
+    return _CODECS[collection]

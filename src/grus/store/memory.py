@@ -5,24 +5,32 @@ it is obviously right: every write is done, reported to the listeners and confir
 """
 
 import threading
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from grus.concurrency.listeners import Listeners
 from grus.model.activity_labels import Tag
-from grus.model.audit import MOST_AUDIT_RECORDS, AuditRecord
-from grus.model.errors import GrusError, NotFound, StoreFailed
-from grus.model.identifiers import JobId, NodeId, QueueName, UserName
-from grus.model.interfaces import MOST_PROFILES, Event, NewJob, Prediction, Token, User, Written
+from grus.model.audit import AuditRecord
+from grus.model.errors import GrusError, StoreFailed
+from grus.model.identifiers import JobId, QueueName, UserName
+from grus.model.interfaces import (
+    AUDIT,
+    MOST_PROFILES,
+    PROFILES,
+    REPORTS,
+    RESULTS,
+    USERS,
+    Collection,
+    Event,
+    NewJob,
+    PruneLimits,
+    Written,
+)
 from grus.model.jobs import Job, Phase
-from grus.model.metrics_history import MOST_POINTS, Reported, stride_of
-from grus.model.nodes import Drain
-from grus.model.profiles import JobProfile
-from grus.model.queues import Queue
-from grus.model.results import Result
+from grus.model.metrics_history import MOST_POINTS, stride_of
 from grus.store import codec, rules
 
 T = TypeVar("T")
@@ -42,17 +50,8 @@ class MemoryStore:
         self._jobs: dict[JobId, Job] = {}
         self._keys: dict[tuple[UserName, str], JobId] = {}
         self._events: list[Event] = []
-        self._queues: dict[QueueName, Queue] = {}
-        self._users: dict[UserName, User] = {}
-        self._tokens: dict[str, Token] = {}
-        self._cordoned: set[NodeId] = set()
-        self._drains: dict[NodeId, Drain] = {}
-        self._audit: list[AuditRecord] = []
-        self._predictions: dict[JobId, Prediction] = {}
-        self._profiles: dict[str, JobProfile] = {}
-        self._reports: dict[JobId, dict[int, Reported]] = {}
+        self._values: defaultdict[Collection[Any], dict[tuple[Any, ...], Any]] = defaultdict(dict)
         self._tags: dict[str, Tag] = {}
-        self._results: dict[JobId, Result] = {}
 
     # ------------------------------------------------------------------------------------ jobs, written
 
@@ -141,16 +140,7 @@ class MemoryStore:
         after: tuple[float, JobId] | None = None,
     ) -> list[Job]:
         with self._lock:
-            found = [
-                job
-                for job in self._jobs.values()
-                if (phases is None or job.phase in phases)
-                and (queue is None or job.spec.queue == queue)
-                and (user is None or job.user == user)
-                and (after is None or (job.submitted_at, job.id) < after)
-            ]
-        found.sort(key=lambda job: (job.submitted_at, job.id), reverse=True)
-        return found[:limit]
+            return rules.matching(self._jobs.values(), phases, queue, user, after)[:limit]
 
     def count(self) -> dict[Phase, int]:
         with self._lock:
@@ -168,151 +158,74 @@ class MemoryStore:
 
     # ------------------------------------------------------------------------- queues, users and the rest
 
-    def queues(self) -> list[Queue]:
+    def put(self, collection: Collection[T], *values: T, record: AuditRecord | None = None) -> "Future[None]":
+        return self._write(self._recorded(lambda: self._put_values(collection, values), record))
+
+    def _put_values(self, collection: Collection[T], values: Sequence[T]) -> None:
+        for value in values:
+            codec.of(collection).encode(value)
+            if collection.of_user and (user := (_field(value, "user"),)) not in self._values[USERS]:
+                raise rules.not_there(USERS, user)
+        kept = self._values[collection]
+        for value in values:
+            key = collection.key_of(value)
+            if collection.of_job and _field(value, "job") not in self._jobs:
+                continue
+            if not (collection.first_stays and key in kept):
+                kept[key] = value
+        if collection is PROFILES:
+            self._drop_oldest_profiles()
+        if collection is REPORTS:
+            for job in {_field(value, "job") for value in values}:
+                self._thin_reports(JobId(job))
+
+    def _drop_oldest_profiles(self) -> None:
+        kept = self._values[PROFILES]
+        while len(kept) > MOST_PROFILES:
+            del kept[min(kept, key=lambda key: (kept[key].updated_at, key))]
+
+    def _thin_reports(self, job: JobId) -> None:
+        kept = self._values[REPORTS]
+        numbers = [number for of, number in kept if of == job]
+        if len(numbers) > MOST_POINTS:
+            newest = max(numbers)
+            for number in set(numbers) - {newest, *range(0, newest, stride_of(newest))}:
+                del kept[job, number]
+
+    def get(self, collection: Collection[T], *key: str) -> T:
         with self._lock:
-            return [self._queues[name] for name in sorted(self._queues)]
+            if key not in self._values[collection]:
+                raise rules.not_there(collection, key)
+            value: T = self._values[collection][key]
+            return value
 
-    def put_queue(self, queue: Queue, *, record: AuditRecord | None = None) -> "Future[None]":
-        def put() -> None:
-            codec.QUEUE.encode(queue)
-            self._queues[queue.name] = queue
-
-        return self._write(self._recorded(put, record))
-
-    def delete_queue(self, name: QueueName, *, record: AuditRecord | None = None) -> "Future[None]":
-        def delete() -> None:
-            if self._queues.pop(name, None) is None:
-                raise NotFound(f"there is no queue {name}")
-
-        return self._write(self._recorded(delete, record))
-
-    def users(self) -> list[User]:
-        with self._lock:
-            return [self._users[name] for name in sorted(self._users)]
-
-    def put_user(self, user: User, *, record: AuditRecord | None = None) -> "Future[None]":
-        def put() -> None:
-            codec.USER.encode(user)
-            self._users[user.name] = user
-
-        return self._write(self._recorded(put, record))
-
-    def delete_user(self, name: UserName, *, record: AuditRecord | None = None) -> "Future[None]":
-        def delete() -> None:
-            if self._users.pop(name, None) is None:
-                raise NotFound(f"there is no user {name}")
-            self._tokens = {digest: token for digest, token in self._tokens.items() if token.user != name}
-
-        return self._write(self._recorded(delete, record))
-
-    def tokens(self) -> list[Token]:
-        with self._lock:
-            return [self._tokens[digest] for digest in sorted(self._tokens)]
-
-    def put_token(self, token: Token, *, record: AuditRecord | None = None) -> "Future[None]":
-        def put() -> None:
-            codec.TOKEN.encode(token)
-            if token.user not in self._users:
-                raise NotFound(f"there is no user {token.user}")
-            self._tokens[token.digest] = token
-
-        return self._write(self._recorded(put, record))
-
-    def delete_token(self, digest: str, *, record: AuditRecord | None = None) -> "Future[None]":
-        def delete() -> None:
-            if self._tokens.pop(digest, None) is None:
-                raise NotFound("there is no such token")
-
-        return self._write(self._recorded(delete, record))
-
-    def audit(
-        self, *, actor: UserName | None = None, target: str = "", before: int | None = None, limit: int = 100
-    ) -> list[AuditRecord]:
-        with self._lock:
-            found = [
-                record
-                for record in reversed(self._audit)
-                if (actor is None or record.actor == actor)
-                and (not target or record.target == target)
-                and (before is None or record.seq < before)
-            ]
-        return found[: max(0, min(limit, MOST_AUDIT_RECORDS))]
-
-    def cordoned(self) -> frozenset[NodeId]:
-        with self._lock:
-            return frozenset(self._cordoned)
-
-    def drains(self) -> dict[NodeId, Drain]:
-        with self._lock:
-            return dict(self._drains)
-
-    def set_cordoned(
+    def find(
         self,
-        node: NodeId,
-        cordoned: bool,
+        collection: Collection[T],
         *,
-        drain: Drain | None = None,
-        record: AuditRecord | None = None,
+        limit: int | None = None,
+        after: tuple[object, ...] | None = None,
+        **fields: str | None,
+    ) -> list[T]:
+        with self._lock:
+            values = list(self._values[collection].values())
+        return rules.listed(collection, values, limit, after, fields)
+
+    def delete(
+        self, collection: Collection[Any], key: str, *, record: AuditRecord | None = None
     ) -> "Future[None]":
-        def put() -> None:
-            if drain is not None:
-                codec.DRAIN.encode(drain)
-            self._drains.pop(node, None)
-            self._cordoned.discard(node)
-            if cordoned:
-                self._cordoned.add(node)
-                self._drains |= {} if drain is None else {node: drain}
+        def delete() -> None:
+            if self._values[collection].pop((key,), None) is None and collection.missing:
+                raise rules.not_there(collection, (key,))
+            if collection is USERS:
+                self._keep(lambda other, value: not (other.of_user and value.user == key))
 
-        return self._write(self._recorded(put, record))
+        return self._write(self._recorded(delete, record))
 
-    def put_predictions(self, predictions: Sequence[Prediction]) -> "Future[None]":
-        def put() -> None:
-            for one in predictions:
-                codec.PREDICTION.encode(one)
-            for one in predictions:
-                if one.job in self._jobs:
-                    self._predictions.setdefault(one.job, one)
-
-        return self._write(put)
-
-    def predictions(self, limit: int) -> list[Prediction]:
-        with self._lock:
-            found = sorted(self._predictions.values(), key=lambda one: (one.at, one.job), reverse=True)
-        return found[:limit]
-
-    def put_profile(self, profile: JobProfile) -> "Future[None]":
-        def put() -> None:
-            codec.PROFILE.encode(profile)
-            self._profiles[profile.fingerprint] = profile
-            if len(self._profiles) > MOST_PROFILES:
-                del self._profiles[min(self._profiles, key=lambda one: (self._profiles[one].updated_at, one))]
-
-        return self._write(put)
-
-    def profiles(self) -> list[JobProfile]:
-        with self._lock:
-            return [self._profiles[fingerprint] for fingerprint in sorted(self._profiles)]
-
-    def put_reports(self, reports: Sequence[Reported]) -> "Future[None]":
-        def put() -> None:
-            for one in reports:
-                codec.REPORTED.encode(one)
-            for one in reports:
-                if one.job in self._jobs:
-                    self._reports.setdefault(one.job, {}).setdefault(one.number, one)
-            for job in {one.job for one in reports} & self._reports.keys():
-                kept = self._reports[job]
-                if len(kept) > MOST_POINTS:
-                    newest = max(kept)
-                    stay = {newest, *range(0, newest, stride_of(newest))}
-                    self._reports[job] = {number: one for number, one in kept.items() if number in stay}
-
-        return self._write(put)
-
-    def reports(self, job: JobId) -> list[Reported]:
-        with self._lock:
-            kept = self._reports.get(job, {})
-            return [kept[number] for number in sorted(kept)]
+    def _keep(self, stays: Callable[[Collection[Any], Any], bool]) -> None:
+        """Drop all values of collections for which `stays` is false."""
+        for collection, values in self._values.items():
+            self._values[collection] = {key: one for key, one in values.items() if stays(collection, one)}
 
     def put_tags(self, tags: Mapping[str, Tag | None]) -> "Future[None]":
         def put() -> None:
@@ -328,78 +241,30 @@ class MemoryStore:
         with self._lock:
             return dict(self._tags)
 
-    def put_result(self, result: Result) -> "Future[None]":
-        def put() -> None:
-            codec.RESULT.encode(result)
-            self._results[result.job] = result
-
-        return self._write(put)
-
-    def result(self, job: JobId) -> Result:
-        with self._lock:
-            if job not in self._results:
-                raise rules.no_result(job)
-            return self._results[job]
-
-    def results(
-        self,
-        *,
-        user: UserName | None = None,
-        queue: QueueName | None = None,
-        name: str | None = None,
-        limit: int | None = None,
-        after: tuple[float, JobId] | None = None,
-    ) -> list[Result]:
-        with self._lock:
-            found = [
-                one
-                for one in self._results.values()
-                if (user is None or one.user == user)
-                and (queue is None or one.queue == queue)
-                and (name is None or one.name == name)
-                and (after is None or (one.ended_at, one.job) < after)
-            ]
-        found.sort(key=lambda one: (one.ended_at, one.job), reverse=True)
-        return found[:limit]
-
-    def result_by_key(self, user: UserName, key: str) -> Result | None:
-        found = [one for one in self.results(user=user) if one.key == key and one.phase is Phase.SUCCEEDED]
-        return found[0] if key and found else None
-
     def without_result(self, limit: int) -> list[Job]:
         with self._lock:
-            return [job for job in self._jobs.values() if job.terminal and job.id not in self._results][
-                :limit
-            ]
+            kept = self._values[RESULTS]
+            return [job for job in self._jobs.values() if job.terminal and (job.id,) not in kept][:limit]
 
-    def prune(
-        self,
-        *,
-        events_before: float,
-        jobs_before: float,
-        results_before: float = 0.0,
-        keep: Collection[JobId] = (),
-    ) -> "Future[int]":
-        return self._write(lambda: self._prune(events_before, jobs_before, results_before, frozenset(keep)))
+    def prune(self, limits: PruneLimits) -> "Future[int]":
+        return self._write(lambda: self._prune(limits))
 
-    def _prune(
-        self, events_before: float, jobs_before: float, results_before: float, keep: frozenset[JobId]
-    ) -> int:
-        kept = [event for event in self._events if event.at >= events_before]
-        gone = {
-            job.id
-            for job in self._jobs.values()
-            if job.terminal and job.ended_at is not None and max(job.submitted_at, job.ended_at) < jobs_before
-        } - keep
+    def _prune(self, limits: PruneLimits) -> int:
+        kept = [event for event in self._events if event.at >= limits.events_before]
+        ended = [job for job in self._jobs.values() if job.terminal and job.ended_at is not None]
+        old = {job.id for job in ended if max(job.submitted_at, job.ended_at or 0.0) < limits.jobs_before}
+        gone = old.difference(limits.keep)
         dropped = len(self._events) - len(kept) + len(gone)
         self._events = kept
         self._jobs = {id: job for id, job in self._jobs.items() if id not in gone}
         self._keys = {key: job for key, job in self._keys.items() if job not in gone}
-        self._predictions = {job: one for job, one in self._predictions.items() if job not in gone}
-        self._reports = {job: kept for job, kept in self._reports.items() if job not in gone}
-        old = {id_ for id_, one in self._results.items() if one.ended_at < results_before} - self._jobs.keys()
-        self._results = {job: one for job, one in self._results.items() if job not in old}
-        return dropped + len(old)
+        self._keep(lambda collection, value: not (collection.of_job and value.job in gone))
+        results = self._values[RESULTS]
+        past = [key for key, one in results.items() if one.ended_at < limits.results_before]
+        expired = [key for key in past if results[key].job not in self._jobs]
+        for key in expired:
+            del results[key]
+        return dropped + len(expired)
 
     def close(self) -> None:
         with self._lock:
@@ -413,9 +278,10 @@ class MemoryStore:
             return work
 
         def both() -> T:
-            codec.AUDIT.encode(record)
+            codec.of(AUDIT).encode(record)
             result = work()
-            self._audit.append(replace(record, seq=len(self._audit) + 1))
+            seq = len(self._values[AUDIT]) + 1
+            self._values[AUDIT][seq,] = replace(record, seq=seq)
             return result
 
         return both
@@ -456,3 +322,8 @@ def _checked(job: Job, event: Event | None) -> Job:
     if event is not None:
         codec.EVENT.encode(event)
     return job
+
+
+def _field(value: object, name: str) -> str:
+    field: str = getattr(value, name)
+    return field

@@ -8,13 +8,16 @@ are kept as well.
 
 import sqlite3
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from grus.model.audit import AuditRecord
 from grus.model.identifiers import QueueName, UserName
-from grus.model.interfaces import Token, User
+from grus.model.interfaces import QUEUES, TOKENS, USERS, Collection, Token, User
 from grus.model.queues import Queue
 from grus.store import codec, sql_tables
 from grus.store.audit_log import audit_row, insert_audit
+
+T = TypeVar("T")
 
 NumberedAudit = tuple[int, str, str, str]
 """Number, actor, target and text of an audit record."""
@@ -32,12 +35,15 @@ class Access:
 
 
 def read_access(record: sqlite3.Connection) -> Access:
-    users = [codec.USER.decode(body) for (body,) in record.execute("SELECT body FROM users")]
-    tokens = [codec.TOKEN.decode(body) for (body,) in record.execute("SELECT body FROM tokens")]
-    queues = [codec.QUEUE.decode(body) for (body,) in record.execute("SELECT body FROM queues")]
+    users, tokens, queues = _values(record, USERS), _values(record, TOKENS), _values(record, QUEUES)
     audit = record.execute("SELECT seq, actor, target, body FROM audit") if _has_audit(record) else ()
     by_name = {one.name: one for one in queues}
     return Access(users, {one.digest: one for one in tokens}, by_name, list(audit))
+
+
+def _values(record: sqlite3.Connection, collection: Collection[T]) -> list[T]:
+    rows = record.execute(f"SELECT body FROM {collection.name}")  # noqa: S608 - fixed words
+    return [codec.of(collection).decode(body) for (body,) in rows]
 
 
 def _has_audit(record: sqlite3.Connection) -> bool:
@@ -59,15 +65,14 @@ def keep_access(record: sqlite3.Connection, last: Access) -> AccessChanges:
     """Transfer access rights to a record that goes back in time, in the caller's transaction."""
     then = read_access(record)
     gone = [token for token in then.tokens.values() if token.digest not in last.tokens]
-    for user in last.users:
-        sql_tables.put_user(user)(record)
+    sql_tables.put(USERS, last.users)(record)
     for token in gone:
-        sql_tables.delete_token(token.digest)(record)
-    for token in last.tokens.values():
-        sql_tables.put_token(token)(record)
-    for queue in then.queues.values():
-        members = last.queues.get(queue.name, queue).members
-        sql_tables.put_queue(replace(queue, members=members))(record)
+        sql_tables.delete(TOKENS, token.digest)(record)
+    sql_tables.put(TOKENS, list(last.tokens.values()))(record)
+    queues = [
+        replace(queue, members=last.queues.get(queue.name, queue).members) for queue in then.queues.values()
+    ]
+    sql_tables.put(QUEUES, queues)(record)
     if _has_audit(record):
         known = max((row[0] for row in then.audit), default=0)
         later = [row for row in last.audit if row[0] > known]

@@ -1,15 +1,18 @@
-"""Rules that every write of a job must pass, in any store: one function each, which raises or returns.
+"""Rules of every store: those that a write of a job must pass, one function each, and the order of listings.
 
 Pure. The in-memory store and the SQLite store use the same error messages, so that users read the same ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from grus.model.errors import BadInput, Conflict, Fenced, Mistake, NotFound, StaleVersion
 from grus.model.identifiers import JobId
-from grus.model.interfaces import NewJob
+from grus.model.interfaces import Collection, NewJob
 from grus.model.jobs import NEXT, Job, Phase, Spec
+
+T = TypeVar("T")
 
 
 def check_epoch(given: int | None, current: int) -> None:
@@ -70,5 +73,44 @@ def no_job(job: JobId) -> NotFound:
     return NotFound(f"there is no job {job}")
 
 
-def no_result(job: JobId) -> NotFound:
-    return NotFound(f"there is no run {job}")
+def not_there(collection: Collection[Any], key: Sequence[str]) -> NotFound:
+    return NotFound(collection.missing.format(*key))
+
+
+def matching(
+    jobs: Iterable[Job],
+    phases: Sequence[Phase] | None,
+    queue: str | None,
+    user: str | None,
+    after: tuple[float, JobId] | None,
+) -> list[Job]:
+    """Return those of the jobs that `Store.jobs` lists, in its order."""
+    found = [
+        job
+        for job in jobs
+        if (phases is None or job.phase in phases)
+        and (queue is None or job.spec.queue == queue)
+        and (user is None or job.user == user)
+        and (after is None or (job.submitted_at, job.id) < after)
+    ]
+    return sorted(found, key=lambda job: (job.submitted_at, job.id), reverse=True)
+
+
+def listed(
+    collection: Collection[T],
+    values: Iterable[T],
+    limit: int | None,
+    after: tuple[object, ...] | None,
+    fields: Mapping[str, str | None],
+) -> list[T]:
+    """Return a page of values that are in memory, as `Store.find` does."""
+    wanted = [(name, value) for name, value in fields.items() if value is not None]
+    if any(not value and name in collection.optional for name, value in wanted):
+        return []
+    found = [one for one in values if all(getattr(one, name) == value for name, value in wanted)]
+    found.sort(key=collection.place_of, reverse=collection.newest_first)
+    if after is not None and collection.newest_first:
+        found = [one for one in found if collection.place_of(one) < after]
+    elif after is not None:
+        found = [one for one in found if collection.place_of(one) > after]
+    return found[:limit]

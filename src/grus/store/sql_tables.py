@@ -1,4 +1,4 @@
-"""Small writes: queues, users, tokens, cordoned nodes, predictions, profiles, results, tags, leader terms, …
+"""Small writes: collections, tags and leader terms, and the queries of collections.
 
 Each function makes a piece of work for the writer's thread, done inside its transaction. Work checks before
 it writes: a GrusError means that nothing was written.
@@ -6,23 +6,32 @@ it writes: a GrusError means that nothing was written.
 
 import json
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 from grus.model.activity_labels import Tag
 from grus.model.audit import AuditRecord
-from grus.model.errors import NotFound
-from grus.model.identifiers import JobId, NodeId, QueueName, UserName
-from grus.model.interfaces import MOST_PROFILES, Prediction, Token, User
+from grus.model.identifiers import JobId
+from grus.model.interfaces import (
+    AUDIT,
+    CORDONS,
+    MOST_PROFILES,
+    PROFILES,
+    REPORTS,
+    USERS,
+    Collection,
+    PruneLimits,
+)
 from grus.model.jobs import TERMINAL
-from grus.model.metrics_history import MOST_POINTS, Reported, stride_of
-from grus.model.nodes import Drain
-from grus.model.profiles import JobProfile
-from grus.model.queues import Queue
-from grus.model.results import Result
-from grus.store import codec
+from grus.model.metrics_history import MOST_POINTS, stride_of
+from grus.model.nodes import Cordon
+from grus.store import codec, rules
 from grus.store.audit_log import audit_row, insert_audit
+from grus.store.write_batch import LIMIT, placeholders
 from grus.store.writer import Work
+
+T = TypeVar("T")
 
 # A clock that was set back lets jobs end before they were submitted: those are not old. The plus keeps SQLite
 # from other indexes, which would walk all ended jobs.
@@ -44,63 +53,122 @@ def set_epoch(epoch: int) -> Work[None]:
     return _execute("UPDATE control SET epoch = ?", epoch)
 
 
-def ended(connection: sqlite3.Connection, before: float, keep: Collection[JobId]) -> list[JobId]:
+def _old(limits: PruneLimits) -> tuple[object, ...]:
+    """Return the values to bind for `_ENDED` and `_NOT_KEPT`."""
+    return limits.jobs_before, limits.jobs_before, *TERMINAL, json.dumps(list(limits.keep))
+
+
+def ended(connection: sqlite3.Connection, limits: PruneLimits) -> list[JobId]:
     """Return jobs that a prune would delete."""
     sql = f"SELECT id FROM jobs WHERE {_ENDED} AND {_NOT_KEPT}"  # noqa: S608 - only placeholders go in
-    rows = connection.execute(sql, (before, before, *TERMINAL, json.dumps(list(keep))))
-    return [JobId(row[0]) for row in rows]
+    return [JobId(row[0]) for row in connection.execute(sql, _old(limits))]
 
 
-def put_queue(queue: Queue) -> Work[None]:
-    sql = """INSERT INTO queues (name, body) VALUES (?, ?)
-        ON CONFLICT (name) DO UPDATE SET body = excluded.body"""
-    return _execute(sql, queue.name, codec.QUEUE.encode(queue))
+_BODIES: Mapping[Collection[Any], str] = {
+    CORDONS: "json_object('node', node, 'drain', json(body)) AS body",
+    AUDIT: "json_set(body, '$.seq', seq) AS body",  # the row's number: a record is encoded before it has one
+}
+_TABLES: Mapping[Collection[Any], str] = {CORDONS: "cordoned LEFT JOIN drains USING (node)"}
 
 
-def delete_queue(name: QueueName) -> Work[None]:
-    return _delete("DELETE FROM queues WHERE name = ?", name, f"there is no queue {name}")
-
-
-def put_user(user: User) -> Work[None]:
-    """Store a user. Not INSERT OR REPLACE: that would delete the old row, and the user's tokens with it."""
-    sql = """INSERT INTO users (name, body) VALUES (?, ?)
-        ON CONFLICT (name) DO UPDATE SET body = excluded.body"""
-    return _execute(sql, user.name, codec.USER.encode(user))
-
-
-def delete_user(name: UserName) -> Work[None]:
-    """Delete a user. The user's tokens go with it, by their foreign key."""
-    return _delete("DELETE FROM users WHERE name = ?", name, f"there is no user {name}")
-
-
-def put_token(token: Token) -> Work[None]:
-    sql = """INSERT INTO tokens (digest, user, body) VALUES (?, ?, ?)
-        ON CONFLICT (digest) DO UPDATE SET user = excluded.user, body = excluded.body"""
-    put = _execute(sql, token.digest, token.user, codec.TOKEN.encode(token))
+def put(collection: Collection[T], values: Sequence[T]) -> Work[None]:
+    """Store values, in few statements. Raises BadInput if one could not be read back."""
+    if collection is CORDONS:
+        return _cordon(cast("Sequence[Cordon]", values))
+    columns = (*collection.key, *collection.others)
+    rows = [
+        (*(getattr(value, column) for column in columns), codec.of(collection).encode(value))
+        for value in values
+    ]
+    users = {str(getattr(value, "user", "")) for value in values} if collection.of_user else set[str]()
 
     def work(connection: sqlite3.Connection) -> None:
-        if not connection.execute("SELECT 1 FROM users WHERE name = ?", (token.user,)).fetchone():
-            raise NotFound(f"there is no user {token.user}")
-        put(connection)
+        for user in users:
+            if not connection.execute("SELECT 1 FROM users WHERE name = ?", (user,)).fetchone():
+                raise rules.not_there(USERS, (user,))
+        for begin in range(0, len(rows), LIMIT):
+            some = rows[begin : begin + LIMIT]
+            connection.execute(_insert_sql(collection, len(some)), [one for row in some for one in row])
+        if collection is PROFILES:
+            connection.execute(_SURPLUS_PROFILES, (MOST_PROFILES,))
+        if collection is REPORTS:
+            _thin_reports(connection, sorted({row[0] for row in rows}))
 
     return work
 
 
-def delete_token(digest: str) -> Work[None]:
-    return _delete("DELETE FROM tokens WHERE digest = ?", digest, "there is no such token")
+def _insert_sql(collection: Collection[Any], count: int) -> str:
+    """Return the statement that stores so many rows. Not INSERT OR REPLACE: that would delete the old row of
+    a user, and the user's tokens with it.
+    """
+    columns = (*collection.key, *collection.others, "body")
+    given = ", ".join(f"column{number + 1}" for number in range(len(columns)))
+    there = "EXISTS (SELECT 1 FROM jobs WHERE id = column1)" if collection.of_job else "true"
+    changed = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in collection.key)
+    then = "NOTHING" if collection.first_stays else f"UPDATE SET {changed}"
+    return f"""INSERT INTO {collection.name} ({", ".join(columns)})
+        SELECT {given} FROM (VALUES {placeholders(len(columns), count)}) WHERE {there}
+        ON CONFLICT ({", ".join(collection.key)}) DO {then}"""  # noqa: S608 - only fixed text and placeholders
 
 
-def set_cordoned(node: NodeId, cordoned: bool, drain: Drain | None = None) -> Work[None]:
-    insert = "INSERT INTO cordoned (node) VALUES (?) ON CONFLICT DO NOTHING"
-    body = None if drain is None else codec.DRAIN.encode(drain)
+_SURPLUS_PROFILES = """DELETE FROM profiles WHERE fingerprint IN (
+    SELECT fingerprint FROM profiles ORDER BY updated_at DESC, fingerprint DESC LIMIT -1 OFFSET ?)"""
+
+
+def _thin_reports(connection: sqlite3.Connection, jobs: Sequence[str]) -> None:
+    many = """SELECT job, max(number) FROM reports WHERE job IN (SELECT value FROM json_each(?))
+        GROUP BY job HAVING count(*) > ?"""
+    drop = "DELETE FROM reports WHERE job = ? AND number < ? AND number % ?"
+    for job, newest in connection.execute(many, (json.dumps(jobs), MOST_POINTS)).fetchall():
+        connection.execute(drop, (job, newest, stride_of(newest)))
+
+
+def _cordon(cordons: Sequence[Cordon]) -> Work[None]:
+    """Store cordons, which have two tables: what drains a node was added to the first one later."""
+    nodes = [(one.node,) for one in cordons]
+    drains = [(one.node, codec.DRAIN.encode(one.drain)) for one in cordons if one.drain is not None]
 
     def work(connection: sqlite3.Connection) -> None:
-        connection.execute(insert if cordoned else "DELETE FROM cordoned WHERE node = ?", (node,))
-        connection.execute("DELETE FROM drains WHERE node = ?", (node,))
-        if cordoned and body is not None:
-            connection.execute("INSERT INTO drains (node, body) VALUES (?, ?)", (node, body))
+        connection.executemany("INSERT INTO cordoned (node) VALUES (?) ON CONFLICT DO NOTHING", nodes)
+        connection.executemany("DELETE FROM drains WHERE node = ?", nodes)
+        connection.executemany("INSERT INTO drains (node, body) VALUES (?, ?)", drains)
 
     return work
+
+
+def delete(collection: Collection[Any], key: str) -> Work[None]:
+    """Delete a value. A user's tokens and the drain of a node go with it, by their foreign keys."""
+    sql = f"DELETE FROM {collection.name} WHERE {collection.key[0]} = ?"  # noqa: S608 - fixed words
+
+    def work(connection: sqlite3.Connection) -> None:
+        if connection.execute(sql, (key,)).rowcount == 0 and collection.missing:
+            raise rules.not_there(collection, (key,))
+
+    return work
+
+
+def page(
+    collection: Collection[Any],
+    limit: int | None,
+    after: tuple[object, ...] | None,
+    fields: Mapping[str, str | None],
+) -> tuple[str, list[object]]:
+    """Return the query for the bodies of a page, as `Store.find` describes it, and the values to bind."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    # The second condition is that of a partial index: without it SQLite does not use it.
+    unset = (name for name in collection.optional if name in given)
+    where = ["true", *(f"{name} = ?" for name in given), *(f"{name} != ''" for name in unset)]
+    values: list[object] = list(given.values())
+    order = collection.order or collection.key
+    if after is not None:
+        than = "<" if collection.newest_first else ">"
+        where.append(f"({', '.join(order)}) {than} ({', '.join('?' * len(order))})")
+        values += after
+    direction = "DESC" if collection.newest_first else "ASC"
+    rows = f"""SELECT {_BODIES.get(collection, "body")} FROM {_TABLES.get(collection, collection.name)}
+        WHERE {" AND ".join(where)}
+        ORDER BY {", ".join(f"{name} {direction}" for name in order)} LIMIT ?"""  # noqa: S608 - only fixed text
+    return rows, [*values, -1 if limit is None else limit]
 
 
 def with_record(work: Work[None], record: AuditRecord | None) -> Work[None]:
@@ -116,53 +184,6 @@ def with_record(work: Work[None], record: AuditRecord | None) -> Work[None]:
     return both
 
 
-def put_predictions(predictions: Sequence[Prediction]) -> Work[None]:
-    """Store predictions. The first one of a job stays; one of a deleted job would break the foreign key, and
-    is dropped.
-    """
-    sql = """INSERT INTO predictions (job, at, body) SELECT ?, ?, ?
-        WHERE EXISTS (SELECT 1 FROM jobs WHERE id = ?) ON CONFLICT (job) DO NOTHING"""
-    rows = [(one.job, one.at, codec.PREDICTION.encode(one), one.job) for one in predictions]
-
-    def work(connection: sqlite3.Connection) -> None:
-        connection.executemany(sql, rows)
-
-    return work
-
-
-def put_profile(profile: JobProfile) -> Work[None]:
-    sql = """INSERT INTO profiles (fingerprint, updated_at, body) VALUES (?, ?, ?)
-        ON CONFLICT (fingerprint) DO UPDATE SET updated_at = excluded.updated_at, body = excluded.body"""
-    row = (profile.fingerprint, profile.updated_at, codec.PROFILE.encode(profile))
-    drop = """DELETE FROM profiles WHERE fingerprint IN (
-        SELECT fingerprint FROM profiles ORDER BY updated_at DESC, fingerprint DESC LIMIT -1 OFFSET ?)"""
-
-    def work(connection: sqlite3.Connection) -> None:
-        connection.execute(sql, row)
-        connection.execute(drop, (MOST_PROFILES,))
-
-    return work
-
-
-def put_reports(reports: Sequence[Reported]) -> Work[None]:
-    """Store reports in one statement for all of them: they come with every poll of the running jobs."""
-    sql = """INSERT INTO reports (job, number, body)
-        SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)
-        WHERE EXISTS (SELECT 1 FROM jobs WHERE id = value ->> 0) ON CONFLICT DO NOTHING"""
-    rows = json.dumps([(one.job, one.number, codec.REPORTED.encode(one)) for one in reports])
-    whose = json.dumps(sorted({one.job for one in reports}))
-    many = """SELECT job, max(number) FROM reports WHERE job IN (SELECT value FROM json_each(?))
-        GROUP BY job HAVING count(*) > ?"""
-    drop = "DELETE FROM reports WHERE job = ? AND number < ? AND number % ?"
-
-    def work(connection: sqlite3.Connection) -> None:
-        connection.execute(sql, (rows,))
-        for job, newest in connection.execute(many, (whose, MOST_POINTS)).fetchall():
-            connection.execute(drop, (job, newest, stride_of(newest)))
-
-    return work
-
-
 def put_tags(tags: Mapping[str, Tag | None]) -> Work[None]:
     kept = [(key, codec.TAG.encode(tag)) for key, tag in tags.items() if tag is not None]
     gone = [(key,) for key, tag in tags.items() if tag is None]
@@ -173,24 +194,6 @@ def put_tags(tags: Mapping[str, Tag | None]) -> Work[None]:
         connection.executemany(sql, kept)
 
     return work
-
-
-def put_result(result: Result) -> Work[None]:
-    sql = """INSERT INTO results (job, user, queue, name, phase, key, ended_at, body)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job) DO UPDATE SET
-        user = excluded.user, queue = excluded.queue, name = excluded.name, phase = excluded.phase,
-        key = excluded.key, ended_at = excluded.ended_at, body = excluded.body"""
-    return _execute(
-        sql,
-        result.job,
-        result.user,
-        result.queue,
-        result.name,
-        result.phase,
-        result.key,
-        result.ended_at,
-        codec.RESULT.encode(result),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,15 +209,9 @@ class Pruned:
 ALL = 1 << 60
 
 
-def prune(
-    events_before: float,
-    jobs_before: float,
-    results_before: float,
-    keep: Collection[JobId],
-    most: int = ALL,
-) -> Work[Pruned]:
+def prune(limits: PruneLimits, most: int = ALL) -> Work[Pruned]:
     """Remove so many rows at most: writers wait for as long as that takes."""
-    old = (jobs_before, jobs_before, *TERMINAL, json.dumps(list(keep)))
+    old = _old(limits)
     old_events = "DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE at < ? LIMIT ?)"
     # Before their jobs, whose deletion would delete all of theirs too: a thousand each.
     old_reports = f"""DELETE FROM reports WHERE (job, number) IN (SELECT job, number
@@ -225,14 +222,14 @@ def prune(
         WHERE ended_at < ? AND NOT EXISTS (SELECT 1 FROM jobs WHERE id = job) LIMIT ?)"""
 
     def work(connection: sqlite3.Connection) -> Pruned:
-        connection.execute("UPDATE control SET pruning = ?", (events_before,))
-        events = connection.execute(old_events, (events_before, most)).rowcount
+        connection.execute("UPDATE control SET pruning = ?", (limits.events_before,))
+        events = connection.execute(old_events, (limits.events_before, most)).rowcount
         connection.execute("UPDATE control SET pruning = NULL")
         left = most - events
         left -= connection.execute(old_reports, (*old, left)).rowcount
         jobs = connection.execute(old_jobs, (*old, left)).rowcount
         left -= jobs
-        results = connection.execute(old_results, (results_before, left)).rowcount
+        results = connection.execute(old_results, (limits.results_before, left)).rowcount
         return Pruned(events + jobs + results, more=left == results)
 
     return work
@@ -241,13 +238,5 @@ def prune(
 def _execute(sql: str, *values: str | float) -> Work[None]:
     def work(connection: sqlite3.Connection) -> None:
         connection.execute(sql, values)
-
-    return work
-
-
-def _delete(sql: str, key: str, missing: str) -> Work[None]:
-    def work(connection: sqlite3.Connection) -> None:
-        if connection.execute(sql, (key,)).rowcount == 0:
-            raise NotFound(missing)
 
     return work

@@ -9,32 +9,29 @@ network file system.
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from grus.concurrency.listeners import Listeners
 from grus.model.activity_labels import Tag
 from grus.model.audit import AuditRecord
 from grus.model.errors import GrusError, StoreFailed
-from grus.model.identifiers import JobId, NodeId, QueueName, UserName
-from grus.model.interfaces import Event, NewJob, Prediction, Token, User, Written
+from grus.model.identifiers import JobId, QueueName, UserName
+from grus.model.interfaces import Collection, Event, NewJob, PruneLimits, Written
 from grus.model.jobs import TERMINAL, Job, Phase
-from grus.model.metrics_history import Reported
-from grus.model.nodes import Drain
-from grus.model.profiles import JobProfile
-from grus.model.queues import Queue
-from grus.model.results import Result
 from grus.store import codec, rules, sql_tables
 from grus.store.atomic_files import FileInPlace, make_folder, sync_folder
-from grus.store.audit_log import audit_row, page_query
 from grus.store.migrations import migrate, version_of
 from grus.store.readers import BUSY, Readers, read_only
 from grus.store.write_batch import Elsewhere, JobWrite, WriteGroup
 from grus.store.writer import Work, Writer
+
+T = TypeVar("T")
 
 PAGE = 50
 """Jobs read at a time: they are decoded in one call, some two milliseconds in which no other thread
@@ -93,18 +90,20 @@ class SqliteStore:
     def create(
         self, job: Job, event: Event, key: str | None = None, epoch: int | None = None
     ) -> "Future[Job]":
-        return self._write(replace(job, version=1), event, new=True, key=key, epoch=epoch)
+        return self._write(
+            lambda: JobWrite(job=replace(job, version=1), event=event, new=True, key=key, epoch=epoch)
+        )
 
     def create_all(self, new: Sequence[NewJob], epoch: int | None = None) -> "Future[list[Job]]":
-        try:
+        def give() -> "Future[list[Job]]":
             rules.check_apart(new)
+            jobs = [(replace(one.job, version=1), one) for one in new]
             writes = [
-                _encoded(replace(one.job, version=1), one.event, new=True, key=one.key, epoch=epoch)
-                for one in new
+                JobWrite(job=job, event=one.event, new=True, key=one.key, epoch=epoch) for job, one in jobs
             ]
-        except GrusError as error:
-            return _refused(error)
-        return self._writer.write_all(WriteGroup(tuple(writes)))
+            return self._writer.write_all(WriteGroup(tuple(writes)))
+
+        return unless_refused(give)
 
     def replace(
         self,
@@ -115,26 +114,10 @@ class SqliteStore:
         record: AuditRecord | None = None,
     ) -> "Future[Job]":
         changed = replace(job, version=job.version + 1)
-        return self._write(changed, event, new=False, epoch=epoch, record=record)
+        return self._write(lambda: JobWrite(job=changed, event=event, new=False, epoch=epoch, record=record))
 
-    def _write(
-        self,
-        job: Job,
-        event: Event | None,
-        *,
-        new: bool,
-        key: str | None = None,
-        epoch: int | None = None,
-        key_said: str = "",
-        record: AuditRecord | None = None,
-    ) -> "Future[Job]":
-        try:
-            write = _encoded(job, event, new=new, key=key, epoch=epoch, key_said=key_said)
-            if record is not None:
-                write = replace(write, audit=audit_row(record))
-        except GrusError as error:
-            return _refused(error)
-        return self._writer.write(write)
+    def _write(self, write: Callable[[], JobWrite]) -> "Future[Job]":
+        return unless_refused(lambda: self._writer.write(write()))
 
     # --------------------------------------------------------------------------------------- jobs, read
 
@@ -153,10 +136,16 @@ class SqliteStore:
         limit: int | None = None,
         after: tuple[float, JobId] | None = None,
     ) -> list[Job]:
+        given = {"queue": queue, "user": user}
+        where = ["true", *(f"{column} = ?" for column, value in given.items() if value is not None)]
+        values: list[object] = [value for value in given.values() if value is not None]
+        if phases is not None:
+            where.append(f"phase IN ({', '.join('?' * len(phases))})")
+            values += phases
         found: list[Job] = []
         while limit is None or len(found) < limit:
             wanted = PAGE if limit is None else min(PAGE, limit - len(found))
-            page = self._page(phases, queue, user, wanted, after)
+            page = self._page(where, values, wanted, after)
             found += page
             if len(page) < wanted:
                 break
@@ -164,26 +153,10 @@ class SqliteStore:
         return found
 
     def _page(
-        self,
-        phases: Sequence[Phase] | None,
-        queue: QueueName | None,
-        user: UserName | None,
-        limit: int,
-        after: tuple[float, JobId] | None,
+        self, where: list[str], values: list[object], limit: int, after: tuple[float, JobId] | None
     ) -> list[Job]:
-        where, values = ["1"], list[object]()
-        if phases is not None:
-            where.append(f"phase IN ({', '.join('?' * len(phases))})")
-            values += phases
-        if queue is not None:
-            where.append("queue = ?")
-            values.append(queue)
-        if user is not None:
-            where.append("user = ?")
-            values.append(user)
         if after is not None:
-            where.append("(submitted_at, id) < (?, ?)")
-            values += after
+            where, values = [*where, "(submitted_at, id) < (?, ?)"], [*values, *after]
         # Rows are chosen and ordered by the indexes alone; only then are the bodies of the chosen ones read.
         chosen = f"""SELECT rowid FROM jobs WHERE {" AND ".join(where)}
             ORDER BY submitted_at DESC, id DESC LIMIT ?"""  # noqa: S608 - only fixed text and placeholders
@@ -211,83 +184,32 @@ class SqliteStore:
 
     # ------------------------------------------------------------------------- queues, users and the rest
 
-    def queues(self) -> list[Queue]:
-        found = codec.QUEUE.decode_list(self._readers.text(_as_array("SELECT body FROM queues")))
-        return sorted(found, key=lambda queue: queue.name)
+    def put(self, collection: Collection[T], *values: T, record: AuditRecord | None = None) -> "Future[None]":
+        return self._put(lambda: sql_tables.put(collection, values), record)
 
-    def put_queue(self, queue: Queue, *, record: AuditRecord | None = None) -> "Future[None]":
-        return self._put(lambda: sql_tables.put_queue(queue), record)
+    def get(self, collection: Collection[T], *key: str) -> T:
+        fields: dict[str, Any] = dict(zip(collection.key, key, strict=True))
+        for value in self.find(collection, limit=1, **fields):
+            return value
+        raise rules.not_there(collection, key)
 
-    def delete_queue(self, name: QueueName, *, record: AuditRecord | None = None) -> "Future[None]":
-        return self._put(lambda: sql_tables.delete_queue(name), record)
-
-    def users(self) -> list[User]:
-        found = codec.USER.decode_list(self._readers.text(_as_array("SELECT body FROM users")))
-        return sorted(found, key=lambda user: user.name)
-
-    def put_user(self, user: User, *, record: AuditRecord | None = None) -> "Future[None]":
-        return self._put(lambda: sql_tables.put_user(user), record)
-
-    def delete_user(self, name: UserName, *, record: AuditRecord | None = None) -> "Future[None]":
-        return self._put(lambda: sql_tables.delete_user(name), record)
-
-    def tokens(self) -> list[Token]:
-        found = codec.TOKEN.decode_list(self._readers.text(_as_array("SELECT body FROM tokens")))
-        return sorted(found, key=lambda token: token.digest)
-
-    def put_token(self, token: Token, *, record: AuditRecord | None = None) -> "Future[None]":
-        return self._put(lambda: sql_tables.put_token(token), record)
-
-    def delete_token(self, digest: str, *, record: AuditRecord | None = None) -> "Future[None]":
-        return self._put(lambda: sql_tables.delete_token(digest), record)
-
-    def audit(
-        self, *, actor: UserName | None = None, target: str = "", before: int | None = None, limit: int = 100
-    ) -> list[AuditRecord]:
-        rows, values = page_query(actor, target, before, limit)
-        found = codec.AUDIT.decode_list(self._readers.text(_as_array(rows), values))
-        return sorted(found, key=lambda record: record.seq, reverse=True)
-
-    def cordoned(self) -> frozenset[NodeId]:
-        nodes = self._readers.text("SELECT CAST(json_group_array(node) AS BLOB) FROM cordoned")
-        return frozenset(NodeId(node) for node in json.loads(nodes))
-
-    def drains(self) -> dict[NodeId, Drain]:
-        rows = self._readers.text("SELECT CAST(json_group_object(node, json(body)) AS BLOB) FROM drains")
-        return {NodeId(node): drain for node, drain in codec.DRAINS.decode(rows).items()}
-
-    def set_cordoned(
+    def find(
         self,
-        node: NodeId,
-        cordoned: bool,
+        collection: Collection[T],
         *,
-        drain: Drain | None = None,
-        record: AuditRecord | None = None,
+        limit: int | None = None,
+        after: tuple[object, ...] | None = None,
+        **fields: str | None,
+    ) -> list[T]:
+        rows, values = sql_tables.page(collection, limit, after, fields)
+        found = codec.of(collection).decode_list(self._readers.text(_as_array(rows), values))
+        by = attrgetter(*(collection.order or collection.key))  # faster than `place_of`
+        return sorted(found, key=by, reverse=collection.newest_first)
+
+    def delete(
+        self, collection: Collection[Any], key: str, *, record: AuditRecord | None = None
     ) -> "Future[None]":
-        return self._put(lambda: sql_tables.set_cordoned(node, cordoned, drain), record)
-
-    def put_predictions(self, predictions: Sequence[Prediction]) -> "Future[None]":
-        return self._put(lambda: sql_tables.put_predictions(predictions))
-
-    def predictions(self, limit: int) -> list[Prediction]:
-        rows = "SELECT body FROM predictions ORDER BY at DESC, job DESC LIMIT ?"
-        found = codec.PREDICTION.decode_list(self._readers.text(_as_array(rows), (limit,)))
-        return sorted(found, key=lambda one: (one.at, one.job), reverse=True)
-
-    def put_profile(self, profile: JobProfile) -> "Future[None]":
-        return self._put(lambda: sql_tables.put_profile(profile))
-
-    def profiles(self) -> list[JobProfile]:
-        found = codec.PROFILE.decode_list(self._readers.text(_as_array("SELECT body FROM profiles")))
-        return sorted(found, key=lambda profile: profile.fingerprint)
-
-    def put_reports(self, reports: Sequence[Reported]) -> "Future[None]":
-        return self._put(lambda: sql_tables.put_reports(reports))
-
-    def reports(self, job: JobId) -> list[Reported]:
-        rows = "SELECT body FROM reports WHERE job = ? ORDER BY number"
-        found = codec.REPORTED.decode_list(self._readers.text(_as_array(rows), (job,)))
-        return sorted(found, key=lambda one: one.number)
+        return self._put(lambda: sql_tables.delete(collection, key), record)
 
     def put_tags(self, tags: Mapping[str, Tag | None]) -> "Future[None]":
         return self._put(lambda: sql_tables.put_tags(tags))
@@ -296,61 +218,15 @@ class SqliteStore:
         rows = self._readers.text("SELECT CAST(json_group_object(key, json(body)) AS BLOB) FROM tags")
         return codec.TAGS.decode(rows)
 
-    def put_result(self, result: Result) -> "Future[None]":
-        return self._put(lambda: sql_tables.put_result(result))
-
-    def result(self, job: JobId) -> Result:
-        body = self._readers.text("SELECT CAST(body AS BLOB) FROM results WHERE job = ?", (job,))
-        if not body:
-            raise rules.no_result(job)
-        return codec.RESULT.decode(body)
-
-    def results(
-        self,
-        *,
-        user: UserName | None = None,
-        queue: QueueName | None = None,
-        name: str | None = None,
-        limit: int | None = None,
-        after: tuple[float, JobId] | None = None,
-    ) -> list[Result]:
-        given = {"user": user, "queue": queue, "name": name}
-        where = ["1", *(f"{column} = ?" for column, value in given.items() if value is not None)]
-        values: list[object] = [value for value in given.values() if value is not None]
-        if after is not None:
-            where.append("(ended_at, job) < (?, ?)")
-            values += after
-        rows = f"""SELECT body FROM results WHERE {" AND ".join(where)}
-            ORDER BY ended_at DESC, job DESC LIMIT ?"""  # noqa: S608 - only fixed text and placeholders
-        values.append(-1 if limit is None else limit)
-        found = codec.RESULT.decode_list(self._readers.text(_as_array(rows), values))
-        return sorted(found, key=lambda one: (one.ended_at, one.job), reverse=True)
-
-    def result_by_key(self, user: UserName, key: str) -> Result | None:
-        # The last condition is the partial index's own: without it SQLite does not use it.
-        sql = """SELECT CAST(body AS BLOB) FROM results WHERE user = ? AND key = ? AND phase = ? AND key != ''
-            ORDER BY ended_at DESC, job DESC LIMIT 1"""
-        body = self._readers.text(sql, (user, key, Phase.SUCCEEDED))
-        return codec.RESULT.decode(body) if body else None
-
     def without_result(self, limit: int) -> list[Job]:
         rows = f"""SELECT body FROM jobs WHERE phase IN ({", ".join("?" * len(TERMINAL))})
             AND NOT EXISTS (SELECT 1 FROM results WHERE job = id) LIMIT ?"""  # noqa: S608 - only placeholders
         return codec.JOB.decode_list(self._readers.text(_as_array(rows), (*TERMINAL, limit)))
 
-    def prune(
-        self,
-        *,
-        events_before: float,
-        jobs_before: float,
-        results_before: float = 0.0,
-        keep: Collection[JobId] = (),
-    ) -> "Future[int]":
+    def prune(self, limits: PruneLimits) -> "Future[int]":
         whole: Future[int] = Future()
         whole.set_running_or_notify_cancel()
-        self._prune_on(
-            whole, 0, sql_tables.prune(events_before, jobs_before, results_before, keep, most=PRUNED_AT_ONCE)
-        )
+        self._prune_on(whole, 0, sql_tables.prune(limits, PRUNED_AT_ONCE))
         return whole
 
     def _prune_on(self, whole: "Future[int]", gone: int, slice_: Work[sql_tables.Pruned]) -> None:
@@ -373,26 +249,7 @@ class SqliteStore:
         self._connection.close()
 
     def _put(self, work: Callable[[], Work[None]], record: AuditRecord | None = None) -> "Future[None]":
-        try:
-            return self._writer.do(sql_tables.with_record(work(), record))
-        except GrusError as error:
-            return _refused(error)
-
-
-def _encoded(
-    job: Job,
-    event: Event | None,
-    *,
-    new: bool,
-    key: str | None = None,
-    epoch: int | None = None,
-    key_said: str = "",
-) -> JobWrite:
-    """Return the encoded values. Raises BadInput if one could not be read back."""
-    body = codec.JOB.encode(job)
-    if event is not None:
-        codec.EVENT.encode(event)
-    return JobWrite(job, body, event, new, key, epoch, key_said)
+        return unless_refused(lambda: self._writer.do(sql_tables.with_record(work(), record)))
 
 
 def _as_array(rows: str) -> str:
@@ -402,10 +259,14 @@ def _as_array(rows: str) -> str:
     return f"SELECT CAST('[' || coalesce(group_concat(body), '') || ']' AS BLOB) FROM ({rows})"  # noqa: S608 - fixed text
 
 
-def _refused(error: GrusError) -> "Future[Any]":
-    future: Future[Any] = Future()
-    future.set_exception(error)
-    return future
+def unless_refused(give: Callable[[], "Future[T]"]) -> "Future[T]":
+    """Return the future of a write, or one that has failed if the write cannot be given at all."""
+    try:
+        return give()
+    except GrusError as error:
+        refused: Future[T] = Future()
+        refused.set_exception(error)
+        return refused
 
 
 def _open(path: Path, lasting: bool) -> sqlite3.Connection:

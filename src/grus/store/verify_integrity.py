@@ -16,10 +16,15 @@ import msgspec
 
 from grus.model.errors import NotFound
 from grus.model.integrity_findings import Finding
-from grus.model.interfaces import Event, Token, User
+from grus.model.interfaces import (
+    PREDICTIONS,
+    PROFILES,
+    REPORTS,
+    TOKENS,
+    Collection,
+    Event,
+)
 from grus.model.jobs import Job
-from grus.model.queues import Queue
-from grus.model.results import Result
 from grus.store import codec, rules
 from grus.store.codec import Codec
 from grus.store.migrations import STEPS, migrate
@@ -66,15 +71,13 @@ class Examination:
             "events", "seq, at, job", codec.EVENT, lambda event: (event.seq, event.at, event.job)
         )
 
-    def results(self) -> Iterator[Result]:
-        columns = "job, user, queue, name, phase, key, ended_at"
-        return self._read("results", columns, codec.RESULT, _of_result)
+    def values(self, collection: Collection[T]) -> Iterator[T]:
+        columns = (*collection.key, *collection.others)
 
-    def queues(self) -> Iterator[Queue]:
-        return self._read("queues", "name", codec.QUEUE, lambda queue: (queue.name,))
+        def of(value: T) -> tuple[object, ...]:
+            return tuple(getattr(value, column) for column in columns)
 
-    def users(self) -> Iterator[User]:
-        return self._read("users", "name", codec.USER, lambda user: (user.name,))
+        return self._read(collection.name, ", ".join(columns), codec.of(collection), of)
 
     def keyed(self) -> Iterator[tuple[str, str, str]]:
         """Yield user, key and job of each idempotency key."""
@@ -83,17 +86,12 @@ class Examination:
 
     def others(self) -> None:
         """Read all rows that no other check reads, only to find what cannot be read."""
-        for _ in self._read("tokens", "digest, user", codec.TOKEN, _of_token):
-            pass
-        others: tuple[tuple[str, str, Codec[Any]], ...] = (
-            ("predictions", "job", codec.PREDICTION),
-            ("profiles", "fingerprint", codec.PROFILE),
-            ("reports", "job", codec.REPORTED),
-            ("tags", "key", codec.TAG),
-        )
-        for table, column, kind in others:
-            for _ in self._read(table, column, kind, None):
+        others: tuple[Collection[Any], ...] = (TOKENS, PREDICTIONS, PROFILES, REPORTS)
+        for collection in others:
+            for _ in self.values(collection):
                 pass
+        for _ in self._read("tags", "key", codec.TAG, None):
+            pass
 
     def _read(
         self, table: str, columns: str, kind: Codec[T], of: Callable[[T], tuple[object, ...]] | None
@@ -265,11 +263,3 @@ def _edge(connection: sqlite3.Connection, oldest: float) -> float:
 def _of_job(job: Job) -> tuple[object, ...]:
     user, queue, submitted_at = rules.identity(job)
     return job.id, job.version, job.phase, queue, user, submitted_at, job.ended_at
-
-
-def _of_result(one: Result) -> tuple[object, ...]:
-    return one.job, one.user, one.queue, one.name, one.phase, one.key, one.ended_at
-
-
-def _of_token(token: Token) -> tuple[object, ...]:
-    return token.digest, token.user

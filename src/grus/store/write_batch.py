@@ -9,14 +9,15 @@ reason facts come as one JSON text and rows go in by one many-row INSERT.
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from grus.model.audit import AuditRecord
 from grus.model.errors import GrusError, StoreFailed
 from grus.model.identifiers import JobId
 from grus.model.interfaces import Event, Written
 from grus.model.jobs import Job, Phase
 from grus.store import codec, rules
-from grus.store.audit_log import AuditRow, insert_audit
+from grus.store.audit_log import AuditRow, audit_row, insert_audit
 
 LIMIT = 256
 """Maximum number of writes in one statement; SQLite accepts 32,766 parameters, but beyond some hundred rows
@@ -24,21 +25,28 @@ nothing is gained.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobWrite:
-    """Job to store, and the conditions of the write."""
+    """Job to store, and the conditions of the write. Raises BadInput if a value could not be read back."""
 
     job: Job
     """Job with its new version."""
-    body: str
+    body: str = field(init=False)
     event: Event | None
     new: bool
     key: str | None = None
     epoch: int | None = None
     key_said: str = ""
     """Key as its user gave it, if `key` is derived from it."""
-    audit: AuditRow | None = None
+    record: AuditRecord | None = None
     """Audit record to write with it."""
+    audit: AuditRow | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "body", codec.JOB.encode(self.job))
+        if self.event is not None:
+            codec.EVENT.encode(self.event)
+        object.__setattr__(self, "audit", None if self.record is None else audit_row(self.record))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,10 +238,10 @@ def _load_sql(writes: int, keys: int) -> str:
         keyed = f"""(
             SELECT json_group_array(json_array(keys.user, keys.key, jobs.body))
             FROM keys JOIN jobs ON jobs.id = keys.job
-            WHERE (keys.user, keys.key) IN (VALUES {_rows(2, keys)})
+            WHERE (keys.user, keys.key) IN (VALUES {placeholders(2, keys)})
         )"""  # noqa: S608 - only placeholders go in
     return f"""
-        WITH given (number, id, user, queue, submitted_at) AS (VALUES {_rows(5, writes)})
+        WITH given (number, id, user, queue, submitted_at) AS (VALUES {placeholders(5, writes)})
         SELECT
             epoch,
             coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0),
@@ -295,10 +303,10 @@ def _insert(
 ) -> None:
     if rows:
         values = [value for row in rows for value in row]
-        connection.execute(f"{into} VALUES {_rows(len(rows[0]), len(rows))} {then}", values)
+        connection.execute(f"{into} VALUES {placeholders(len(rows[0]), len(rows))} {then}", values)
 
 
-def _rows(width: int, count: int) -> str:
+def placeholders(width: int, count: int) -> str:
     """Return the placeholders of `count` rows."""
     row = "(" + ", ".join("?" * width) + ")"
     return ", ".join([row] * count)

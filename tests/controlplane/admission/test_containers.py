@@ -43,7 +43,7 @@ def test_a_session_of_an_older_server_is_not_waited_for(plane: Plane) -> None:
     services = Services(plane.store, plane.engine, plane.loop, settings=settings)
     try:
         with pytest.raises(NotAllowed, match=f"`grus stop {job}` ends it"):
-            services.session(ANN, job)
-        assert services.status(ANN).containers
+            services.outputs.session(ANN, job)
+        assert services.pool.status(ANN).containers
     finally:
         services.close()

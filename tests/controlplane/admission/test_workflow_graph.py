@@ -12,7 +12,7 @@ from grus.api.inputs.yaml_job_file import parse_job_file
 from grus.model.artefacts import Artifact
 from grus.model.errors import BadInput, Conflict, DoesNotFit, NotAllowed, NotFound
 from grus.model.identifiers import JobId, UserName
-from grus.model.interfaces import NewJob, User
+from grus.model.interfaces import USERS, NewJob, User
 from grus.model.jobs import Job, Phase
 from tests.controlplane.plane import ADMIN, ANN, Plane, a_spec
 from tests.scheduling.builders import a_queue
@@ -31,7 +31,7 @@ stages:
 @pytest.fixture
 def plane() -> Iterator[Plane]:
     made = Plane(replace(a_queue("closed", quota=1), members=(BEN.name,)))
-    made.store.put_user(BEN)
+    made.store.put(USERS, BEN)
     yield made
     made.close()
 
@@ -41,7 +41,7 @@ def stages(text: str, folder: Path | str = "/nowhere") -> list[JobIn]:
 
 
 def submit(plane: Plane, text: str, key: str | None = None) -> dict[str, JobId]:
-    made = plane.services.submit_graph(ANN, stages(text), key=key)
+    made = plane.services.workflows.submit(ANN, stages(text), key=key)
     plane.settle()
     return named(made)
 
@@ -87,10 +87,10 @@ def test_an_output_that_an_earlier_stage_does_not_leave_is_refused_by_the_server
     jobs = stages("stages:\n  a: {run: x, outputs: [d]}\n  b: {run: x, inputs: {d: a.d}}\n")
     jobs[1] = jobs[1].model_copy(update={"inputs": {"d": "a.e"}})
     with pytest.raises(BadInput, match=r"b\.inputs\.d.*it leaves d"):
-        plane.services.submit_graph(ANN, jobs)
+        plane.services.workflows.submit(ANN, jobs)
     jobs[1] = jobs[1].model_copy(update={"inputs": {"d": "later.e"}})
     with pytest.raises(BadInput, match=r"b\.inputs\.d"):
-        plane.services.submit_graph(ANN, jobs)
+        plane.services.workflows.submit(ANN, jobs)
 
 
 def test_nobody_submits_to_a_queue_of_others(plane: Plane) -> None:
@@ -108,7 +108,7 @@ def test_a_submission_that_is_repeated_with_its_key_finds_its_jobs(plane: Plane)
 
 
 def test_a_submission_that_is_refused_when_it_is_written_leaves_nothing(plane: Plane) -> None:
-    other = plane.services.submit(ANN, a_spec("other"), key="k-2").result()
+    other = plane.services.actions.submit(ANN, a_spec("other"), key="k-2").result()
     with pytest.raises(Conflict, match="k-2"):
         submit(plane, CHAIN, key="k")
     assert plane.store.jobs() == [other]
@@ -131,7 +131,7 @@ def test_a_submission_that_broke_off_is_completed_by_its_repetition(plane: Plane
     plane.after(60)
     jobs = submit(plane, CHAIN, key="k")
     assert list(jobs.values())[:2] == [one.job.id for one in written]
-    graph = plane.services.graph(ANN, jobs["c"])
+    graph = plane.services.graphs.of(ANN, jobs["c"])
     assert [stage.job.spec.name for stage in graph.stages] == ["a", "b", "c", "side"]
 
 
@@ -141,7 +141,7 @@ def test_the_graph_is_found_from_any_of_its_jobs_among_many_others(plane: Plane)
     jobs = submit(plane, CHAIN)
     submit(plane, CHAIN)
     for name in jobs:
-        graph = plane.services.graph(ANN, jobs[name])
+        graph = plane.services.graphs.of(ANN, jobs[name])
         assert graph.id == jobs["a"]
         depths = {stage.job.spec.name: stage.depth for stage in graph.stages}
         assert depths == {"a": 0, "b": 1, "c": 2, "side": 1}
@@ -151,15 +151,15 @@ def test_the_graph_is_found_from_any_of_its_jobs_among_many_others(plane: Plane)
 
 def test_a_job_submitted_alone_is_a_graph_of_one(plane: Plane) -> None:
     job = plane.submit("alone")
-    (stage,) = plane.services.graph(ANN, job).stages
+    (stage,) = plane.services.graphs.of(ANN, job).stages
     assert (stage.job.id, stage.after, stage.earlier) == (job, (), False)
 
 
 def test_a_graph_that_one_may_not_see_does_not_exist(plane: Plane) -> None:
-    made = plane.services.submit_graph(BEN, stages("queue: closed\n" + CHAIN))
+    made = plane.services.workflows.submit(BEN, stages("queue: closed\n" + CHAIN))
     with pytest.raises(NotFound):
-        plane.services.graph(ANN, made[0].id)
-    assert len(plane.services.graph(ADMIN, made[0].id).stages) == 4
+        plane.services.graphs.of(ANN, made[0].id)
+    assert len(plane.services.graphs.of(ADMIN, made[0].id).stages) == 4
 
 
 # ------------------------------------------------------------------------------------------------ again
@@ -178,7 +178,7 @@ def failed_at_b(plane: Plane) -> dict[str, JobId]:
 
 def test_a_retry_repeats_what_failed_and_what_comes_after_it_and_nothing_else(plane: Plane) -> None:
     old = failed_at_b(plane)
-    new = named(plane.services.retry(ANN, old["b"]))
+    new = named(plane.services.workflows.retry(ANN, old["b"]))
     plane.settle()
     assert list(new) == ["b", "c"]
     assert plane.job(new["b"]).spec.after == (old["a"],)
@@ -191,8 +191,8 @@ def test_a_retry_repeats_what_failed_and_what_comes_after_it_and_nothing_else(pl
 
 def test_the_graph_of_a_retry_shows_what_it_builds_on(plane: Plane) -> None:
     old = failed_at_b(plane)
-    new = named(plane.services.retry(ANN, old["b"]))
-    graph = plane.services.graph(ANN, new["c"])
+    new = named(plane.services.workflows.retry(ANN, old["b"]))
+    graph = plane.services.graphs.of(ANN, new["c"])
     shown = [(stage.job.spec.name, stage.earlier, stage.depth) for stage in graph.stages]
     assert shown == [("a", True, 0), ("b", False, 1), ("c", False, 2)]
 
@@ -203,27 +203,27 @@ def test_a_retry_repeats_also_what_failed_beside_it_and_is_needed(plane: Plane) 
     for name in ("a", "b", "d"):
         plane.engine.exit(jobs[name], 1)
         plane.settle()
-    assert list(named(plane.services.retry(ANN, jobs["a"]))) == ["a", "b", "c"]
+    assert list(named(plane.services.workflows.retry(ANN, jobs["a"]))) == ["a", "b", "c"]
 
 
 def test_a_retry_of_a_retry_repeats_what_is_no_longer_there_of_an_earlier_submission(
     plane: Plane,
 ) -> None:
     old = failed_at_b(plane)
-    new = named(plane.services.retry(ANN, old["b"]))
+    new = named(plane.services.workflows.retry(ANN, old["b"]))
     plane.settle()
     plane.engine.exit(new["b"], 1)
     plane.settle()
     gone = plane.job(old["a"])
     kept = replace(gone, artefacts=(Artifact("d", "0" * 64, 1),))  # which nobody has
     plane.store.replace(kept, None, None).result()
-    assert list(named(plane.services.retry(ANN, new["b"]))) == ["a", "b", "c"]
+    assert list(named(plane.services.workflows.retry(ANN, new["b"]))) == ["a", "b", "c"]
 
 
 def test_a_retry_with_the_same_key_is_the_same_retry(plane: Plane) -> None:
     old = failed_at_b(plane)
-    first = plane.services.retry(ANN, old["b"], key="k")
-    assert named(plane.services.retry(ANN, old["b"], key="k")) == named(first)
+    first = plane.services.workflows.retry(ANN, old["b"], key="k")
+    assert named(plane.services.workflows.retry(ANN, old["b"], key="k")) == named(first)
 
 
 def test_a_retry_goes_on_from_its_checkpoints_unless_it_is_given_other_data(
@@ -233,13 +233,13 @@ def test_a_retry_goes_on_from_its_checkpoints_unless_it_is_given_other_data(
         "checkpoint: {path: ckpt}\nstages:\n  a: {run: x, outputs: [d]}\n"
         "  b: {run: x, inputs: {d: a.d}, outputs: [e]}\n"
     )
-    made = named(plane.services.submit_graph(ANN, stages(text, tmp_path)))
+    made = named(plane.services.workflows.submit(ANN, stages(text, tmp_path)))
     plane.settle()
     for name in ("a", "b"):
         job = plane.job(made[name])
         plane.store.replace(replace(job, saves_as=f"of-{name}"), None, None).result()
-    plane.do(lambda: plane.services.stop(ANN, made["a"]))
-    again = {job.spec.name: job.saves_as for job in plane.services.retry(ANN, made["a"])}
+    plane.do(lambda: plane.services.actions.stop(ANN, made["a"]))
+    again = {job.spec.name: job.saves_as for job in plane.services.workflows.retry(ANN, made["a"])}
     assert again == {"a": "of-a", "b": ""}
 
 
@@ -247,7 +247,7 @@ def test_a_job_alone_can_be_tried_again(plane: Plane) -> None:
     job = plane.submit("alone")
     plane.engine.exit(job, 1)
     plane.settle()
-    (again,) = plane.services.retry(ANN, job)
+    (again,) = plane.services.workflows.retry(ANN, job)
     assert again.id != job
     assert again.spec.run == plane.job(job).spec.run
 
@@ -255,11 +255,11 @@ def test_a_job_alone_can_be_tried_again(plane: Plane) -> None:
 def test_only_what_has_ended_badly_is_tried_again_and_only_by_its_owner(plane: Plane) -> None:
     old = failed_at_b(plane)
     with pytest.raises(Conflict, match="has succeeded"):
-        plane.services.retry(ANN, old["a"])
+        plane.services.workflows.retry(ANN, old["a"])
     with pytest.raises(NotAllowed, match="belongs to ann"):
-        plane.services.retry(ADMIN, old["b"])
+        plane.services.workflows.retry(ADMIN, old["b"])
     with pytest.raises(Conflict, match="is running"):
-        plane.services.retry(ANN, plane.submit("runs"))
+        plane.services.workflows.retry(ANN, plane.submit("runs"))
 
 
 def test_a_retry_waits_for_stages_that_have_not_ended(plane: Plane) -> None:
@@ -268,4 +268,4 @@ def test_a_retry_waits_for_stages_that_have_not_ended(plane: Plane) -> None:
     plane.engine.exit(jobs["a"], 1)
     plane.settle()
     with pytest.raises(Conflict, match=r"tell .* has not ended yet"):
-        plane.services.retry(ANN, jobs["a"])
+        plane.services.workflows.retry(ANN, jobs["a"])

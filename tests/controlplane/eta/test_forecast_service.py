@@ -11,7 +11,7 @@ from grus.controlplane.eta import forecast_service
 from grus.controlplane.eta.forecast_process import ForecastProcessLost
 from grus.controlplane.eta.forecast_service import Expectation, Forecaster, in_order
 from grus.model.identifiers import JobId
-from grus.model.interfaces import Prediction
+from grus.model.interfaces import PREDICTIONS, Prediction
 from grus.model.jobs import Phase
 from grus.simulation.forecasting.eta_prediction import Enough, Forecast
 from grus.simulation.forecasting.expected_duration import NO_HISTORY
@@ -49,7 +49,8 @@ class Watched(Plane):
         self.seer = Seer()
         self.forecaster = Forecaster(self.store, self.loop, clock=lambda: self.engine.now, oracle=self.seer)
         self.forecaster.open()
-        self.services._forecaster = self.forecaster
+        for part in (self.services.jobs, self.services.actions, self.services.pool):
+            part._forecaster = self.forecaster
 
     def close(self) -> None:
         self.forecaster.close()
@@ -128,10 +129,10 @@ def test_no_job_is_foreseen_to_end_before_it_starts(
 def test_time_that_a_job_stood_still_is_not_time_that_it_ran(plane: Watched) -> None:
     job = plane.submit("resnet")
     plane.after(100.0)
-    plane.do(lambda: plane.services.pause(ANN, job)).after(60.0)
+    plane.do(lambda: plane.services.actions.pause(ANN, job)).after(60.0)
     assert plane.phase(job) is Phase.PAUSED
     plane.after(5000.0)
-    plane.do(lambda: plane.services.resume(ANN, job)).after(50.0)
+    plane.do(lambda: plane.services.actions.resume(ANN, job)).after(50.0)
     assert plane.phase(job) is Phase.RUNNING
     [one] = plane.forecaster._present(plane.now).jobs
     assert 150.0 <= one.ran < 300.0
@@ -148,7 +149,7 @@ def test_a_job_that_ended_has_no_forecast_and_teaches_the_oracle(plane: Watched)
     plane.look()
     assert plane.seer.told > before
     assert plane.forecaster.of(job) is None
-    assert plane.services.foreseen(plane.job(job)) is None
+    assert plane.services.jobs.foreseen(plane.job(job)) is None
 
 
 def test_the_first_forecast_of_a_job_is_stored_and_held_against_what_happened(plane: Watched) -> None:
@@ -156,12 +157,12 @@ def test_the_first_forecast_of_a_job_is_stored_and_held_against_what_happened(pl
         plane.ran("resnet", 600.0)
     job = plane.submit("resnet")
     plane.look()
-    [kept] = plane.store.predictions(10)
+    [kept] = plane.store.find(PREDICTIONS, limit=10)
     assert kept.job == job
     assert len(kept.end) == len(LEVELS)
     plane.after(300.0)
     plane.look()
-    assert plane.store.predictions(10) == [kept]
+    assert plane.store.find(PREDICTIONS, limit=10) == [kept]
     plane.engine.finish(job)
     plane.settle()
     plane.look()
@@ -172,7 +173,7 @@ def test_the_first_forecast_of_a_job_is_stored_and_held_against_what_happened(pl
 def test_a_new_server_knows_how_earlier_forecasts_did(plane: Watched) -> None:
     jobs = [plane.ran("resnet", 600.0) for _ in range(4)]
     early = tuple(1.0 + level for level in LEVELS)
-    plane.store.put_predictions([Prediction(job=job, at=0.0, end=early) for job in jobs])
+    plane.store.put(PREDICTIONS, *(Prediction(job=job, at=0.0, end=early) for job in jobs))
     plane.restart()
     record = plane.forecaster.record.ends
     assert record.settled == 4
@@ -197,20 +198,20 @@ def test_a_plan_says_when_it_would_start_and_what_would_make_it_sooner(plane: Wa
     for _ in range(4):
         plane.ran("resnet", 600.0, gpus=2)
     plane.submit("resnet", gpus=2)
-    plan = plane.services.plan(ANN, a_spec("resnet", gpus=2))
+    plan = plane.services.actions.plan(ANN, a_spec("resnet", gpus=2))
     assert plan.starts == "later"
     assert plan.foreseen is not None
     assert plan.foreseen.start_p50 is not None
     assert plan.foreseen.start_p50 - plane.now == pytest.approx(600.0, abs=60)
     assert plan.change
-    assert plane.store.predictions(10) == [], "a plan is nothing that could come true"
+    assert plane.store.find(PREDICTIONS, limit=10) == [], "a plan is nothing that could come true"
     assert len(plane.store.jobs()) == 5
 
 
 def test_a_plan_that_starts_now_says_when_it_would_end(plane: Watched) -> None:
     for _ in range(4):
         plane.ran("resnet", 600.0)
-    plan = plane.services.plan(ANN, a_spec("resnet"))
+    plan = plane.services.actions.plan(ANN, a_spec("resnet"))
     assert plan.starts == "now"
     assert plan.foreseen is not None
     assert plan.foreseen.start_p50 == plane.now

@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import replace
+from typing import TypeVar
 
 import pytest
 
 from grus.controlplane.fingerprint import profile_cache as module
 from grus.controlplane.fingerprint.profile_cache import Profiles, with_pair, with_run, with_speeds
 from grus.controlplane.speed.throughput_observations import Learning
+from grus.model.audit import AuditRecord
 from grus.model.errors import StoreFailed
 from grus.model.identifiers import JobId, UserName
+from grus.model.interfaces import PROFILES, Collection
 from grus.model.jobs import Job, Phase
 from grus.model.profiles import MOST_RUNS, JobProfile, Pair, ProfiledRun, Speed
 from grus.store.memory import MemoryStore
@@ -80,19 +83,22 @@ def test_a_new_server_knows_what_was_written_and_whose_it_was() -> None:
     profiles, job = Profiles(store), a_job("a")
     settled = profiles.settle(job, "code", "data")
     profiles.ran(job, a_run(job, data="data", code="code"))
-    assert store.profiles() == []
+    assert store.find(PROFILES) == []
     profiles.write()
     again = Profiles(store)
     assert again.settled(job.id) == settled
     assert known(again, job) == known(profiles, job)
 
 
+T = TypeVar("T")
+
+
 class FailingStore(MemoryStore):
     failing = True
 
-    def put_profile(self, profile: JobProfile) -> "Future[None]":
+    def put(self, collection: Collection[T], *values: T, record: AuditRecord | None = None) -> "Future[None]":
         if not self.failing:
-            return super().put_profile(profile)
+            return super().put(collection, *values, record=record)
         future: Future[None] = Future()
         future.set_exception(StoreFailed("the disk is full"))
         return future
@@ -105,7 +111,7 @@ def test_what_could_not_be_written_is_written_the_next_time() -> None:
     profiles.write()
     store.failing = False
     profiles.write()
-    assert store.profiles() == profiles.all()
+    assert store.find(PROFILES) == profiles.all()
 
 
 def test_nothing_new_is_nothing_to_write() -> None:
@@ -114,7 +120,7 @@ def test_nothing_new_is_nothing_to_write() -> None:
     profiles.ran(job, a_run(job))
     profiles.write()
     told = []
-    store.put_profile = lambda profile: told.append(profile)  # type: ignore[assignment, method-assign, return-value]  # only listens
+    store.put = lambda _, profile: told.append(profile)  # type: ignore[assignment, method-assign, misc]  # only listens
     profiles.ran(job, a_run(job))
     profiles.write()
     assert told == []

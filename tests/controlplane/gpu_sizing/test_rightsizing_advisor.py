@@ -92,11 +92,11 @@ def test_why_tells_what_was_recognised_and_what_to_ask_for() -> None:
     plane.tags = {
         job: replace(TAG, utilisation=0.15, period=20.0, boundary=0.0, stage=TrainingStage.TRAINING)
     }
-    assert plane.services.why(ANN, job).notes == (
+    assert plane.services.jobs.why(ANN, job).notes == (
         "recognised as training: a period of 20s, in training, 15% of its GPUs used, at most 12GB on one",
     )
     plane.after(WATCHED)
-    assert plane.services.why(ANN, job).notes[1].endswith("try `gpu: 1`, and compare its speed")
+    assert plane.services.jobs.why(ANN, job).notes[1].endswith("try `gpu: 1`, and compare its speed")
 
 
 def test_why_tells_of_both_that_one_is_let_finish_its_epoch_for_the_other() -> None:
@@ -107,14 +107,14 @@ def test_why_tells_of_both_that_one_is_let_finish_its_epoch_for_the_other() -> N
         plane.tags[job] = replace(TAG, period=40.0, boundary=plane.now - 20.0)
     plane.after(6.0)
     asker = plane.submit("asker", queue="B")
-    why = plane.services.why(ANN, asker)
+    why = plane.services.jobs.why(ANN, asker)
     assert "lent is let finish its epoch first, for another 15 s" in why.sentence
-    told = plane.services.why(ANN, lent)
+    told = plane.services.jobs.why(ANN, lent)
     assert f"it has to make room for asker ({asker}) of B" in told.notes[0]
     assert plane.phase(lent) is Phase.RUNNING
     plane.after(15.1).after(5.0)
     assert plane.phase(asker) in (Phase.STARTING, Phase.RUNNING)
     assert plane.phase(lent) is Phase.PAUSED
-    (note,) = plane.services.why(ANN, lent).notes
+    (note,) = plane.services.jobs.why(ANN, lent).notes
     assert "it was paused because A was over quota" in note
     assert "it goes at the end of an epoch (one every 40 s)" in note

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -15,9 +16,10 @@ from grus.controlplane.history.retention import prune
 from grus.controlplane.monitoring.profile_ingest import FRESH, Profiling
 from grus.controlplane.monitoring.telemetry_collector import DetectedWorkloads, holding
 from grus.model.artefacts import Artifact, Input
+from grus.model.audit import AuditRecord
 from grus.model.errors import Conflict, NotFound, StoreFailed
 from grus.model.identifiers import JobId, QueueName, UserName
-from grus.model.interfaces import Event, User, WorkerState
+from grus.model.interfaces import REPORTS, RESULTS, Collection, Event, User, WorkerState
 from grus.model.jobs import Phase, worker_id
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU
@@ -83,7 +85,7 @@ class Archive:
         self.keeper.step()
 
     def result(self, id_: JobId) -> Result:
-        return self.plane.store.result(id_)
+        return self.plane.store.get(RESULTS, id_)
 
 
 @pytest.fixture
@@ -97,7 +99,7 @@ def test_a_job_that_succeeded_leaves_what_it_was_given_took_and_reached(archive:
     id_ = archive.submit()
     archive.measure(id_, 11, utilisation=0.5, memory=4e9, host_memory=1e9)
     reports = [replace(a_report(id_, n), figures=(("loss", 1.0 / (n + 1)),)) for n in (0, 1)]
-    done(archive.plane.store.put_reports(reports))
+    done(archive.plane.store.put(REPORTS, *reports))
     archive.finish(id_)
     found = archive.result(id_)
     job = archive.plane.job(id_)
@@ -143,7 +145,7 @@ def test_a_server_that_dies_in_the_middle_of_a_run_knows_its_code_all_the_same(a
 def test_a_job_that_never_ran_leaves_a_result_without_figures(archive: Archive) -> None:
     id_ = archive.submit(gpus=4)
     waits = archive.submit(gpus=4)
-    archive.plane.services.stop(ANN, waits)
+    archive.plane.services.actions.stop(ANN, waits)
     archive.plane.settle()
     archive.keeper.step()
     found = archive.result(waits)
@@ -163,10 +165,10 @@ def test_what_ended_while_nobody_listened_is_found_by_the_next_server(archive: A
     for id_ in ids:
         archive.plane.engine.exit(id_, 0)
     archive.plane.settle()
-    assert archive.plane.store.results() == []
+    assert archive.plane.store.find(RESULTS) == []
     archive.begin()
     archive.keeper.sweep()
-    assert {one.job for one in archive.plane.store.results()} == set(ids)
+    assert {one.job for one in archive.plane.store.find(RESULTS)} == set(ids)
 
 
 def test_all_that_lack_a_result_are_found_however_many() -> None:
@@ -174,7 +176,10 @@ def test_all_that_lack_a_result_are_found_however_many() -> None:
     ended = [replace(a_job(f"j{n}", phase=Phase.SUCCEEDED), ended_at=float(n)) for n in range(2 * PAGE + 1)]
     stored(store, *ended, a_job("jlive"))
     ResultKeeper(store, Profiles(store)).sweep()
-    assert len(store.results()) == 2 * PAGE + 1
+    assert len(store.find(RESULTS)) == 2 * PAGE + 1
+
+
+T = TypeVar("T")
 
 
 class BrokenOnce(MemoryStore):
@@ -182,13 +187,13 @@ class BrokenOnce(MemoryStore):
 
     failures = 1
 
-    def put_result(self, result: Result) -> "Future[None]":
+    def put(self, collection: Collection[T], *values: T, record: AuditRecord | None = None) -> "Future[None]":
         if self.failures:
             self.failures -= 1
             failed: Future[None] = Future()
             failed.set_exception(StoreFailed("disk full"))
             return failed
-        return super().put_result(result)
+        return super().put(collection, *values, record=record)
 
 
 def test_a_result_that_could_not_be_written_is_written_later() -> None:
@@ -196,9 +201,9 @@ def test_a_result_that_could_not_be_written_is_written_later() -> None:
     stored(store, *(replace(a_job(f"j{n}", phase=Phase.SUCCEEDED), ended_at=1.0) for n in range(2)))
     keeper = ResultKeeper(store, Profiles(store))
     keeper.sweep()
-    assert len(store.results()) == 1
+    assert len(store.find(RESULTS)) == 1
     keeper.sweep()
-    assert len(store.results()) == 2
+    assert len(store.find(RESULTS)) == 2
 
 
 def test_the_thread_keeps_what_ends_and_stops_when_it_shall() -> None:
@@ -206,19 +211,19 @@ def test_the_thread_keeps_what_ends_and_stops_when_it_shall() -> None:
     written = threading.Event()
     [job] = stored(store, a_job("j1"))
     keeper = ResultKeeper(store, Profiles(store))
-    put = store.put_result
+    put = store.put
 
-    def told(result: Result) -> "Future[None]":
-        future = put(result)
+    def told(collection: Collection[Result], *results: Result) -> "Future[None]":
+        future = put(collection, *results)
         written.set()
         return future
 
-    store.put_result = told  # type: ignore[method-assign]  # only to hear of it
+    store.put = told  # type: ignore[assignment, method-assign]  # only to hear of it
     keeper.start()
     done(store.replace(replace(job, phase=Phase.STOPPED, ended_at=2.0), None))
     assert written.wait(300)
     keeper.close()
-    assert [one.job for one in store.results()] == ["j1"]
+    assert [one.job for one in store.find(RESULTS)] == ["j1"]
 
 
 def test_inputs_are_known_by_what_the_other_job_left_also_when_only_its_result_is_kept() -> None:
@@ -226,7 +231,7 @@ def test_inputs_are_known_by_what_the_other_job_left_also_when_only_its_result_i
     data = Artifact("data", "a" * 64, 5)
     kept = replace(a_job("j1", phase=Phase.SUCCEEDED), ended_at=1.0, artefacts=(data,))
     stored(store, kept)
-    done(store.put_result(replace(a_result("jgone"), outputs=(Artifact("model", "b" * 64, 7),))))
+    done(store.put(RESULTS, replace(a_result("jgone"), outputs=(Artifact("model", "b" * 64, 7),))))
     wants = (
         Input("train", JobId("j1"), "data"),
         Input("base", JobId("jgone"), "model"),
@@ -316,7 +321,7 @@ def test_results_are_kept_longer_than_their_jobs(archive: Archive) -> None:
         plane.store.job(id_)
     assert plane.services.results.of(ANN, id_).job == id_
     prune(plane.store, plane.engine, settings, plane.now + 150.0)
-    assert plane.store.results() == []
+    assert plane.store.find(RESULTS) == []
 
 
 def test_code_that_was_edited_between_two_starts_is_other_code_however_soon(archive: Archive) -> None:

@@ -56,12 +56,12 @@ def test_an_idle_job_is_warned_first_and_then_paused_until_somebody_resumes_it()
     assert 600.0 <= paused - began <= 600.0 + LOOK
     found = plane.job(job)
     assert (found.phase, found.paused_by, found.desired) == (Phase.PAUSED, PauseCause.IDLE, Desired.PAUSE)
-    assert "paused by its idle policy" in plane.services.why(ANN, job).sentence
-    assert "until somebody resumes it" in plane.services.why(ANN, job).sentence
+    assert "paused by its idle policy" in plane.services.jobs.why(ANN, job).sentence
+    assert "until somebody resumes it" in plane.services.jobs.why(ANN, job).sentence
     plane.tags = {}
     plane.after(100.0)
     assert plane.phase(job) is Phase.PAUSED
-    plane.do(lambda: plane.services.resume(ANN, job)).after(2.0)
+    plane.do(lambda: plane.services.actions.resume(ANN, job)).after(2.0)
     assert plane.phase(job) is Phase.RUNNING
 
 
@@ -153,7 +153,7 @@ def test_a_hung_job_is_told_so_with_a_reason_and_never_ended() -> None:
     ((_, words),) = said(plane, job, "hung")
     assert "(2 ranks wait)" in words
     assert f"it is not ended: see `grus logs {job}`" in words
-    assert plane.services.why(ANN, job).sentence.startswith("hangs: no progress for ")
+    assert plane.services.jobs.why(ANN, job).sentence.startswith("hangs: no progress for ")
     assert plane.phase(job) is Phase.RUNNING
     pass_time(plane, job, replace(hung, hung_since=None), 10.0)
     ((recovered, _),) = said(plane, job, "recovered")

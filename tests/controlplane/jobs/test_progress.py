@@ -47,14 +47,14 @@ def test_names_and_numbers_of_figures_are_bounded() -> None:
 def test_figures_of_a_running_job_are_on_record_within_seconds_without_an_event() -> None:
     plane = Plane()
     job = plane.submit()
-    before = len(plane.services.events(ADMIN))
+    before = len(plane.services.jobs.events(ADMIN))
     plane.engine.reports(job, a_line(plane.now, step=1))
     plane.after(plane.settings.node_interval)
     found = plane.job(job)
     assert (found.progress, found.saved_at) == ((("step", 1.0),), plane.now - plane.settings.node_interval)
     plane.after(plane.settings.node_interval)
     assert plane.job(job).version == found.version
-    assert len(plane.services.events(ADMIN)) == before
+    assert len(plane.services.jobs.events(ADMIN)) == before
 
 
 def test_the_last_words_of_a_worker_are_kept_when_it_ends() -> None:

@@ -99,10 +99,10 @@ def test_when_all_are_gone_the_job_starts_again_for_ever_with_growing_pauses(pla
 
 def test_a_replica_in_its_pause_does_not_keep_the_job_from_growing(plane: Plane) -> None:
     job = plane.submit("model", type="serve", gpus="1..3")
-    plane.do(lambda: plane.services.scale(ANN, job, Range(2, 2)))
+    plane.do(lambda: plane.services.actions.scale(ANN, job, Range(2, 2)))
     plane.engine.kill(sorted(plane.engine.alive(job))[0])
     plane.settle()
-    plane.do(lambda: plane.services.scale(ANN, job, Range(3, 3)))
+    plane.do(lambda: plane.services.actions.scale(ANN, job, Range(3, 3)))
     assert len(plane.job(job).staying) == 3
     plane.after(1.1)
     assert len(plane.engine.alive(job)) == 3
@@ -112,7 +112,7 @@ def test_it_begins_with_the_least_and_scale_sets_how_many(plane: Plane) -> None:
     job = plane.submit("model", type="serve", gpus="1..4")
     assert len(plane.engine.alive(job)) == 1, "free GPUs are no reason to take them"
     for size in (4, 2, 3, 1):
-        plane.do(partial(plane.services.scale, ANN, job, Range(size, size)))
+        plane.do(partial(plane.services.actions.scale, ANN, job, Range(size, size)))
         assert len(plane.engine.alive(job)) == size
     assert plane.job(job).attempt == 1
 
@@ -122,13 +122,13 @@ def test_replicas_without_a_gpu_or_with_a_slice_are_scaled_too(plane: Plane, rep
     roles = (Role("worker", Range(1, 4), replica),)
     job = plane.submit("model", type="serve", roles=roles)
     for size in (1, 4, 2, 1):
-        plane.do(partial(plane.services.scale, ANN, job, Range(size, size)))
+        plane.do(partial(plane.services.actions.scale, ANN, job, Range(size, size)))
         assert len(plane.engine.alive(job)) == size
 
 
 def test_replicas_without_a_gpu_are_told_in_replicas(plane: Plane) -> None:
     job = plane.submit("model", type="serve", roles=(Role("worker", Range(1, 4), Replica(gpus=0)),))
-    plane.do(lambda: plane.services.scale(ANN, job, Range(3, 3)))
+    plane.do(lambda: plane.services.actions.scale(ANN, job, Range(3, 3)))
     told = [event.text for event in plane.store.events(job=job)]
     assert "scaled to 3 replicas by ann" in told
     assert "grows from 1 to 3 workers: grew by 2 replicas: there was room" in told
@@ -139,12 +139,12 @@ def test_stop_and_pause_end_all_replicas_and_none_comes_back(plane: Plane) -> No
     job = serving(plane)
     plane.engine.kill(sorted(plane.engine.alive(job))[0])
     plane.settle()
-    plane.do(lambda: plane.services.pause(ANN, job))
+    plane.do(lambda: plane.services.actions.pause(ANN, job))
     plane.after(10)
     assert (plane.phase(job), plane.engine.alive(job)) == (Phase.PAUSED, [])
-    plane.do(lambda: plane.services.resume(ANN, job))
+    plane.do(lambda: plane.services.actions.resume(ANN, job))
     assert len(plane.engine.alive(job)) == 2
-    plane.do(lambda: plane.services.stop(ANN, job))
+    plane.do(lambda: plane.services.actions.stop(ANN, job))
     plane.after(10)
     assert (plane.phase(job), plane.engine.alive(job)) == (Phase.STOPPED, [])
 

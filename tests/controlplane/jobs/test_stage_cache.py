@@ -49,7 +49,7 @@ class World:
 
     def submit(self, text: str = TEXT, *, fresh: bool = False) -> dict[str, JobId]:
         jobs = parse_job_file(text, folder=str(self.folder))
-        made = self.plane.services.submit_graph(ANN, jobs, fresh=fresh)
+        made = self.plane.services.workflows.submit(ANN, jobs, fresh=fresh)
         self.plane.settle()
         return {job.spec.name: job.id for job in made}
 
@@ -89,7 +89,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 def test_a_stage_is_held_back_until_it_was_compared(world: World) -> None:
     jobs = world.submit()
     assert world.plane.phase(jobs["a"]) is Phase.PENDING
-    assert "compared with earlier runs" in world.plane.services.why(ANN, jobs["a"]).sentence
+    assert "compared with earlier runs" in world.plane.services.jobs.why(ANN, jobs["a"]).sentence
     world.compare()
     assert world.plane.phase(jobs["a"]) is Phase.RUNNING
     assert world.plane.job(jobs["a"]).key
@@ -192,10 +192,10 @@ def test_code_that_was_touched_while_it_waited_is_not_taken_for_what_ran(world: 
 def test_a_stage_that_is_paused_while_it_waits_is_compared_when_it_is_resumed(world: World) -> None:
     world.ran()
     jobs = world.submit()
-    world.plane.do(lambda: world.plane.services.pause(ANN, jobs["a"]))
+    world.plane.do(lambda: world.plane.services.actions.pause(ANN, jobs["a"]))
     world.compare()
     assert world.plane.phase(jobs["a"]) is Phase.PAUSED
-    world.plane.do(lambda: world.plane.services.resume(ANN, jobs["a"]))
+    world.plane.do(lambda: world.plane.services.actions.resume(ANN, jobs["a"]))
     world.compare()
     assert world.plane.phase(jobs["a"]) is Phase.SUCCEEDED
 
@@ -214,15 +214,15 @@ def test_trouble_with_the_store_only_delays_it(world: World, monkeypatch: pytest
     world.ran()
     jobs = world.submit()
     monkeypatch.setattr(stage_cache, "PAUSE", 0.0)
-    real = world.plane.store.result_by_key
+    real = world.plane.store.find
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise StoreFailed("the disk is full")
 
-    monkeypatch.setattr(world.plane.store, "result_by_key", fails)
+    monkeypatch.setattr(world.plane.store, "find", fails)
     world.compare()
     assert world.plane.phase(jobs["a"]) is Phase.PENDING
-    monkeypatch.setattr(world.plane.store, "result_by_key", real)
+    monkeypatch.setattr(world.plane.store, "find", real)
     world.compare()
     assert world.plane.phase(jobs["a"]) is Phase.SUCCEEDED
 

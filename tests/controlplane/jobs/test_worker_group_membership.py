@@ -148,7 +148,7 @@ def test_who_shrinks_gets_a_new_team_and_who_leaves_is_no_member() -> None:
     plane = Plane()
     plane.engine.obedient = False
     job = a_team(plane, 4)
-    plane.do(lambda: plane.services.scale(ANN, job, Range(2, 2)))
+    plane.do(lambda: plane.services.actions.scale(ANN, job, Range(2, 2)))
     assert told(plane, "worker.0") == {"number": 2, "members": addresses(0, 1), "me": 0, "broken": 0}
     assert told(plane, "worker.3")["me"] is None
     for number in (2, 3):
@@ -163,7 +163,7 @@ def test_who_is_killed_while_leaving_breaks_the_teams_before() -> None:
     plane = Plane()
     plane.engine.obedient = False
     job = a_team(plane, 4)
-    plane.do(lambda: plane.services.scale(ANN, job, Range(3, 3)))
+    plane.do(lambda: plane.services.actions.scale(ANN, job, Range(3, 3)))
     plane.do(lambda: plane.engine.kill("worker.3"))
     assert told(plane, "worker.0") == {"number": 2, "members": addresses(0, 1, 2), "me": 0, "broken": 2}
 
@@ -364,7 +364,7 @@ def test_a_member_lost_while_the_job_pauses_leaves_the_others_able_to_save() -> 
     plane = Plane()
     plane.engine.obedient = False
     job = a_team(plane, 3)
-    plane.do(lambda: plane.services.pause(ANN, job))
+    plane.do(lambda: plane.services.actions.pause(ANN, job))
     plane.do(lambda: plane.engine.kill("worker.0"))
     assert told(plane, "worker.1") == {"number": 2, "members": addresses(1, 2), "me": 0, "broken": 2}
     assert plane.engine.alive("worker.0") == []
@@ -579,6 +579,6 @@ def test_who_has_not_joined_yet_leaves_first_when_a_job_shrinks() -> None:
     plane = Plane()
     job = a_team(plane, 3)
     plane.do(lambda: plane.engine.kill("worker.0"))
-    plane.do(lambda: plane.services.scale(ANN, job, Range(2, 2)))
+    plane.do(lambda: plane.services.actions.scale(ANN, job, Range(2, 2)))
     assert [seat.index for seat in plane.job(job).staying] == [1, 2]
     assert plane.job(job).team == 2

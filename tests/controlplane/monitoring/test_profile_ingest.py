@@ -18,6 +18,7 @@ from grus.controlplane.monitoring.telemetry_collector import DetectedWorkloads, 
 from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, UserName
+from grus.model.interfaces import PROFILES, USERS
 from grus.model.jobs import Phase, Spec, worker_id
 from grus.model.profiles import JobProfile
 from grus.telemetry.samples import Measure, Sample, Subject
@@ -46,7 +47,7 @@ class Shop:
         self.profiling.open()
         clock = lambda: self.plane.now  # noqa: E731 - read at each call
         keeper = TagKeeper(self.plane.store)
-        self.insight = Insight(self.plane.store, self.profiles, keeper, containers=False, clock=clock)
+        self.insight = Insight(self.plane.store, self.profiles, keeper, False, clock)
 
     def die(self) -> None:
         """The server is killed, and another takes over; workers go on."""
@@ -196,7 +197,7 @@ def test_code_is_read_once_for_a_burst_of_jobs(shop: Shop, monkeypatch: pytest.M
         shop.plane.submit("burst", run=("true",), workdir=str(shop.folder))
     shop.profiling.step(shop.plane.now)
     assert names == ["burst"]
-    assert [profile.count for profile in shop.plane.store.profiles()] == [4]
+    assert [profile.count for profile in shop.plane.store.find(PROFILES)] == [4]
 
 
 def test_a_server_that_is_root_tells_nothing_of_contents_to_those_who_are_not(
@@ -214,7 +215,7 @@ def test_a_server_that_is_root_tells_nothing_of_contents_to_those_who_are_not(
 
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert seen("steps = 1") != seen("steps = 2"), "they run as the server does"
-    shop.plane.store.put_user(replace(ANN, unix_user="ann"))
+    shop.plane.store.put(USERS, replace(ANN, unix_user="ann"))
     assert seen("steps = 1") == seen("steps = 2")
     assert seen("steps = 1") != seen("steps = 10")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
@@ -232,9 +233,9 @@ def test_a_job_that_fails_says_nothing_of_how_long_it_lasts(shop: Shop) -> None:
 def test_a_job_that_never_ran_leaves_nothing(shop: Shop) -> None:
     shop.submit(gpus=4)
     waits = shop.submit("true")
-    shop.plane.do(lambda: shop.plane.services.stop(ANN, waits))
+    shop.plane.do(lambda: shop.plane.services.actions.stop(ANN, waits))
     shop.profiling.step(shop.plane.now)
-    assert {profile.count for profile in shop.plane.store.profiles()} == {1}
+    assert {profile.count for profile in shop.plane.store.find(PROFILES)} == {1}
     assert shop.profiles.settled(waits) is None
 
 

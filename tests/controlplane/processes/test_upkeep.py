@@ -18,7 +18,7 @@ def test_retention_removes_old_jobs_with_their_logs_and_code(tmp_path: Path) -> 
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "train.py").write_text("x")
     spec = a_spec(workdir=str(tmp_path / "code"), snapshot=True)
-    job = plane.services.submit(ANN, spec).result()
+    job = plane.services.actions.submit(ANN, spec).result()
     plane.settle()
     plane.engine.finish(job.id)
     plane.settle()

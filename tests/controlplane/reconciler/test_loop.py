@@ -10,7 +10,7 @@ import pytest
 from grus.controlplane.settings import Settings
 from grus.model.errors import Conflict, Fenced, StoreFailed
 from grus.model.identifiers import JobId, NodeId, WorkerId
-from grus.model.interfaces import Event, WorkerState
+from grus.model.interfaces import QUEUES, USERS, Event, WorkerState
 from grus.model.jobs import FIRST_BACK_OFF, Checkpoint, Exit, ExitCause, Job, Launch, Phase
 from grus.model.queues import Queue
 from grus.model.resources import Range
@@ -57,7 +57,7 @@ def test_once_is_one_worker_with_all_gpus_and_per_node_one_a_node() -> None:
     once = plane.submit(gpus=2, one_node=True)
     (worker,) = plane.engine.alive(once)
     assert len(plane.engine.workers_alive.known[worker].spec.devices) == 2
-    plane.do(lambda: plane.services.stop(ANN, once))
+    plane.do(lambda: plane.services.actions.stop(ANN, once))
     nodes = plane.submit(gpus=4, launch=Launch.PER_NODE)
     assert len(plane.engine.alive(nodes)) == 2
     plane.engine.finish(nodes)
@@ -164,7 +164,7 @@ def test_gpus_are_given_away_only_when_their_worker_is_proven_dead(plane: Plane)
     first = plane.submit(gpus=4)
     second = plane.submit("second", gpus=4)
     plane.engine.obedient = False
-    plane.do(lambda: plane.services.stop(ANN, first))
+    plane.do(lambda: plane.services.actions.stop(ANN, first))
     assert plane.job(first).held == 4_000_000
     assert plane.phase(second) is Phase.PENDING
     plane.after(1.9)
@@ -177,17 +177,17 @@ def test_gpus_are_given_away_only_when_their_worker_is_proven_dead(plane: Plane)
 def test_stop_of_a_waiting_job_is_immediate_and_idempotent(plane: Plane) -> None:
     plane.submit(gpus=4)
     job = plane.submit("second", gpus=4)
-    assert plane.services.stop(ANN, job).phase is Phase.STOPPED
-    assert plane.services.stop(ANN, job).phase is Phase.STOPPED
+    assert plane.services.actions.stop(ANN, job).phase is Phase.STOPPED
+    assert plane.services.actions.stop(ANN, job).phase is Phase.STOPPED
     with pytest.raises(Conflict, match="already been stopped"):
-        plane.services.pause(ANN, job)
+        plane.services.actions.pause(ANN, job)
 
 
 def test_pause_and_resume_by_a_person(plane: Plane) -> None:
     """The worker is asked to end, then told why; resume goes on as the second attempt."""
     plane.engine.obedient = False
     job = plane.submit(gpus=4)
-    plane.do(lambda: plane.services.pause(ANN, job))
+    plane.do(lambda: plane.services.actions.pause(ANN, job))
     assert plane.phase(job) is Phase.PAUSING
     control = json.loads(plane.engine.workers_alive.known[plane.engine.alive(job)[0]].control)
     assert control["pause"] is True
@@ -199,15 +199,15 @@ def test_pause_and_resume_by_a_person(plane: Plane) -> None:
     plane.after(1000)
     assert plane.phase(job) is Phase.PAUSED
     assert plane.job(job).failures == 0
-    plane.do(lambda: plane.services.resume(ANN, job))
+    plane.do(lambda: plane.services.actions.resume(ANN, job))
     assert (plane.phase(job), plane.job(job).attempt) == (Phase.RUNNING, 2)
-    plane.do(lambda: plane.services.resume(ANN, job))
+    plane.do(lambda: plane.services.actions.resume(ANN, job))
     assert plane.kinds(job).count("resumed") == 1
 
 
 def test_a_job_that_finished_before_the_request_to_pause_reached_it_has_succeeded(plane: Plane) -> None:
     job = plane.submit()
-    plane.services.pause(ANN, job)
+    plane.services.actions.pause(ANN, job)
     plane.engine.exit(job, 0)
     plane.settle()
     assert plane.phase(job) is Phase.SUCCEEDED
@@ -216,8 +216,8 @@ def test_a_job_that_finished_before_the_request_to_pause_reached_it_has_succeede
 def test_resume_while_pausing_starts_it_again_by_itself(plane: Plane) -> None:
     plane.engine.obedient = False
     job = plane.submit()
-    plane.do(lambda: plane.services.pause(ANN, job))
-    plane.do(lambda: plane.services.resume(ANN, job))
+    plane.do(lambda: plane.services.actions.pause(ANN, job))
+    plane.do(lambda: plane.services.actions.resume(ANN, job))
     assert plane.phase(job) is Phase.PAUSING
     plane.after(2)
     assert (plane.phase(job), plane.job(job).attempt) == (Phase.RUNNING, 2)
@@ -226,8 +226,8 @@ def test_resume_while_pausing_starts_it_again_by_itself(plane: Plane) -> None:
 def test_stop_while_pausing_stops(plane: Plane) -> None:
     plane.engine.obedient = False
     job = plane.submit()
-    plane.do(lambda: plane.services.pause(ANN, job))
-    plane.do(lambda: plane.services.stop(ANN, job))
+    plane.do(lambda: plane.services.actions.pause(ANN, job))
+    plane.do(lambda: plane.services.actions.stop(ANN, job))
     plane.after(2)
     assert plane.phase(job) is Phase.STOPPED
 
@@ -249,7 +249,7 @@ def test_an_elastic_job_grows_and_shrinks_without_a_restart() -> None:
     rigid = plane.submit("rigid", gpus=1)
     job = plane.submit("elastic", gpus="2..4")
     assert len(plane.engine.alive(job)) == 3
-    plane.do(lambda: plane.services.stop(ANN, rigid))
+    plane.do(lambda: plane.services.actions.stop(ANN, rigid))
     assert len(plane.engine.alive(job)) == 4
     stored = plane.job(job)
     assert (stored.attempt, stored.generation, stored.phase) == (1, 2, Phase.RUNNING)
@@ -274,9 +274,9 @@ def test_an_elastic_job_grows_and_shrinks_without_a_restart() -> None:
 def test_scale_pins_the_size_of_an_elastic_job(plane: Plane) -> None:
     job = plane.submit("elastic", gpus="1..4")
     assert len(plane.engine.alive(job)) == 4
-    plane.do(lambda: plane.services.scale(ANN, job, Range(2, 2)))
+    plane.do(lambda: plane.services.actions.scale(ANN, job, Range(2, 2)))
     assert len(plane.engine.alive(job)) == 2
-    plane.do(lambda: plane.services.scale(ANN, job, None))
+    plane.do(lambda: plane.services.actions.scale(ANN, job, None))
     assert len(plane.engine.alive(job)) == 4
 
 
@@ -286,7 +286,7 @@ def test_a_job_about_to_end_does_not_grow(plane: Plane) -> None:
     job = plane.submit("elastic", gpus="2..4")
     plane.engine.exit(f"{job}.1.worker.0", 0)
     plane.settle()
-    plane.do(lambda: plane.services.stop(ANN, rigid))
+    plane.do(lambda: plane.services.actions.stop(ANN, rigid))
     assert len(plane.engine.alive(job)) == 2
 
 
@@ -302,7 +302,7 @@ def test_a_launcher_decides_alone(plane: Plane) -> None:
 
 def test_max_runtime_of_job_and_queue() -> None:
     plane = Plane(a_queue("A", quota=4))
-    plane.store.put_queue(_with_runtime(plane, 20.0))
+    plane.store.put(QUEUES, _with_runtime(plane, 20.0))
     plane.loop.refresh()
     own = plane.submit(queue="A", max_runtime=10.0, retries=3)
     queues = plane.submit("q", queue="A")
@@ -317,7 +317,7 @@ def test_max_runtime_of_job_and_queue() -> None:
 
 
 def _with_runtime(plane: Plane, seconds: float) -> Queue:
-    (queue,) = plane.store.queues()
+    (queue,) = plane.store.find(QUEUES)
     return replace(queue, max_runtime=seconds)
 
 
@@ -329,7 +329,7 @@ def test_after_waits_for_success_and_fails_with_the_name_of_the_one_that_failed(
     plane.engine.finish(first)
     plane.settle()
     assert plane.phase(second) is Phase.RUNNING
-    plane.do(lambda: plane.services.stop(ANN, second))
+    plane.do(lambda: plane.services.actions.stop(ANN, second))
     assert plane.phase(third) is Phase.FAILED
     assert second in plane.job(third).reason
 
@@ -372,7 +372,7 @@ def test_failure_reaches_who_comes_after_when_a_full_disk_has_room_again() -> No
 def test_a_stage_that_is_asked_for_always_starts_when_those_before_it_have_ended(plane: Plane) -> None:
     fails, succeeds = plane.submit("fails"), plane.submit("succeeds")
     always = plane.submit("always", after=[fails, succeeds], after_failure=True)
-    assert "to end" in plane.services.why(ANN, always).sentence
+    assert "to end" in plane.services.jobs.why(ANN, always).sentence
     plane.engine.exit(fails, 1)
     plane.settle()
     assert plane.phase(always) is Phase.PENDING
@@ -444,7 +444,7 @@ def test_a_newer_control_plane_makes_the_older_stop() -> None:
     plane = Plane()
     old = plane.loop
     plane.restart()
-    job = plane.services.submit(ANN, a_spec()).result().id
+    job = plane.services.actions.submit(ANN, a_spec()).result().id
     with pytest.raises(Fenced):
         old.settle(plane.now)
     assert plane.phase(job) is Phase.PENDING
@@ -478,10 +478,10 @@ def test_a_clock_that_is_set_back_keeps_nobody_waiting(plane: Plane, restarted: 
 
 
 def test_a_cordoned_node_takes_no_new_work(plane: Plane) -> None:
-    plane.do(lambda: plane.services.cordon(ADMIN, NodeId("n1"), True))
+    plane.do(lambda: plane.services.pool.cordon(ADMIN, NodeId("n1"), True))
     job = plane.submit()
     assert plane.phase(job) is Phase.PENDING
-    plane.do(lambda: plane.services.cordon(ADMIN, NodeId("n1"), False))
+    plane.do(lambda: plane.services.pool.cordon(ADMIN, NodeId("n1"), False))
     assert plane.phase(job) is Phase.RUNNING
 
 
@@ -501,7 +501,7 @@ class OnTheWall:
         self.set_by = 0.0
         self.engine = SimulatedEngine(a_pool("1x4"))
         self.store = MemoryStore()
-        self.store.put_user(ANN)
+        self.store.put(USERS, ANN)
         self.server = Server(
             self.store,
             self.engine,
@@ -524,13 +524,13 @@ class OnTheWall:
 @pytest.mark.parametrize("leap", [3600.0, -3600.0])
 def test_a_time_limit_counts_time_and_not_what_the_clock_was_set_by(leap: float) -> None:
     pool = OnTheWall()
-    job = pool.server.services.submit(ANN, a_spec(max_runtime=100.0)).result().id
+    job = pool.server.services.actions.submit(ANN, a_spec(max_runtime=100.0)).result().id
     pool.after(0.0)
     assert pool.store.job(job).phase is Phase.RUNNING
     pool.after(40.0, leap)
     pool.after(50.0)
     assert pool.store.job(job).phase is Phase.RUNNING
-    late = pool.server.services.submit(ANN, a_spec("late", max_runtime=100.0)).result().id
+    late = pool.server.services.actions.submit(ANN, a_spec("late", max_runtime=100.0)).result().id
     pool.after(0.0)
     pool.after(20.0)
     found = pool.store.job(job)

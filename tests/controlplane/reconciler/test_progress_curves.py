@@ -8,7 +8,7 @@ import pytest
 from grus.controlplane.reconciler.progress_curves import CurveKeeper
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, UserName
-from grus.model.interfaces import User
+from grus.model.interfaces import REPORTS, User
 from grus.model.jobs import Job
 from grus.model.metrics_history import MOST_POINTS, Reported
 from grus.store.memory import MemoryStore
@@ -38,7 +38,7 @@ class Kept:
 
     @property
     def kept(self) -> list[Reported]:
-        return self.store.reports(self.job.id)
+        return self.store.find(REPORTS, job=self.job.id)
 
     @property
     def steps(self) -> list[float | None]:
@@ -98,7 +98,7 @@ def test_what_a_running_job_reports_is_served_as_curves_with_its_throughput() ->
     for step in (10, 20):
         plane.engine.reports(job, a_line(plane.now, step=step, batch=32, loss=1 / step))
         plane.after(5)
-    found = plane.services.curves(ANN, job)
+    found = plane.services.outputs.curves(ANN, job)
     assert [curve.name for curve in found.curves] == ["batch", "loss", "step", "throughput"]
     assert [point.value for point in found.of("loss")] == [0.1, 0.05]
     [speed] = found.of("throughput")
@@ -113,11 +113,11 @@ def test_the_last_words_of_a_worker_that_ends_are_on_the_curve() -> None:
     plane.engine.reports(job, a_line(plane.now, step=99))
     plane.engine.finish(job)
     plane.settle()
-    assert [point.value for point in plane.services.curves(ANN, job).of("step")] == [99.0]
+    assert [point.value for point in plane.services.outputs.curves(ANN, job).of("step")] == [99.0]
 
 
 def test_nobody_sees_curves_of_jobs_that_are_not_theirs_to_see() -> None:
     plane = Plane()
     with pytest.raises(NotFound):
-        plane.services.curves(User(name=UserName("eve")), JobId("j-none"))
-    assert plane.services.curves(ADMIN, plane.submit()).curves == ()
+        plane.services.outputs.curves(User(name=UserName("eve")), JobId("j-none"))
+    assert plane.services.outputs.curves(ADMIN, plane.submit()).curves == ()

@@ -101,14 +101,14 @@ def test_every_way_to_a_second_person_is_refused_by_the_services(tmp_path: Path)
     plane = Plane(state=tmp_path)
     plane.settings = replace(plane.settings, boxed=False)
     services = plane.services
-    services._settings = plane.settings
+    services.users._settings = services.pool._settings = plane.settings
     with pytest.raises(Conflict, match="not be isolated"):
-        services.put_user(ADMIN, EVE)
+        services.users.put(ADMIN, EVE)
     with pytest.raises(Conflict, match="no token for ann"):
-        services.new_token(ADMIN, ANN.name, "")
-    assert any("can read the admin token" in text for text in services.status(ADMIN).warnings)
-    services.put_user(ADMIN, EVE, accept_shared_account=True)
-    services.new_token(ADMIN, EVE.name, "")
+        services.users.new_token(ADMIN, ANN.name, "")
+    assert any("can read the admin token" in text for text in services.pool.status(ADMIN).warnings)
+    services.users.put(ADMIN, EVE, accept_shared_account=True)
+    services.users.new_token(ADMIN, EVE.name, "")
 
 
 def test_a_job_does_not_run_or_save_in_the_servers_state(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_job_does_not_run_or_save_in_the_servers_state(tmp_path: Path) -> None
     link.symlink_to(tmp_path / "code")
     for workdir in (tmp_path, tmp_path / "code" / "others", link / "others"):
         with pytest.raises(BadInput, match="must not be in the server's state"):
-            plane.services.submit(ANN, replace(a_spec(), workdir=str(workdir))).result()
+            plane.services.actions.submit(ANN, replace(a_spec(), workdir=str(workdir))).result()
     saves = Checkpoint(path=str(tmp_path / "secrets"))
     with pytest.raises(BadInput, match=r"checkpoint\.path"):
-        plane.services.submit(ANN, replace(a_spec(), workdir="/", checkpoint=saves)).result()
+        plane.services.actions.submit(ANN, replace(a_spec(), workdir="/", checkpoint=saves)).result()

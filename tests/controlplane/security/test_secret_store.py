@@ -80,9 +80,9 @@ def test_a_job_with_an_unknown_secret_is_refused_with_what_to_do(tmp_path: Path)
     plane.services.secrets.put(ANN, "known", VALUE)
     spec = replace(a_spec(), secrets=(("A", "known"), ("B", "unknown")))
     with pytest.raises(BadInput, match=r"secrets\.B: .*grus secret set unknown"):
-        plane.services.submit(ANN, spec).result()
-    plane.services.submit(ANN, replace(spec, secrets=spec.secrets[:1])).result()
-    plane.services.delete_user(ADMIN, ANN.name, stop_jobs=True)
+        plane.services.actions.submit(ANN, spec).result()
+    plane.services.actions.submit(ANN, replace(spec, secrets=spec.secrets[:1])).result()
+    plane.services.users.delete(ADMIN, ANN.name, stop_jobs=True)
     assert plane.services.secrets.listed(ANN) == []
 
 

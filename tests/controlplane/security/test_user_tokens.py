@@ -5,7 +5,7 @@ import pytest
 from grus.controlplane.security.user_tokens import Accounts, digest_of
 from grus.model.errors import BadInput, Conflict, NotAllowed, NotFound, NotLoggedIn
 from grus.model.identifiers import UserName
-from grus.model.interfaces import AccessRole, User
+from grus.model.interfaces import AUDIT, TOKENS, USERS, AccessRole, User
 from grus.store.memory import MemoryStore
 
 ADMIN = User(name=UserName("root"), role=AccessRole.ADMIN)
@@ -22,8 +22,8 @@ class Clock:
 @pytest.fixture
 def store() -> MemoryStore:
     made = MemoryStore()
-    made.put_user(ADMIN)
-    made.put_user(ANN)
+    made.put(USERS, ADMIN)
+    made.put(USERS, ANN)
     return made
 
 
@@ -33,7 +33,7 @@ def test_a_secret_has_256_bits_and_is_nowhere_in_the_store(store: MemoryStore) -
     assert secret.startswith("grus_")
     assert len(secret) == len("grus_") + 43
     assert token.digest == digest_of(secret)
-    assert secret not in repr(store.tokens())
+    assert secret not in repr(store.find(TOKENS))
     assert accounts.whoami(secret) == ANN
 
 
@@ -83,7 +83,7 @@ def test_tokens_of_others_can_be_neither_seen_nor_made_nor_deleted(store: Memory
 def test_the_audit_log_renders_the_life_of_a_token(store: MemoryStore, seconds: int, text: str) -> None:
     accounts = Accounts(store, Clock())
     accounts.new_token(ADMIN, ANN.name, "", expires_at=100.0 + seconds)
-    assert [one.text for one in store.audit()] == [f"for ann, expires after {text}"]
+    assert [one.text for one in store.find(AUDIT)] == [f"for ann, expires after {text}"]
 
 
 def test_the_last_administrator_stays(store: MemoryStore) -> None:
@@ -132,7 +132,7 @@ def test_changes_of_users_and_tokens_are_audited_without_secrets(store: MemorySt
     secret, token = accounts.new_token(ADMIN, UserName("eve"), "ci", expires_at=100.0 + 86400)
     accounts.delete_token(ADMIN, token.digest)
     accounts.delete_user(ADMIN, UserName("eve"))
-    told = [(one.actor, one.action, one.target, one.text) for one in reversed(store.audit())]
+    told = [(one.actor, one.action, one.target, one.text) for one in reversed(store.find(AUDIT))]
     short = token.digest[:12]
     assert told == [
         ("root", "user.set", "eve", "added: role none -> member; max_gpus none -> 2"),
@@ -141,8 +141,8 @@ def test_changes_of_users_and_tokens_are_audited_without_secrets(store: MemorySt
         ("root", "token.delete", short, "of eve, label 'ci'"),
         ("root", "user.delete", "eve", "user and all its tokens removed"),
     ]
-    assert secret not in repr(store.audit())
-    assert token.digest not in repr(store.audit())
+    assert secret not in repr(store.find(AUDIT))
+    assert token.digest not in repr(store.find(AUDIT))
 
 
 def test_a_refused_change_is_not_audited(store: MemoryStore) -> None:
@@ -151,4 +151,4 @@ def test_a_refused_change_is_not_audited(store: MemoryStore) -> None:
         accounts.put_user(ANN, User(name=ANN.name, role=AccessRole.ADMIN))
     with pytest.raises(Conflict):
         accounts.delete_user(ADMIN, ADMIN.name)
-    assert store.audit() == []
+    assert store.find(AUDIT) == []

@@ -55,11 +55,11 @@ def a_pair(record: list[bytes] | None = None, **of_guest: float) -> Bench:
     guest = bench.submit("guest", shares=True, run=("train", "a"))
     bench.tag("guest", **of_guest)  # type: ignore[arg-type]  # figures of a tag
     bench.work(4, guest=10.0)
-    bench.do(lambda: bench.services.pause(ANN, guest))
+    bench.do(lambda: bench.services.actions.pause(ANN, guest))
     host = bench.submit("host", shares=True, run=("train", "b"))
     bench.tag("host")
     bench.after(LOOK)
-    bench.do(lambda: bench.services.resume(ANN, guest))
+    bench.do(lambda: bench.services.actions.resume(ANN, guest))
     assert bench.phase(host) is Phase.RUNNING
     return bench
 
@@ -129,7 +129,7 @@ def test_a_host_that_grows_beside_its_guest_has_the_gpu_for_itself_again() -> No
 @pytest.mark.parametrize("shares", [True, False])
 def test_a_job_of_the_same_fingerprint_may_be_let_in_at_once(shares: bool) -> None:
     bench = a_pair().work(4, host=5.0)
-    bench.do(lambda: bench.services.stop(ANN, bench.named("guest")))
+    bench.do(lambda: bench.services.actions.stop(ANN, bench.named("guest")))
     again = bench.submit("guest", shares=shares, run=("train", "a"))
     assert (bench.job(again).guest_of is not None) is shares
 

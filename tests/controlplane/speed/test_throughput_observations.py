@@ -173,14 +173,14 @@ def test_gpus_flow_to_the_job_whose_reports_show_that_it_scales() -> None:
 def test_a_person_who_scales_a_job_is_obeyed_however_little_it_pays() -> None:
     plane = Plane(pool="1x8")
     job = plane.submit("e", gpus="1..8")
-    plane.do(lambda: plane.services.scale(ADMIN, job, Range(1, 1)))
+    plane.do(lambda: plane.services.actions.scale(ADMIN, job, Range(1, 1)))
     plane.after(5)
     for step in range(6):
         plane.engine.advance(6)
         plane.engine.reports("worker.0", a_line(plane.now, step=10.0 * step, total=60))
         plane.settle()
     assert plane.loop.picture.snapshot.outlooks[job].sizes == (1, 2)
-    plane.do(lambda: plane.services.scale(ADMIN, job, Range(4, 4)))
+    plane.do(lambda: plane.services.actions.scale(ADMIN, job, Range(4, 4)))
     assert len(plane.job(job).seats) == 4
 
 

@@ -53,13 +53,13 @@ def a_sweep(plane: Plane, grow: str = "", **spec: object) -> JobId:
     search = Sweep(axes=(LR,), metric="loss", grow=grow, sampler="random", budget=Budget(trials=9))
     search = replace(search, stopping=Stopping(rule=Rule.ASHA, first=3, most=9))
     template = replace(a_spec("tune", **spec), type=JobType.SWEEP, sweep=search)
-    id_ = plane.services.submit(ANN, template).result().id
+    id_ = plane.services.actions.submit(ANN, template).result().id
     plane.search()
     return id_
 
 
 def trial(plane: Plane, sweep: JobId, number: int = 0) -> Job:
-    return next(one.job for one in plane.services.sweep(ANN, sweep).trials if one.number == number)
+    return next(one.job for one in plane.services.sweeps.of(ANN, sweep).trials if one.number == number)
 
 
 def ordered(plane: Plane, script: Script, *orders: Order) -> None:
@@ -203,17 +203,17 @@ class Drive:
             type=JobType.SWEEP,
             sweep=Sweep(axes=(LR,), metric="loss", budget=Budget(trials=3), sampler="random"),
         )
-        self.act(lambda: self.plane.services.submit(ANN, template, key="tune").result())
+        self.act(lambda: self.plane.services.actions.submit(ANN, template, key="tune").result())
         sweep = next(job.id for job in self.plane.store.jobs() if job.spec.type is JobType.SWEEP)
         self.do(Pause(0, "waits"))
-        self.act(lambda: self.plane.services.pause(ANN, sweep))
-        self.act(lambda: self.plane.services.resume(ANN, sweep))
+        self.act(lambda: self.plane.services.actions.pause(ANN, sweep))
+        self.act(lambda: self.plane.services.actions.resume(ANN, sweep))
         self.do(Resume(0, "promoted"), Stop(1, "bad"))
         self.act(lambda: self.plane.engine.finish(trial(self.plane, sweep, 0).id))
         self.do(Finish("enough"))
         self.go()
         assert self.plane.phase(sweep) is Phase.SUCCEEDED
-        found = self.plane.services.sweep(ANN, sweep).trials
+        found = self.plane.services.sweeps.of(ANN, sweep).trials
         return [(one.number, one.job.phase, one.job.attempt) for one in found]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from grus.controlplane.sweeps.sweep_summary import winner
 from grus.controlplane.sweeps.trial_spec import key
 from grus.model.artefacts import Output
 from grus.model.errors import BadInput, Conflict, Fenced, NotFound
@@ -33,13 +34,13 @@ def a_search(**changes: object) -> Sweep:
 
 def a_sweep(plane: Plane, search: Sweep | None = None, **spec: object) -> JobId:
     template = replace(a_spec("tune", **spec), type=JobType.SWEEP, sweep=search or a_search())
-    id_ = plane.services.submit(ANN, template).result().id
+    id_ = plane.services.actions.submit(ANN, template).result().id
     plane.search()
     return id_
 
 
 def trials(plane: Plane, sweep: JobId) -> list[Job]:
-    return [one.job for one in plane.services.sweep(ANN, sweep).trials]
+    return [one.job for one in plane.services.sweeps.of(ANN, sweep).trials]
 
 
 def says(plane: Plane, trial: Job, ring: bool = True, **figures: float) -> None:
@@ -64,7 +65,7 @@ def test_a_sweep_runs_its_trials_and_succeeds_with_the_last() -> None:
         finish(plane, trial, step=1, loss=3.0 - number)
     job = plane.job(sweep)
     assert job.phase is Phase.SUCCEEDED, job
-    view = plane.services.sweep(ANN, sweep)
+    view = plane.services.sweeps.of(ANN, sweep)
     assert view.best is not None
     assert (view.best.number, view.best.value) == (2, 1.0)
     assert plane.kinds(sweep) == ["submitted", "starting", "running", "ending", "succeeded"]
@@ -102,7 +103,7 @@ def test_the_commands_of_a_trial_and_of_the_best_hold_the_values_of_its_paramete
         assert chosen["data"] == "my set"
         assert trial.spec.run[2] == f"train --lr {chosen['lr']} --data 'my set' {{lr}}"
     says(plane, other, step=1, loss=0.1)
-    assert plane.services.best_of(ANN, sweep).document["run"] == other.spec.run[2]
+    assert winner(plane.services.sweeps.of(ANN, sweep)).document["run"] == other.spec.run[2]
 
 
 def test_the_roles_of_a_trial_hold_its_values_too() -> None:
@@ -142,7 +143,7 @@ def test_a_paused_sweep_holds_nothing_and_goes_on_when_it_is_resumed() -> None:
     plane = Plane(pool="1x2")
     plane.engine.obedient = False
     sweep = a_sweep(plane)
-    plane.services.pause(ANN, sweep)
+    plane.services.actions.pause(ANN, sweep)
     plane.search()
     assert plane.phase(sweep) is Phase.PAUSING
     assert plane.engine.held()
@@ -151,7 +152,7 @@ def test_a_paused_sweep_holds_nothing_and_goes_on_when_it_is_resumed() -> None:
     assert plane.phase(sweep) is Phase.PAUSED
     assert not plane.engine.alive()
     assert {one.paused_by for one in trials(plane, sweep)} == {PauseCause.SWEEP}
-    plane.services.resume(ANN, sweep)
+    plane.services.actions.resume(ANN, sweep)
     plane.search()
     assert plane.phase(sweep) is Phase.RUNNING
     assert sum(one.phase is Phase.RUNNING for one in trials(plane, sweep)) == 2
@@ -160,7 +161,7 @@ def test_a_paused_sweep_holds_nothing_and_goes_on_when_it_is_resumed() -> None:
 def test_a_stopped_sweep_ends_all_its_trials() -> None:
     plane = Plane(pool="1x2")
     sweep = a_sweep(plane)
-    plane.services.stop(ANN, sweep)
+    plane.services.actions.stop(ANN, sweep)
     plane.search()
     plane.engine.advance(60.0)
     plane.search()
@@ -171,11 +172,11 @@ def test_a_stopped_sweep_ends_all_its_trials() -> None:
 def test_a_sweep_that_is_stopped_while_it_is_paused_leaves_no_trial_behind() -> None:
     plane = Plane(pool="1x2")
     sweep = a_sweep(plane)
-    plane.services.pause(ANN, sweep)
+    plane.services.actions.pause(ANN, sweep)
     plane.search()
     plane.engine.advance(60.0)
     plane.search()
-    plane.services.stop(ANN, sweep)
+    plane.services.actions.stop(ANN, sweep)
     plane.restart()
     plane.search()
     assert {one.phase for one in trials(plane, sweep)} == {Phase.STOPPED}
@@ -199,7 +200,7 @@ def test_a_trial_is_heard_when_it_rings_and_not_seconds_later() -> None:
     plane = Plane(pool="1x2")
     sweep = a_sweep(plane)
     says(plane, trials(plane, sweep)[0], step=3, loss=0.4)
-    assert plane.services.sweep(ANN, sweep).trials[0].curve == ((3.0, 0.4),)
+    assert plane.services.sweeps.of(ANN, sweep).trials[0].curve == ((3.0, 0.4),)
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
@@ -244,10 +245,10 @@ def test_the_time_of_a_search_does_not_pass_while_it_is_paused() -> None:
     plane = Plane(pool="1x4")
     sweep = a_sweep(plane, a_search(budget=Budget(trials=3, seconds=100.0)))
     plane.engine.advance(50.0)
-    plane.services.pause(ANN, sweep)
+    plane.services.actions.pause(ANN, sweep)
     plane.search()
     plane.engine.advance(1000.0)
-    plane.services.resume(ANN, sweep)
+    plane.services.actions.resume(ANN, sweep)
     plane.search()
     assert plane.phase(sweep) is Phase.RUNNING
     plane.engine.advance(51.0)
@@ -278,14 +279,14 @@ def test_a_sweep_in_which_nothing_was_ever_reported_fails_and_says_so() -> None:
     assert job.phase is Phase.FAILED, job
     assert "none has reported loss" in job.reason
     with pytest.raises(Conflict, match="no trial"):
-        plane.services.best_of(ANN, sweep)
+        winner(plane.services.sweeps.of(ANN, sweep))
 
 
 def test_what_a_person_paused_the_sweep_does_not_resume() -> None:
     plane = Plane(pool="1x4")
     sweep = a_sweep(plane)
     trial = trials(plane, sweep)[0]
-    plane.services.pause(ANN, trial.id)
+    plane.services.actions.pause(ANN, trial.id)
     plane.search()
     plane.engine.advance(60.0)
     plane.search()
@@ -320,7 +321,7 @@ def test_the_best_trial_is_a_job_file_with_its_parameters() -> None:
     sweep = a_sweep(plane)
     trial = trials(plane, sweep)[1]
     says(plane, trial, step=1, loss=0.1)
-    best = plane.services.best_of(ANN, sweep)
+    best = winner(plane.services.sweeps.of(ANN, sweep))
     assert best.trial == 1
     assert best.document["params"] == dict(trial.spec.params)
     assert best.document["name"] == "tune-best"
@@ -330,14 +331,14 @@ def test_a_job_that_is_no_sweep_is_not_shown_as_one() -> None:
     plane = Plane(pool="1x4")
     job = plane.submit("plain")
     with pytest.raises(NotFound):
-        plane.services.sweep(ADMIN, job)
+        plane.services.sweeps.of(ADMIN, job)
 
 
 def test_a_sweep_cannot_be_scaled() -> None:
     plane = Plane(pool="1x4")
     sweep = a_sweep(plane)
     with pytest.raises(Conflict, match="sweep"):
-        plane.services.scale(ANN, sweep, None)
+        plane.services.actions.scale(ANN, sweep, None)
 
 
 def test_what_a_sampler_needs_is_said_before_anything_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:

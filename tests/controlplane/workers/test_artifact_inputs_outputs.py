@@ -25,7 +25,7 @@ def plane(tmp_path: Path) -> Iterator[Plane]:
 def submit(plane: Plane, name: str, *outputs: str, inputs: tuple[Input, ...] = (), retries: int = 0) -> JobId:
     spec = a_spec(name, outputs=tuple(Output(one) for one in outputs), inputs=inputs)
     spec = replace(spec, retries=retries, after=tuple(one.job for one in inputs))
-    job = plane.services.submit(ANN, spec).result()
+    job = plane.services.actions.submit(ANN, spec).result()
     plane.settle()
     return job.id
 
@@ -87,7 +87,7 @@ def test_what_an_attempt_that_failed_has_said_is_not_the_result_of_the_next(plan
 def test_a_pause_that_came_while_outputs_were_being_kept_came_too_late(plane: Plane) -> None:
     job = submit(plane, "job", "data")
     plane.engine.reports(job, kept("data"))
-    plane.do(lambda: plane.services.pause(ANN, job))
+    plane.do(lambda: plane.services.actions.pause(ANN, job))
     assert plane.phase(job) is Phase.SUCCEEDED
     assert plane.job(job).artefacts == (Artifact("data", DIGEST, 7),)
 

@@ -30,7 +30,7 @@ def fill(plane: Plane, most: int) -> tuple[Board, list[str]]:
 
 def test_all_living_jobs_are_read_and_of_the_others_the_newest_that_there_is_room_for() -> None:
     plane = Plane()
-    jobs = [plane.services.submit(ANN, a_spec(f"job-{number}")).result() for number in range(400)]
+    jobs = [plane.services.actions.submit(ANN, a_spec(f"job-{number}")).result() for number in range(400)]
     for job in jobs[100:]:
         ended = replace(job, phase=Phase.STOPPED, ended_at=job.submitted_at + 1)
         plane.store.replace(ended, None).result()

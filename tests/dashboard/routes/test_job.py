@@ -90,11 +90,11 @@ def test_the_stream_begins_with_the_whole_tells_what_changes_and_ends_with_the_j
 
 def test_events_that_were_read_are_not_read_again(house: House) -> None:
     job = JobId(house.submit())
-    look = JobView(house.services, house.services.whoami("ada-token"), job).learn()
+    look = JobView(house.services, house.services.accounts.whoami("ada-token"), job).learn()
     look.now(house.engine.now)
     asked: list[int] = []
-    read = house.services.events
-    house.services.events = lambda *a, **k: asked.append(k["after"]) or read(*a, **k)  # type: ignore[method-assign, func-returns-value]  # to see what is asked for
+    read = house.services.jobs.events
+    house.services.jobs.events = lambda *a, **k: asked.append(k["after"]) or read(*a, **k)  # type: ignore[method-assign, func-returns-value]  # to see what is asked for
     look.now(house.engine.now)
     assert asked == [look.events[-1].seq]
 
@@ -105,19 +105,19 @@ def test_an_explanation_that_took_long_is_not_asked_for_again_at_once(house: Hou
     job = house.submit(resources={"gpu": 4}, queue="spare")
     passed = [0.0]
     asked: list[float] = []
-    explain = house.services.why
+    explain = house.services.jobs.why
 
     def slow(*given: Any) -> Explanation:
         asked.append(passed[0])
         passed[0] += 0.5
         return explain(*given)
 
-    house.services.why = slow  # type: ignore[method-assign, assignment]  # one that takes half a second
-    look = JobView(house.services, house.services.whoami("ada-token"), job, clock=lambda: passed[0])
+    house.services.jobs.why = slow  # type: ignore[method-assign, assignment]  # one that takes half a second
+    look = JobView(house.services, house.services.accounts.whoami("ada-token"), job, clock=lambda: passed[0])
     for _ in range(30):
         look.now(house.engine.now)
         passed[0] += 1.0
     assert asked == [0.0, 20.5]
-    house.services.pause(house.services.whoami("ada-token"), job)
+    house.services.actions.pause(house.services.accounts.whoami("ada-token"), job)
     look.now(house.engine.now)
     assert len(asked) == 3  # the job itself has changed

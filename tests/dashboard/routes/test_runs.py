@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from grus.model.artefacts import Artifact
 from grus.model.identifiers import JobId, QueueName, UserName
+from grus.model.interfaces import RESULTS
 from grus.model.jobs import JobType, Phase
 from grus.model.results import Metric, Result
 from tests.server.house import House
@@ -33,7 +34,7 @@ TWO = replace(ONE, job=JobId("jtwo"), ended_at=1200.0, params=(("lr", 0.1), ("wi
 
 def keep(house: House, *runs: Result) -> None:
     for run in runs:
-        house.store.put_result(run).result()
+        house.store.put(RESULTS, run).result()
 
 
 def test_the_list_has_what_a_run_was_given_and_what_it_reached_last_ended_first(house: House) -> None:

@@ -108,5 +108,5 @@ def test_nodes_are_simulated_without_what_is_wrong_with_them_today(house: House)
     house.ask("POST", "/v1/nodes/node-0/cordon")
     wanted = WhatIfIn(**SMALL)
     assert judged(wanted, house.services, ADMIN) == SimulatedPool(
-        nodes=tuple(node for node in house.engine.pool), queues=tuple(house.services.queue_settings(ADMIN))
+        nodes=tuple(node for node in house.engine.pool), queues=tuple(house.services.queues.settings(ADMIN))
     )

@@ -25,7 +25,7 @@ OTHER = User(name=UserName("eve"))
 
 
 def seen(plane: Plane, job: Job, **changes: Any) -> JobPageData:
-    events = plane.services.events(ANN, job=job.id)
+    events = plane.services.jobs.events(ANN, job=job.id)
     life = strip(events, plane.now)
     given = JobPageData(
         job=job,
@@ -34,7 +34,7 @@ def seen(plane: Plane, job: Job, **changes: Any) -> JobPageData:
         why=Explanation("", job.reason),
         life=life,
         attempts=attempts(life, events),
-        workers=plane.services.workers(ANN, job.id),
+        workers=plane.services.outputs.workers(ANN, job.id),
     )
     return replace(given, **changes)
 
@@ -65,7 +65,7 @@ def test_a_running_job_is_told_in_words() -> None:
 def test_a_served_model_is_told_in_replicas() -> None:
     plane = Plane()
     id_ = plane.submit("model", ANN, type="serve", roles=(Role("worker", Range(1, 4), Replica(gpus=0)),))
-    plane.do(lambda: plane.services.scale(ANN, id_, Range(3, 3)))
+    plane.do(lambda: plane.services.actions.scale(ANN, id_, Range(3, 3)))
     texts = parts(seen(plane, plane.job(id_)))["texts"]
     assert texts["asked"] == "0, scaled to 3 replicas"
     assert texts["gets"] == "3 replicas, changed without a restart"
@@ -91,17 +91,17 @@ def test_a_button_can_be_pressed_exactly_when_the_services_would_do_something(
     plane = Plane()
     id_ = plane.submit("e", ANN, gpus=2 if before == "rigid" else "1..4")
     if before in ("paused", "stopped"):
-        plane.do(lambda: plane.services.pause(ANN, id_))
+        plane.do(lambda: plane.services.actions.pause(ANN, id_))
     if before == "stopped":
-        plane.do(lambda: plane.services.stop(ANN, id_))
+        plane.do(lambda: plane.services.actions.stop(ANN, id_))
     plane.after(60)
     job = plane.job(id_)
     refusal = buttons(job, user, plane.now)[wish]
     does: dict[str, Any] = {
-        "pause": plane.services.pause,
-        "resume": plane.services.resume,
-        "stop": plane.services.stop,
-        "scale": lambda user, id_: plane.services.scale(user, id_, Range(1, 1)),
+        "pause": plane.services.actions.pause,
+        "resume": plane.services.actions.resume,
+        "stop": plane.services.actions.stop,
+        "scale": lambda user, id_: plane.services.actions.scale(user, id_, Range(1, 1)),
     }
     said = refused(lambda: does[wish](user, id_))
     if said:
@@ -129,7 +129,7 @@ def test_the_dialog_for_its_size_offers_what_was_submitted() -> None:
 def test_workers_are_shown_with_their_place_and_what_they_use() -> None:
     plane = Plane()
     job = plane.job(plane.submit("e", ANN, gpus="2..2"))
-    first, _ = plane.services.workers(ANN, job.id)
+    first, _ = plane.services.outputs.workers(ANN, job.id)
     sample = Sample(Subject(job.seats[0].node), plane.now, {Measure.UTILISATION: 0.5, Measure.MEMORY: 2e9})
     rows = worker_rows(seen(plane, job, use={first.id: sample}))
     assert [(row["number"], row["role"], row["gpus"], row["state"]) for row in rows] == [
@@ -169,7 +169,7 @@ def test_what_is_foreseen_and_who_holds_what_it_waits_for_is_told() -> None:
     plane = Plane()
     holder = plane.submit("first", ANN, gpus=4)
     job = plane.job(plane.submit("second", ANN, gpus=4))
-    why = plane.services.why(ANN, job.id)
+    why = plane.services.jobs.why(ANN, job.id)
     eta = Expectation(at=plane.now, start_p50=10.0, start_p90=20.0, end_p50=30.0)
     shown = parts(seen(plane, job, why=why, foreseen=eta, names={holder: "first"}))
     assert shown["why"]["holders"] == [{"job": holder, "name": "first", "gpus": "4"}]

@@ -135,13 +135,13 @@ def test_every_event_that_changes_the_phase_of_a_real_job_is_known() -> None:
     plane = Plane()
     job = plane.submit("e", ANN, gpus="1..4")
     plane.after(2)
-    plane.do(lambda: plane.services.pause(ANN, job))
+    plane.do(lambda: plane.services.actions.pause(ANN, job))
     plane.after(60)
-    plane.do(lambda: plane.services.resume(ANN, job))
+    plane.do(lambda: plane.services.actions.resume(ANN, job))
     plane.after(60)
-    plane.do(lambda: plane.services.stop(ANN, job))
+    plane.do(lambda: plane.services.actions.stop(ANN, job))
     plane.after(60)
-    events = plane.services.events(ANN, job=job)
+    events = plane.services.jobs.events(ANN, job=job)
     found = strip(events, now=plane.now)
     assert found.end == plane.job(job).ended_at
     assert [one.outcome for one in attempts(found, events)] == ["stopped", "paused"]

@@ -94,7 +94,10 @@ def test_the_file_is_made_of_what_the_server_tells_of_a_sweep(house: House) -> N
     put_trial(house.store, sweep, 0, (("lr", 0.01), ("width", 64)), [2.0, 0.5])
     put_trial(house.store, sweep, 1, (("lr", 0.1), ("width", 128)), [3.0], Phase.STOPPED)
     told = SweepOut.model_validate(house.ask("GET", f"/v1/sweeps/{sweep.id}", "ada").json())
-    found, shown = search_of(told), look(house.services, house.services.whoami("ada-token"), sweep.id).search
+    found, shown = (
+        search_of(told),
+        look(house.services, house.services.accounts.whoami("ada-token"), sweep.id).search,
+    )
     assert found.sweep.axes == shown.sweep.axes
     assert [(one.params, one.curve, one.value) for one in found.trials] == [
         (one.params, one.curve, one.value) for one in shown.trials

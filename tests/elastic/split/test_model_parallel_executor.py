@@ -104,7 +104,7 @@ def test_it_pauses_and_goes_on_in_one_process_with_two_gpus(folder: Path, plan: 
     with Pool(folder, gpus=2) as pool:
         made = JobIn.model_validate(given)
         spec = to_spec(made)
-        id_ = pool.services.submit(ROOT, spec, launch_given=made.launch_given).result().id
+        id_ = pool.services.actions.submit(ROOT, spec, launch_given=made.launch_given).result().id
         pool.until(lambda: "loss" in "\n".join(pool.logs(id_).values()))
         pool.pause(id_)
         pool.until_phase(id_, Phase.PAUSED)

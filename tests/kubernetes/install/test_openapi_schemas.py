@@ -138,7 +138,7 @@ def test_everything_that_a_controller_writes_holds(
         pool.run("gang", "team", 2, launch="per-gpu", workdir=code, pod=pod, secrets={"TOKEN": "wandb"})
         pool.run("slice", "team", "0.5")
         user = User(name="ada", role=AccessRole.ADMIN)  # type: ignore[arg-type]  # a name
-        job = pool.controller.services.submit(user, a_spec("by-http", queue="team")).result()
+        job = pool.controller.services.actions.submit(user, a_spec("by-http", queue="team")).result()
         kinds = {"Pod", "Service", "ConfigMap", "Lease", "GpuJob", "GpuQueue", "Event"}
         until(lambda: kinds <= {one["kind"] for one in written} | {"GpuQueue"}, "all kinds were written")
         home = pool.controller.jobs_store.home(job.id)

@@ -9,6 +9,7 @@ from grus.kubernetes.client.api import Api, Object, ResourceKind
 from grus.kubernetes.client.resource_kinds import GPU_JOBS
 from grus.model.errors import Conflict, Fenced, NotFound, StaleVersion, StoreFailed
 from grus.model.identifiers import QueueName
+from grus.model.interfaces import QUEUES, PruneLimits
 from grus.model.jobs import Phase
 from grus.store.kubernetes import job_status_codec
 from grus.store.kubernetes.store import KubernetesStore
@@ -248,10 +249,10 @@ def test_a_queue_that_people_apply_is_a_queue_and_one_that_makes_no_sense_is_non
     for name, limit in (("good", 3), ("bad", 1)):
         alone.kubectl("apply", "-f", "-", stdin=manifest % (name, limit))
     until(lambda: len(changes) == 2, "both were heard of")
-    assert [queue.name for queue in store.queues()] == ["good"]
-    done(store.delete_queue(QueueName("bad")))
-    done(store.delete_queue(QueueName("good")))
-    assert store.queues() == []
+    assert [queue.name for queue in store.find(QUEUES)] == ["good"]
+    done(store.delete(QUEUES, QueueName("bad")))
+    done(store.delete(QUEUES, QueueName("good")))
+    assert store.find(QUEUES) == []
 
 
 # ----------------------------------------------------------------------------------------------- coming back
@@ -295,7 +296,7 @@ def test_a_pruned_job_takes_its_object_with_it(open_store: Opener, empty: Api) -
     store = open_store()
     old, new = (replace(a_job(phase=Phase.FAILED, submitted_at=0.0), ended_at=at) for at in (1.0, 3.0))
     stored(store, old, new)
-    assert done(store.prune(events_before=0.0, jobs_before=2.0)) == 1
+    assert done(store.prune(PruneLimits(events_before=0.0, jobs_before=2.0))) == 1
     assert [job.id for job in store.jobs()] == [new.id]
     assert [job_status_codec.job_of(item) for item in empty.list(GPU_JOBS)[0]] == [new.id]
 
@@ -307,7 +308,7 @@ def test_a_pruned_job_does_not_come_back_while_its_object_lingers(open_store: Op
     name = store.home(job.id).name
     heard: list[str] = []
     store.watch(lambda what, item: heard.append(what))
-    done(store.prune(events_before=0.0, jobs_before=2.0))
+    done(store.prune(PruneLimits(events_before=0.0, jobs_before=2.0)))
     empty.patch(GPU_JOBS, name, {"metadata": {"annotations": {"note": "late"}}}, NAMESPACE)
     empty.patch(GPU_JOBS, name, {"metadata": {"finalizers": None}}, NAMESPACE)
     until(lambda: "DELETED" in heard, "it is gone")

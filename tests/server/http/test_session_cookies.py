@@ -166,7 +166,7 @@ def test_the_session_ends_when_the_token_is_taken_back(pages: Pages) -> None:
 
 def test_without_pages_there_are_no_sessions_and_no_way_to_sign_in(tmp_path: Path) -> None:
     house = House(tmp_path)
-    cookie = Sessions(KEY, house.services.holder, lambda: 0.0).cookie(digest("ada"))
+    cookie = Sessions(KEY, house.services.accounts.holder, lambda: 0.0).cookie(digest("ada"))
     asked = {"Cookie": f"{COOKIE}={cookie}", "Accept": "text/html"}
     statuses = [house.ask("GET", path, None, headers=asked).status_code for path in ("/v1/jobs", "/sign-in")]
     house.close()

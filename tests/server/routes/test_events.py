@@ -172,8 +172,8 @@ def test_a_token_that_was_taken_back_ends_its_streams(house: House) -> None:
         watching = asyncio.create_task(client.get("/v1/events?seconds=60", headers=SSE))
         while not house.streams.count:
             await asyncio.sleep(0)
-        admin = house.services.whoami("admin-token")
-        await asyncio.to_thread(house.services.delete_user, admin, UserName("ada"))
+        admin = house.services.accounts.whoami("admin-token")
+        await asyncio.to_thread(house.services.users.delete, admin, UserName("ada"))
         return (await asyncio.wait_for(watching, 10)).text
 
     assert events_of(house.run(talk, "ada"))[-1][1]["code"] == "not_logged_in"

@@ -29,7 +29,7 @@ def test_what_a_job_has_held_is_reported_to_the_second(house: House) -> None:
     found = house.ask("GET", "/v1/report?last=1h", "admin").json()
     [mine] = found["jobs"]
     assert (mine["id"], mine["ran"]) == (job, 120.0)
-    held = house.services.job(ADMIN, JobId(job)).held / GPU
+    held = house.services.visible.get(ADMIN, JobId(job)).held / GPU
     assert mine["held"]["allocated"] == pytest.approx(120.0 / 3600 * held)
     assert found["hours"]["held"] == mine["held"]
     assert found["hours"]["capacity"] == pytest.approx(4 * 120.0 / 3600)

@@ -3,7 +3,7 @@
 import urllib.error
 import urllib.request
 
-from grus.controlplane.reconciler.loop import ControlLoopHealth
+from grus.controlplane.reconciler.health import ControlLoopHealth
 from grus.server.runtime.health import ServerHealth
 from grus.server.runtime.kubernetes_operator import Probes, allowed_pod_fields
 

@@ -48,7 +48,7 @@ class World:
     def __init__(self, house: House, job: JobId, pretended: Pretended, recheck: float) -> None:
         self.house, self.job, self.pretended = house, job, pretended
         self.doorway = OneTimeLinks(Origins("http", "*.localhost", PORT), lambda: 0.0)
-        self.sessions = DevSessions(b"k" * 32, house.services.holder, lambda: house.engine.now)
+        self.sessions = DevSessions(b"k" * 32, house.services.accounts.holder, lambda: house.engine.now)
         gate = DevGate(house.services, self.sessions, self.doorway)
         self.proxy = DevProxy(gate, lambda _: {"text": "a word"}, recheck=recheck)
         self.origin = self.doorway.origins.of(job)
@@ -195,7 +195,7 @@ def test_an_open_connection_ends_when_its_token_is_taken_back(tmp_path: Path) ->
         socket = world.socket(world.cookie())
         assert (await socket.next())["type"] == "websocket.accept"
         services = world.house.services
-        services.delete_token(services.whoami("admin-token"), digest("ada"))
+        services.accounts.delete_token(services.accounts.whoami("admin-token"), digest("ada"))
         assert (await socket.next())["code"] == 1008
         await asyncio.wait_for(socket.task, 20)
 

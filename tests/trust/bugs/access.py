@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from grus.controlplane.facade.services import Services
+from grus.controlplane.facade.job_outputs import JobOutputs
 from grus.controlplane.security import user_tokens
 from grus.controlplane.workers import logs
 from grus.kubernetes.client import leader_election
@@ -37,7 +37,7 @@ def log_of_anybody(_: Any) -> Callable[..., tuple[bytes, int]]:
     """Whoever knows the id of a job reads its log."""
 
     def planted(
-        self: Services,
+        self: JobOutputs,
         _user: User,
         id_: JobId,
         worker: int | None = None,
@@ -79,7 +79,7 @@ BUGS = (
         "log-of-others",
         "the log of a job is readable to people who may not see the job",
         "CVE-2024-26280",
-        (Swap(Services, "log", log_of_anybody),),
+        (Swap(JobOutputs, "log", log_of_anybody),),
         (
             "tests/controlplane/facade/test_services.py::test_members_of_the_queue_look_and_to_others_the_job_does_not_exist",
         ),

@@ -4,14 +4,14 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from grus.controlplane.facade.services import Services
+from grus.controlplane.facade.job_actions import JobActions
 from grus.elastic.training_state import checkpoint_files as files
 from grus.model.errors import GrusError
-from grus.model.identifiers import JobId
-from grus.model.interfaces import NewJob, Store
+from grus.model.interfaces import NewJob, PruneLimits, Store
 from grus.model.jobs import TERMINAL, Job
 from grus.store import sql_tables
 from grus.store.kubernetes.watch_buffer import News
@@ -50,7 +50,7 @@ def confirmed_before_commit(_: Any) -> Callable[..., None]:
 
 
 def without_the_key(store_new: Any) -> Callable[..., Any]:
-    return lambda self, job, _key: store_new(self, job, None)
+    return lambda self, user, checked: store_new(self, user, [replace(one, key=None) for one in checked])
 
 
 def a_write_each(_: Any) -> Callable[..., "Future[list[Job]]"]:
@@ -67,20 +67,15 @@ def a_write_each(_: Any) -> Callable[..., "Future[list[Job]]"]:
     return planted
 
 
-def by_the_time_of_submit(_: Any) -> Callable[[MemoryStore, float, float, float, frozenset[JobId]], int]:
+def by_the_time_of_submit(_: Any) -> Callable[[MemoryStore, PruneLimits], int]:
     """A job is as old as its submit, whatever it does now."""
 
-    def planted(
-        self: MemoryStore,
-        events_before: float,
-        jobs_before: float,
-        _results_before: float,
-        keep: frozenset[JobId],
-    ) -> int:
-        gone = {job.id for job in self._jobs.values() if job.submitted_at < jobs_before} - keep
+    def planted(self: MemoryStore, limits: PruneLimits) -> int:
+        old = {job.id for job in self._jobs.values() if job.submitted_at < limits.jobs_before}
+        gone = old.difference(limits.keep)
         self._jobs = {id_: job for id_, job in self._jobs.items() if id_ not in gone}
         self._keys = {key: id_ for key, id_ in self._keys.items() if id_ not in gone}
-        kept = [event for event in self._events if event.at >= events_before]
+        kept = [event for event in self._events if event.at >= limits.events_before]
         dropped = len(self._events) - len(kept)
         self._events = kept
         return dropped + len(gone)
@@ -88,7 +83,7 @@ def by_the_time_of_submit(_: Any) -> Callable[[MemoryStore, float, float, float,
     return planted
 
 
-SUBMITTED = f"submitted_at < ? AND 0 NOT IN ({', '.join('?' * len(TERMINAL))})"
+SUBMITTED = f"submitted_at < ? AND 0 < ? AND 0 NOT IN ({', '.join('?' * len(TERMINAL))})"
 """In the place of the condition that looks at the end of a job, with as many places to fill."""
 
 
@@ -131,7 +126,7 @@ BUGS = (
         "key-dropped",
         "the key of a submit is not stored, so that a repeated request makes a second job",
         issue("jupyter-server/jupyter-scheduler", 72),
-        (Swap(Services, "_store_new", without_the_key),),
+        (Swap(JobActions, "_store_new", without_the_key),),
         (
             SEEDS,
             "tests/controlplane/facade/test_services.py::test_a_key_makes_one_job_however_often_it_is_sent",

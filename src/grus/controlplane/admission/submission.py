@@ -29,7 +29,7 @@ from grus.controlplane.settings import Settings
 from grus.model.artefacts import Input
 from grus.model.errors import BadInput, DoesNotFit, Mistake, NotAllowed, NotFound
 from grus.model.identifiers import JobId, UserName
-from grus.model.interfaces import Event, NewJob, Store, User
+from grus.model.interfaces import USERS, Event, NewJob, Store, User
 from grus.model.job_spec import is_path, resized, with_launch
 from grus.model.jobs import Job, JobType, Launch, Spec
 from grus.model.queues import Queue
@@ -63,7 +63,7 @@ class Submission:
         self, store: Store, picture: ClusterState, settings: Settings, secrets: SecretStore | None = None
     ) -> None:
         self._store = store
-        self._secrets = secrets or SecretStore(settings, store.users)
+        self._secrets = secrets or SecretStore(settings, lambda: store.find(USERS))
         self._picture = picture
         self._settings = settings
         self._fit = FitCheck(picture)

@@ -98,8 +98,11 @@ class Graphs:
             at = None if last is None or last.submitted_at < job.submitted_at - window else _position(last)
         return found
 
-    def of(self, user: User, job: Job) -> Graph:
-        """Return the graph of a job that the user sees; jobs of others only if the user sees them too."""
+    def of(self, user: User, id_: JobId) -> Graph:
+        """Return the jobs that were submitted together with this one, as far as the user sees them, and their
+        dependencies.
+        """
+        job = self._sight.get(user, id_)
         members = [one for one in self.members(job) if self._sight.job(user, one.id)]
         return arranged(job.spec.graph or job.id, members, self.before(user, members))
 

@@ -6,13 +6,14 @@ submission: a repeated one requests the very same jobs, and finds those that exi
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.job_spec import to_spec
 from grus.controlplane.admission import workflow_graph
 from grus.controlplane.admission.submission import JobRequest, Submission, submitted, within
 from grus.controlplane.admission.workflow_graph import STEP, Graphs
+from grus.controlplane.visibility import JobVisibility
 from grus.model.errors import BadInput, Conflict, Mistake, NotAllowed, NotFound
 from grus.model.identifiers import JobId, job_id
 from grus.model.interfaces import Store, User
@@ -20,27 +21,21 @@ from grus.model.job_spec import MOST_STAGES
 from grus.model.jobs import Job, JobType, Spec
 
 
+@dataclass(eq=False)
 class GraphSubmission:
     """For any thread that may wait for the disk."""
 
-    def __init__(
-        self,
-        store: Store,
-        submission: Submission,
-        found: Graphs,
-        *,
-        clock: Callable[[], float],
-        entropy: Callable[[], int],
-        stands: Callable[[Job], bool],
-    ) -> None:
-        self._store = store
-        self._submission = submission
-        self._graphs = found
-        self._clock = clock
-        self._entropy = entropy
-        self._stands = stands
+    _store: Store
+    _submission: Submission
+    _graphs: Graphs
+    _visible: JobVisibility
+    _clock: Callable[[], float]
+    _entropy: Callable[[], int]
+    _stands: Callable[[Job], bool]
 
-    def submit(self, user: User, jobs: Sequence[JobIn], *, key: str | None, fresh: bool) -> list[Job]:
+    def submit(
+        self, user: User, jobs: Sequence[JobIn], *, key: str | None = None, fresh: bool = False
+    ) -> list[Job]:
         """Store the jobs, each behind those that it names. Raises NotAllowed, BadInput or DoesNotFit
         first.
         """
@@ -61,11 +56,12 @@ class GraphSubmission:
             raise BadInput(mistakes)
         return self._store_all(user, asked, key)
 
-    def retry(self, user: User, job: Job, *, key: str | None) -> list[Job]:
+    def retry(self, user: User, id_: JobId, *, key: str | None = None) -> list[Job]:
         """Submit again a job that did not succeed, with those of its submission that depend on it.
 
         Jobs before it that have succeeded are not repeated: their outputs are used as they are.
         """
+        job = self._visible.get(user, id_)
         self._require_retry(user, job)
         members = self._graphs.members(job)
         earlier = [one for one in self._graphs.before(user, members) if one.user == user.name]

@@ -16,7 +16,7 @@ from grus.artefacts.sweeping import Order
 from grus.controlplane.artifacts.stores import ArtifactStores
 from grus.controlplane.settings import Settings
 from grus.controlplane.workers import artifact_inputs_outputs
-from grus.model.interfaces import Store
+from grus.model.interfaces import RESULTS, Store
 from grus.model.jobs import Job
 from grus.model.results import Result
 
@@ -98,7 +98,7 @@ class Collector:
 
     def _results(self) -> Iterator[Result]:
         after = None
-        while page := self._store.results(limit=PAGE, after=after):
+        while page := self._store.find(RESULTS, limit=PAGE, after=after):
             yield from page
             after = (page[-1].ended_at, page[-1].job)
 

@@ -20,7 +20,7 @@ from grus.controlplane.jobs.elapsed import Running
 from grus.controlplane.reconciler.loop import ControlLoop
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId
-from grus.model.interfaces import Prediction, Store, Written
+from grus.model.interfaces import PREDICTIONS, Prediction, Store, Written
 from grus.model.jobs import TERMINAL, Job, Phase
 from grus.simulation.forecasting.calibration import Calibration, ForecastOutcome, calibrate, outcome
 from grus.simulation.forecasting.eta_prediction import HORIZON, Forecast, Present
@@ -131,7 +131,7 @@ class Forecaster:
     def open(self) -> None:
         """Subscribe to changes, and read the calibration of earlier forecasts."""
         self._leave = self._store.subscribe(self._hear)
-        for prediction in self._store.predictions(KEPT):
+        for prediction in self._store.find(PREDICTIONS, limit=KEPT):
             try:
                 job = self._store.job(prediction.job)
             except NotFound:
@@ -281,7 +281,9 @@ class Forecaster:
         ]
         self._foreseen = self._foreseen & {one.job for one in found} | {one.job for one in new}
         for begin in range(0, len(new), AT_ONCE):
-            self._store.put_predictions(new[begin : begin + AT_ONCE]).exception()  # waits; errors are ignored
+            self._store.put(
+                PREDICTIONS, *new[begin : begin + AT_ONCE]
+            ).exception()  # waits; errors are ignored
         self._predictions |= {one.job: one for one in new}
         self._outcomes |= {one.job: (None, None) for one in new}
         while len(self._predictions) > KEPT:

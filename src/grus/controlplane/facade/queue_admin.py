@@ -1,35 +1,48 @@
-"""Queue changes: add, change and delete queues, with the rules about rights, the tree and its jobs."""
+"""Queues: their use and settings; add, change and delete them, with the rules about rights, the tree and its
+jobs.
+"""
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from grus.controlplane import cluster_view
 from grus.controlplane.reconciler.loop import ControlLoop
 from grus.controlplane.security import audit_records, rbac
+from grus.controlplane.visibility import JobVisibility
 from grus.model.errors import BadInput, Conflict, Mistake, NotFound
 from grus.model.identifiers import QueueName, UserName
-from grus.model.interfaces import Store, User
+from grus.model.interfaces import QUEUES, USERS, Store, User
 from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.queues import DEFAULT_QUEUE, Queue, Quota, check_tree, gpus, pool_of_quotas
+from grus.scheduling.queues.queue_usage_tree import QueueState, queue_states
 
 
-class QueueChanges:
+@dataclass(eq=False)
+class QueueAdmin:
     """One a server, for any thread."""
 
-    def __init__(
-        self, store: Store, loop: ControlLoop, clock: Callable[[], float], *, own_users: bool = True
-    ) -> None:
-        """Set up. `own_users`: members must be users of this server; in a cluster its own API knows the
-        users.
-        """
-        self._store = store
-        self._loop = loop
-        self._clock = clock
-        self._own_users = own_users
-        self._changing = threading.RLock()
-        """Held while the rules of the tree are checked and the change is written."""
+    _store: Store
+    _loop: ControlLoop
+    _visible: JobVisibility
+    _clock: Callable[[], float]
+    _own_users: bool
+    """Members must be users of this server; in a cluster its own API knows the users."""
+    _changing: threading.RLock = field(default_factory=threading.RLock)
+    """Held while the rules of the tree are checked and the change is written."""
+
+    def states(self, user: User) -> list[QueueState]:
+        """Return the metrics of every queue that this user may use, and of those above them."""
+        seen = self._visible.queues(user)
+        with self._loop.snapshot() as snapshot:
+            states = queue_states(snapshot, self._clock())
+        return [state for state in states if state.name in seen]
+
+    def settings(self, user: User) -> list[Queue]:
+        """Return the settings of the same queues, the default one with the rest that the others leave."""
+        seen = self._visible.queues(user)
+        return [queue for queue in self._loop.picture.queues if queue.name in seen]
 
     def put(self, user: User, queue: Queue) -> Queue:
         rbac.require_admin(user, "add or change queues")
@@ -57,7 +70,7 @@ class QueueChanges:
         """Return the queue as it was set; the default queue without a quota, which is the rest that the
         others leave.
         """
-        found = next((one for one in self._store.queues() if one.name == name), None)
+        found = next((one for one in self._store.find(QUEUES) if one.name == name), None)
         if name == DEFAULT_QUEUE:
             return Queue(name=DEFAULT_QUEUE) if found is None else replace(found, quota=Quota())
         if found is None:
@@ -66,7 +79,7 @@ class QueueChanges:
 
     def require_other_members(self, member: UserName) -> None:
         """Raise Conflict if a queue would be open to all without this member."""
-        alone = [queue.name for queue in self._store.queues() if queue.members == (member,)]
+        alone = [queue.name for queue in self._store.find(QUEUES) if queue.members == (member,)]
         if alone:
             raise Conflict(
                 f"{member} is the only member of {', '.join(alone)}; without members a queue is open to all. "
@@ -77,12 +90,12 @@ class QueueChanges:
     def forget_member(self, user: User, member: UserName) -> None:
         """Remove a user from all queues. Raises Conflict for the last member of one."""
         with self._changing:
-            for queue in self._store.queues():
+            for queue in self._store.find(QUEUES):
                 if member in queue.members:
                     self.set_member(user, queue.name, member, wanted=False)
 
     def _put(self, user: User, queue: Queue) -> Queue:
-        nodes, before = self._loop.picture.nodes, self._store.queues()
+        nodes, before = self._loop.picture.nodes, self._store.find(QUEUES)
         known = {other.name: other for other in before} | {queue.name: queue}
         tree = [other for other in known.values() if other.name != DEFAULT_QUEUE]
         mistakes = check_tree(tree, pool_of_quotas(cluster_view.size(nodes), before, tree))
@@ -107,13 +120,13 @@ class QueueChanges:
                 f"queue {queue.parent} has jobs and so cannot have queues below it: {list_jobs(jobs)}"
             )
         record = audit_records.queue_set(user, self._clock(), former, queue)
-        self._store.put_queue(queue, record=record).result()
+        self._store.put(QUEUES, queue, record=record).result()
         self._loop.refresh()
         return made
 
     def _unknown_members(self, queue: Queue, former: Queue | None) -> list[Mistake]:
         """Return members that are no users. Former members may stay: a user may have been deleted."""
-        known = {user.name for user in self._store.users()} if self._own_users else set(queue.members)
+        known = {user.name for user in self._store.find(USERS)} if self._own_users else set(queue.members)
         known.update(() if former is None else former.members)
         return [
             Mistake(f"queues.{queue.name}.members", _no_user(member, known), member)
@@ -125,7 +138,7 @@ class QueueChanges:
         rbac.require_admin(user, "delete queues")
         if name == DEFAULT_QUEUE:
             raise Conflict("the default queue takes what names no queue, and cannot be deleted")
-        queues = self._store.queues()
+        queues = self._store.find(QUEUES)
         if all(queue.name != name for queue in queues):
             raise NotFound(f"there is no queue {name}")
         if children := [queue.name for queue in queues if queue.parent == name]:
@@ -133,7 +146,7 @@ class QueueChanges:
         if jobs := self._unfinished(name):
             raise Conflict(f"queue {name} has jobs that have not ended: {list_jobs(jobs)}; stop them first")
         record = audit_records.queue_deleted(user, self._clock(), name)
-        self._store.delete_queue(name, record=record).result()
+        self._store.delete(QUEUES, name, record=record).result()
         self._loop.refresh()
 
     def _unfinished(self, queue: QueueName) -> list[Job]:

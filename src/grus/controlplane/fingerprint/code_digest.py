@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from grus.controlplane.fingerprint import fingerprints, import_closure
-from grus.model.interfaces import Store
+from grus.model.interfaces import USERS, Store
 from grus.model.jobs import Job
 
 
@@ -51,4 +51,4 @@ def files(store: Store, job: Job, but: Iterable[str]) -> str:
 
 
 def _contents(store: Store, job: Job) -> bool:
-    return os.geteuid() != 0 or not any(user.unix_user for user in store.users() if user.name == job.user)
+    return os.geteuid() != 0 or not any(user.unix_user for user in store.find(USERS) if user.name == job.user)

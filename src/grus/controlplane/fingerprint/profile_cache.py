@@ -17,7 +17,7 @@ from grus.controlplane.fingerprint import fingerprints
 from grus.model.errors import GrusError
 from grus.model.execution_plans import Shortage, merged
 from grus.model.identifiers import JobId
-from grus.model.interfaces import MOST_PROFILES, Store
+from grus.model.interfaces import MOST_PROFILES, PROFILES, Store
 from grus.model.jobs import Job
 from grus.model.profiles import (
     MOST_DATA,
@@ -59,7 +59,7 @@ class Profiles:
         """The fingerprints of each program; the one that was last updated is the last."""
         self._settled: dict[JobId, JobIdentity] = {}
         self._unwritten: set[str] = set()
-        for profile in sorted(store.profiles() if store else (), key=lambda one: one.updated_at):
+        for profile in sorted(store.find(PROFILES) if store else (), key=lambda one: one.updated_at):
             self._known[profile.fingerprint] = profile
             self._versions.setdefault(profile.program, {})[profile.fingerprint] = None
             for run in profile.runs:
@@ -202,7 +202,7 @@ class Profiles:
         with self._lock:
             taken = [self._known[one] for one in sorted(self._unwritten)]
             self._unwritten = set()
-        futures = [(profile, self._store.put_profile(profile)) for profile in taken]
+        futures = [(profile, self._store.put(PROFILES, profile)) for profile in taken]
         for profile, future in futures:
             try:
                 future.result()

@@ -15,7 +15,7 @@ from grus.controlplane.visibility import JobVisibility
 from grus.model.artefacts import Artifact
 from grus.model.errors import Conflict, NotFound
 from grus.model.identifiers import JobId, QueueName
-from grus.model.interfaces import Event, Store, User
+from grus.model.interfaces import RESULTS, Event, Store, User
 from grus.model.jobs import Job
 from grus.model.metrics_history import Reported
 from grus.model.profiles import ProfiledRun
@@ -111,7 +111,7 @@ class Results:
     def of(self, user: User, id_: JobId) -> Result:
         """Return the result. Raises NotFound, and Conflict for a job that has not ended."""
         try:
-            found = self._store.result(id_)
+            found = self._store.get(RESULTS, id_)
         except NotFound:
             self._require_end(user, id_)
             raise
@@ -135,7 +135,7 @@ class Results:
         found: list[Result] = []
         while limit is None or len(found) < limit:
             want = PAGE if limit is None else max(limit - len(found), 1)
-            page = self._store.results(user=whose, queue=queue, name=name, limit=want, after=at)
+            page = self._store.find(RESULTS, user=whose, queue=queue, name=name, limit=want, after=at)
             found += [one for one in page if self._sees(user, one)]
             if len(page) < want:
                 break

@@ -17,7 +17,7 @@ from grus.controlplane.jobs.elapsed import Running
 from grus.model.artefacts import Artifact
 from grus.model.errors import GrusError, NotFound
 from grus.model.identifiers import JobId
-from grus.model.interfaces import Event, Store, Written
+from grus.model.interfaces import REPORTS, RESULTS, Event, Store, Written
 from grus.model.jobs import Job
 from grus.model.results import Result
 
@@ -98,7 +98,7 @@ class ResultKeeper:
 
     def keep(self, jobs: Sequence[Job]) -> bool:
         """Write their results; return whether all are durable."""
-        futures = [(job, self._store.put_result(self.made(job))) for job in jobs]
+        futures = [(job, self._store.put(RESULTS, self.made(job))) for job in jobs]
         troubles = 0
         for job, future in futures:
             try:
@@ -115,7 +115,7 @@ class ResultKeeper:
         return result_of(
             job,
             events=self._events(job.id),
-            reports=self._store.reports(job.id),
+            reports=self._store.find(REPORTS, job=job.id),
             seconds=self._running.in_all(job),
             settled=settled,
             run=None if profile is None else profile.run(job.id),
@@ -145,6 +145,6 @@ class ResultKeeper:
         except NotFound:
             pass
         try:
-            return self._store.result(job).outputs
+            return self._store.get(RESULTS, job).outputs
         except NotFound:
             return ()

@@ -15,7 +15,7 @@ from grus.controlplane.artifacts.gc import Collector
 from grus.controlplane.settings import Settings
 from grus.model.errors import GrusError, NotFound
 from grus.model.identifiers import JobId
-from grus.model.interfaces import Engine, Store
+from grus.model.interfaces import Engine, PruneLimits, Store
 from grus.model.jobs import TERMINAL, Job, Phase
 
 log = logging.getLogger(__name__)
@@ -31,10 +31,12 @@ def prune(store: Store, engine: Engine, settings: Settings, now: float) -> int:
     ended = _pages(store, TERMINAL, after=(jobs_before, JobId("")))
     old = [job for job in ended if job.ended_at is not None and job.ended_at < jobs_before]
     rows = store.prune(
-        events_before=now - settings.event_retention,
-        jobs_before=jobs_before,
-        results_before=now - settings.result_retention,
-        keep=_needed(store, old) if old else (),
+        PruneLimits(
+            events_before=now - settings.event_retention,
+            jobs_before=jobs_before,
+            results_before=now - settings.result_retention,
+            keep=_needed(store, old) if old else (),
+        )
     ).result()
     for job in old:
         if _is_gone(store, job.id):

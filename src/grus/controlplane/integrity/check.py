@@ -9,6 +9,7 @@ from pathlib import Path
 from grus.controlplane.integrity.fsck_event_log import Consistency, EventLog
 from grus.controlplane.integrity.orphans import Leftovers
 from grus.model.integrity_findings import Finding
+from grus.model.interfaces import QUEUES, RESULTS, USERS
 from grus.store.verify_integrity import Examination, examine
 
 
@@ -41,15 +42,15 @@ def check(database: Path, beside: Leftovers | None = None, *, read_all: bool = F
 
 
 def _record(examination: Examination, log: EventLog, beside: Leftovers | None) -> Consistency:
-    record = Consistency(log, examination.queues())
-    for user in examination.users():
+    record = Consistency(log, examination.values(QUEUES))
+    for user in examination.values(USERS):
         if beside is not None:
             beside.take_user(user)
     for job in examination.jobs():
         record.take_job(job)
         if beside is not None:
             beside.take_job(job)
-    for result in examination.results():
+    for result in examination.values(RESULTS):
         record.take_result(result)
     for key in examination.keyed():
         record.take_key(*key)

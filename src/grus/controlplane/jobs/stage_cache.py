@@ -25,7 +25,7 @@ from grus.controlplane.workers import artifact_inputs_outputs
 from grus.model.artefacts import Artifact
 from grus.model.errors import Fenced, GrusError, NotFound, StaleVersion
 from grus.model.identifiers import JobId, NodeId, UserName
-from grus.model.interfaces import Store
+from grus.model.interfaces import RESULTS, Store
 from grus.model.jobs import Desired, Job, JobType, Phase, Spec
 from grus.model.results import Result
 
@@ -185,8 +185,7 @@ class Skipping:
         return found if len(found) == len(given) else None
 
     def _earlier(self, job: Job, key: str, now: StageCode) -> Result | None:
-        kept = self._store.result_by_key(job.user, key)
-        known = [] if kept is None else [kept]
+        known = self._store.find(RESULTS, user=job.user, key=key, phase=Phase.SUCCEEDED, limit=1)
         for found in (*known, *self._recent(job, key)):
             if usable(found, job.spec, now) and all(self._holds(job.user, one) for one in found.outputs):
                 return found

@@ -12,7 +12,7 @@ from grus.controlplane.monitoring.activity_tag_store import TagKeeper
 from grus.controlplane.security import rbac
 from grus.model.activity_labels import Tag
 from grus.model.errors import NotFound
-from grus.model.interfaces import Store, User
+from grus.model.interfaces import PROFILES, Store, User
 from grus.model.jobs import Job
 from grus.model.profiles import JobProfile
 from grus.model.run_prediction import Expected, expected
@@ -29,28 +29,20 @@ class Learned:
     """Expectation from other jobs; None if nothing like it ran before."""
 
 
+@dataclass(eq=False)
 class Insight:
     """Insight into jobs; one per server, for any thread."""
 
-    def __init__(
-        self,
-        store: Store,
-        profiles: Profiles,
-        keeper: TagKeeper,
-        *,
-        containers: bool,
-        clock: Callable[[], float],
-    ) -> None:
-        self._store = store
-        self._profiles = profiles
-        self._keeper = keeper
-        self._containers = containers
-        self._clock = clock
+    _store: Store
+    _profiles: Profiles
+    _keeper: TagKeeper
+    _containers: bool
+    _clock: Callable[[], float]
 
     def of(self, job: Job) -> Learned:
         """Return the learned data about a job that the caller may see."""
         settled = self._profiles.settled(job.id) or self._settle(job)
-        kept = {one.fingerprint: one for one in self._store.profiles() if one.program == settled.program}
+        kept = {one.fingerprint: one for one in self._store.find(PROFILES) if one.program == settled.program}
         mine = kept.pop(settled.fingerprint, None)
         found = None
         if mine is not None:
@@ -70,7 +62,7 @@ class Insight:
 
     def profiles(self, user: User) -> list[JobProfile]:
         """Return one's own profiles, and all for administrators; the last updated first."""
-        found = [one for one in self._store.profiles() if rbac.is_admin(user) or one.user == user.name]
+        found = [one for one in self._store.find(PROFILES) if rbac.is_admin(user) or one.user == user.name]
         return sorted(found, key=lambda one: (one.updated_at, one.fingerprint), reverse=True)
 
     def profile(self, user: User, fingerprint: str) -> JobProfile:

@@ -8,13 +8,15 @@ machine.
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from grus.controlplane.eta.forecast_service import Forecaster
 from grus.controlplane.monitoring.series_query import Readings, Whose
 from grus.controlplane.monitoring.telemetry_collector import Watching
+from grus.controlplane.visibility import JobVisibility
 from grus.model.activity_labels import Tag
-from grus.model.errors import BadInput, Mistake, NotFound
+from grus.model.errors import BadInput, Conflict, Mistake, NotFound
 from grus.model.identifiers import JobId
 from grus.model.interfaces import User
 from grus.model.nodes import Node
@@ -81,11 +83,15 @@ class Prospects:
         self,
         readings: Readings,
         watching: Watching,
+        visible: JobVisibility,
+        forecaster: Forecaster | None,
         nodes: Callable[[], tuple[Node, ...]],
         clock: Callable[[], float],
     ) -> None:
         self._readings = readings
         self._watching = watching
+        self._visible = visible
+        self._forecaster = forecaster
         self._nodes = nodes
         self._clock = clock
         self._working = threading.Lock()
@@ -99,7 +105,19 @@ class Prospects:
         reach: Reach,
         measure: Measure | None = None,
     ) -> Prospect:
-        """Return the forecast. Raises NotFound for a subject that does not exist, or not for this user."""
+        """Return the forecast for the next hour or day of a GPU, a job, a queue or the pool. Raises NotFound
+        for a subject that does not exist, or not for this user.
+        """
+        if whose is not Whose.JOB:
+            return self._of(user, whose, name, reach, measure)
+        job = self._visible.get(user, JobId(name))
+        if job.terminal:
+            raise Conflict(f"job {name} has ended; there is nothing to foretell")
+        foreseen = None if self._forecaster is None else self._forecaster.of(job.id)
+        found = self._of(user, whose, name, reach, measure)
+        return found if foreseen is None else replace(found, ends=foreseen.end_p50)
+
+    def _of(self, user: User, whose: Whose, name: str, reach: Reach, measure: Measure | None) -> Prospect:
         scale, what = SCALES[reach], measure or MEASURES[whose]
         now = self._clock()
         until = now // scale.step * scale.step

@@ -5,33 +5,30 @@ ten jobs are known or a hundred thousand. Only the loop's thread writes here. It
 never changes anything outside.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from itertools import islice
 
 from grus.controlplane import cluster_view
 from grus.controlplane.artifacts.stores import ArtifactStores
 from grus.controlplane.fingerprint.profile_cache import Profiles
-from grus.controlplane.gpu_sizing.size_selection import JobSizer
 from grus.controlplane.jobs import replicas, worker_group_membership
 from grus.controlplane.jobs.dependencies import Dependencies
 from grus.controlplane.jobs.idle_policy import Policy, policies
-from grus.controlplane.jobs.lifecycle import Limits, crowded, ending
+from grus.controlplane.jobs.lifecycle import Limits, ending
+from grus.controlplane.reconciler.apply_engine_calls import Effect, Forget, Launch
 from grus.controlplane.reconciler.clock_jumps import ClockJumps
+from grus.controlplane.reconciler.speed_outlook import SpeedOutlook
 from grus.controlplane.reconciler.timers import Timers
 from grus.controlplane.security import rbac
 from grus.controlplane.settings import Settings
-from grus.controlplane.speed.sharing_results import Pairing, sentence
-from grus.controlplane.speed.throughput_observations import Learning
 from grus.controlplane.workers.worker_launch_spec import Surroundings
 from grus.model.activity_labels import Tag
 from grus.model.identifiers import DeviceId, JobId, QueueName, UserName, WorkerId
-from grus.model.interfaces import Store, User, WorkerState, WorkerStatus
+from grus.model.interfaces import User, WorkerState, WorkerStatus
 from grus.model.jobs import HOLDING, Job, Phase
 from grus.model.nodes import Node
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
-from grus.scheduling.placement.feasibility import never_fits
 from grus.scheduling.preempt.epoch_windows import LASTING, is_news
 from grus.scheduling.state.snapshot import Snapshot
 
@@ -39,8 +36,6 @@ OF_THE_SERVER = frozenset({"HOME", "USER", "LOGNAME"})
 """Variables that jobs of other Unix users do not take from the server; the engine knows theirs."""
 LATE_FROM_AFAR = 8.0
 """Maximum delay of a worker's reports in a cluster, in seconds: its node sends them every 5 s."""
-MOST_SHARERS = 500
-"""Jobs that may share a GPU and are weighed at a time: those that came first."""
 ORDER = {WorkerState.STARTING: 0, WorkerState.RUNNING: 1, WorkerState.ENDED: 2}
 """Order of a worker's states, which only advance: an earlier state is a late message."""
 
@@ -50,17 +45,23 @@ class ClusterState:
 
     def __init__(
         self,
-        store: Store,
         settings: Settings,
         leaps: ClockJumps,
-        snapshot: Snapshot | None = None,
-        profiles: Profiles | None = None,
-        compare: Callable[[JobId], None] | None = None,
+        snapshot: Snapshot,
+        after: Dependencies,
+        profiles: Profiles,
+        speed: SpeedOutlook,
+        vaults: ArtifactStores,
     ) -> None:
         self._settings = settings
         self.leaps = leaps
+        self.snapshot = snapshot
+        self.after = after
+        self.profiles = profiles
+        self._speed = speed
+        self.vaults = vaults
+        """For any thread."""
         self._ended: dict[JobId, int] = {}
-        self.snapshot = snapshot if snapshot is not None else Snapshot()
         self.nodes: tuple[Node, ...] = ()
         self.queues: tuple[Queue, ...] = ()
         self._given: tuple[Queue, ...] | None = None
@@ -70,7 +71,6 @@ class ClusterState:
         """Counts changes of nodes and queues."""
         self.workers: dict[JobId, dict[WorkerId, WorkerStatus]] = {}
         self.holding: set[JobId] = set()
-        self.after = Dependencies(store, compare)
         self.timers: Timers[str] = Timers()
         self.touched: set[JobId] = set()
         """Jobs to be looked at in this pass."""
@@ -80,20 +80,8 @@ class ClusterState:
         """Jobs with a dependency that has ended."""
         self.undecided = True
         """True if something happened since the last decision that could change it."""
-        known = profiles or Profiles()
-        self._learning = Learning(known)
-        self._pairing = Pairing(known)
-        self.sizes = JobSizer(known, lambda: self.nodes, lambda spec: never_fits(self.snapshot, spec))
-        """For the loop's thread, since it asks the snapshot."""
-        self.profiles = known
-        self._sharers: dict[JobId, None] = {}
-        """Jobs that may share a GPU, in the order in which they came."""
-        self.verdicts: dict[JobId, str] = {}
-        """Sentences about new measurements of jobs that share a GPU."""
         self._device_memory: dict[DeviceId, int] = {}
         self._users: dict[UserName, User] = {}
-        self.vaults = ArtifactStores(store, settings, self._unix_user)
-        """For any thread."""
 
     # ------------------------------------------------------------------------------------ recording
 
@@ -111,8 +99,7 @@ class ClusterState:
         self.queues = complete
         self.snapshot.set_queues(complete)
         self.by_name = {queue.name: queue for queue in complete}
-        self._learning.per_node = max((len(node.devices) for node in nodes), default=1)
-        self._learning.type_of = {device.id: device.type for node in nodes for device in node.devices}
+        self._speed.set_nodes(nodes)
         self._device_memory = {device.id: device.memory for node in nodes for device in node.devices}
         self.version += 1
         self.undecided = True
@@ -142,10 +129,10 @@ class ClusterState:
         known = self.snapshot.job(job.id)
         if known is not None and known.version >= job.version:
             return
-        if known is not None and job.spec.request.shares:
-            self._note_clash(known, job, now)
+        if known is not None:
+            self._speed.note_clash(known, job, now)
         self.snapshot.put(job, self.after.note(job))
-        self._greet_or_part(job, known is None)
+        self.undecided = self._speed.take(job, known is None) or self.undecided
         self._note_shortage(job, known, now)
         self.touched.add(job.id)
         self.undecided = self.undecided or known is None or _matters(known, job)
@@ -169,60 +156,6 @@ class ClusterState:
         if short and new and self.profiles.settled(job.id) is not None:
             self.profiles.fell_short(job, short, now)
 
-    def _greet_or_part(self, job: Job, new: bool) -> None:
-        """Attach to a new job the outlook from similar jobs; keep the results of a job beyond its end."""
-        if job.spec.request.shares and not self._settings.containers:
-            self._greet_sharer(job)
-        if job.terminal:
-            self._learning.ended(job)
-        elif new and (expected := self._learning.greet(job)) is not None:
-            self.snapshot.expect(job.id, expected)
-
-    def _greet_sharer(self, job: Job) -> None:
-        if job.terminal:
-            self._sharers.pop(job.id, None)
-            self.verdicts.pop(job.id, None)
-            self._pairing.ended(job.id)
-        elif job.id not in self._sharers:
-            self._sharers[job.id] = None
-            self._gauge(job)
-
-    def _gauge(self, job: Job) -> None:
-        """Send the scheduler a job's footprint, if that is news."""
-        footprint = self._pairing.news(job)
-        if footprint is not None:
-            self.snapshot.gauge(job.id, footprint)
-            self.undecided = True
-
-    def _shares_with(self, job: Job) -> Job | None:
-        """Return the job that shares its GPU with it."""
-        devices = {device for seat in job.seats for device in seat.devices}
-        for id_, entry in self.snapshot.packed.items():
-            if id_ != job.id and devices.issuperset(entry.job.seats[0].devices):
-                return entry.job
-        return None
-
-    def _note_clash(self, before: Job, after: Job, now: float) -> None:
-        """Record that a job has run out of memory beside another."""
-        if not crowded(before, after.exit) or before.exit is not None:
-            return
-        if (other := self._shares_with(before)) is not None:
-            self._pairing.clashed(before, other, now)
-
-    def learn(self, job: Job, line: str, now: float) -> None:
-        """Record a running job's reports about its speed."""
-        if job.id in self._sharers:
-            other = self._shares_with(job)
-            gain = self._pairing.hear(job, other, line, now)
-            if other is not None and gain is not None:
-                for one, its in ((job, other), (other, job)):
-                    self.verdicts[one.id] = sentence(its, gain)
-                    self._gauge(one)
-        expected = self._learning.hear(job, line, now)
-        if expected is not None:
-            self.snapshot.expect(job.id, expected)
-            self.undecided = True
-
     def recognise(self, tags: Mapping[JobId, Tag], now: float) -> None:
         """Record the tags of jobs, as far as they can matter to a decision; remove tags that are no longer
         reported, or have expired.
@@ -234,11 +167,11 @@ class ClusterState:
             if self.snapshot.job(id_) is not None and is_news(told, tag, now):
                 self.snapshot.note(id_, None if tag is None else replace(tag, expires=LASTING, note=""))
                 self.undecided = True
-        for id_ in islice(self._sharers, MOST_SHARERS):
-            if (job := self.snapshot.job(id_)) is not None:
-                if (tag := tags.get(id_)) is not None and tag.live(now):
-                    self._pairing.see(job, tag)
-                self._gauge(job)
+        self.undecided = self._speed.look(tags, now) or self.undecided
+
+    def learn(self, job: Job, line: str, now: float) -> None:
+        """Record a running job's reports about its speed."""
+        self.undecided = self._speed.learn(job, line, now) or self.undecided
 
     def hear(self, status: WorkerStatus) -> None:
         """Record the engine's state of a worker, unless a later one is known."""
@@ -252,7 +185,18 @@ class ClusterState:
             self.touched.add(status.job)
             self.rung.add(status.job)
 
-    def forget(self, job: JobId, worker: WorkerId) -> None:
+    def note_call(self, job: JobId, call: Effect, now: float) -> None:
+        """Record what an engine call changes before the engine reports it."""
+        if isinstance(call, Launch):
+            worker = call.worker
+            starting = WorkerStatus(
+                id=worker.id, job=job, attempt=worker.attempt, state=WorkerState.STARTING, started_at=now
+            )
+            self.workers.setdefault(job, {}).setdefault(worker.id, starting)
+        elif isinstance(call, Forget):
+            self._forget(job, call.worker)
+
+    def _forget(self, job: JobId, worker: WorkerId) -> None:
         own = self.workers.get(job, {})
         own.pop(worker, None)
         if not own:
@@ -280,13 +224,13 @@ class ClusterState:
 
     def profile(self, job: Job) -> JobProfile | None:
         """Return the profile of the job's fingerprint; for any thread."""
-        return self._learning.profiles.of(job)
+        return self.profiles.of(job)
 
     def idle_policies(self, job: Job) -> tuple[Policy, ...]:
         return policies(job, self.by_name)
 
     def surroundings(self, job: Job) -> Surroundings:
-        unix_user = self._unix_user(job.user)
+        unix_user = self.unix_user(job.user)
         environment = self._settings.environment
         if unix_user and self._settings.as_submitters:
             environment = tuple(pair for pair in environment if pair[0] not in OF_THE_SERVER)
@@ -294,7 +238,7 @@ class ClusterState:
             environment, self._device_memory, unix_user, self.vaults.stage(job), self.vaults.session(job)
         )
 
-    def _unix_user(self, name: UserName) -> str:
+    def unix_user(self, name: UserName) -> str:
         """Return the Unix user that a job of this user runs as; empty for the server's own Unix user."""
         return rbac.unix_user(name, self._users.get(name), self._settings.as_submitters)
 

@@ -16,40 +16,40 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 
+from grus.controlplane.artifacts.stores import ArtifactStores
 from grus.controlplane.cluster_view import with_cordons
 from grus.controlplane.fingerprint.profile_cache import Profiles
+from grus.controlplane.gpu_sizing.size_selection import JobSizer
 from grus.controlplane.jobs import (
     apply_decision,
-    idle_policy,
     lifecycle,
-    progress,
     replicas,
     worker_group_membership,
 )
-from grus.controlplane.jobs.idle_policy import Idleness
+from grus.controlplane.jobs.dependencies import Dependencies
 from grus.controlplane.jobs.lifecycle import JobChange, waits_too_long
 from grus.controlplane.reconciler import commit
-from grus.controlplane.reconciler.apply_engine_calls import Effect, EngineCallExecutor, Forget, Launch, wanted
+from grus.controlplane.reconciler.apply_engine_calls import EngineCallExecutor, wanted
 from grus.controlplane.reconciler.clock_jumps import ClockJumps
 from grus.controlplane.reconciler.cluster_state_cache import ClusterState
 from grus.controlplane.reconciler.drift import Audit
+from grus.controlplane.reconciler.health import ControlLoopHealth
+from grus.controlplane.reconciler.job_reports import JobReports
 from grus.controlplane.reconciler.mailbox import Mailbox, Observations
-from grus.controlplane.reconciler.progress_curves import CurveKeeper
+from grus.controlplane.reconciler.speed_outlook import SpeedOutlook
 from grus.controlplane.settings import Settings
-from grus.controlplane.workers import artifact_inputs_outputs, exit_status
-from grus.controlplane.workers.endpoints import endpoints
-from grus.controlplane.workers.worker_launch_spec import Surroundings, keeper, members
+from grus.controlplane.workers import exit_status
+from grus.controlplane.workers.worker_launch_spec import Surroundings, members
 from grus.model.activity_labels import Tag
 from grus.model.backoff import backoff
 from grus.model.errors import Fenced, GrusError, NotFound
 from grus.model.identifiers import JobId
-from grus.model.interfaces import Engine, Store, WorkerState, WorkerStatus
-from grus.model.jobs import HOLDING, TERMINAL, Job, JobType, Phase
-from grus.model.texts import job_warnings
+from grus.model.interfaces import CORDONS, QUEUES, USERS, Engine, Store, WorkerState, WorkerStatus
+from grus.model.jobs import HOLDING, TERMINAL, Phase
 from grus.scheduling import cycle
 from grus.scheduling.decisions import Decision, Decisions, Resize, Start
+from grus.scheduling.placement.feasibility import never_fits
 from grus.scheduling.state.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -67,21 +67,6 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds to wait after trouble with the store or the engine, doubled each time."""
 REFRESH = 5.0
 """Seconds that somebody who changed a queue waits for a loop in trouble; the change is on record anyway."""
-
-
-@dataclass(slots=True)
-class ControlLoopHealth:
-    """Health of the loop, for users and metrics."""
-
-    epoch: int = 0
-    passes: int = 0
-    seconds: float = 0.0
-    """Length of the last pass."""
-    troubles: int = 0
-    """Passes in a row that met trouble."""
-    trouble: str = ""
-    stopped: str = ""
-    """Why the loop no longer acts; empty while it does."""
 
 
 class ControlLoop:
@@ -111,25 +96,26 @@ class ControlLoop:
         self._settings = settings
         self._clock = clock
         self._make_decisions = decide
-        self._tags = tags
-        self._recognised: Mapping[JobId, Tag] | None = None
-        """Tags of jobs that the loop has yet to examine."""
-        self._idleness = Idleness()
-        self._apart: set[tuple[JobId, int]] = set()
-        """Attempts whose workers are known not to have joined a worker group."""
-        self._warned: set[tuple[JobId, int]] = set()
-        """Attempts of sessions that were warned that their time limit is near."""
+        self.tags = tags
         self._on_stopped = on_stopped
         self._mailbox = Mailbox()
         self._lock = threading.RLock()
         counts = steady or (time.monotonic if clock is time.time else clock)
-        self._picture = ClusterState(store, settings, ClockJumps(counts), snapshot, profiles, compare)
-        self._audit = Audit(store, self._picture)
-        self._curves = CurveKeeper(store)
+        snapshot = Snapshot() if snapshot is None else snapshot
+        profiles = profiles or Profiles()
+        speed = SpeedOutlook(snapshot, profiles, containers=settings.containers)
+        vaults = ArtifactStores(store, settings, lambda name: self.picture.unix_user(name))
+        after = Dependencies(store, compare)
+        self.picture = ClusterState(settings, ClockJumps(counts), snapshot, after, profiles, speed, vaults)
+        """Others read its nodes, queues and their version, which are replaced whole and never changed."""
+        self._audit = Audit(store, self.picture)
+        self._reports = JobReports(store, engine, self.picture, speed.verdicts)
+        self._sizes = JobSizer(
+            profiles, lambda: self.picture.nodes, lambda spec: never_fits(self.picture.snapshot, spec)
+        )
         self._hand = EngineCallExecutor(engine)
         self._retry: set[JobId] = set()
         self._refusals = 0
-        self._reports_due = False
         self._listening: list[Callable[[], None]] = []
         self._thread: threading.Thread | None = None
         self._seen = 0.0
@@ -158,11 +144,11 @@ class ControlLoop:
         with self._lock:
             self._refresh()
             for job in self._store.jobs(phases=[phase for phase in Phase if phase not in TERMINAL]):
-                self._picture.take(job, now)
+                self.picture.take(job, now)
             for status in self._engine.workers():
-                self._picture.hear(status)
-            self._picture.timers.set(NODES, now + self._settings.node_interval)
-            self._picture.timers.set(TICK, now + self._settings.safety_tick)
+                self.picture.hear(status)
+            self.picture.timers.set(NODES, now + self._settings.node_interval)
+            self.picture.timers.set(TICK, now + self._settings.safety_tick)
         self._mailbox.wake()
 
     def close(self) -> None:
@@ -173,10 +159,6 @@ class ControlLoop:
         for stop_listening in self._listening:
             stop_listening()
         self._listening = []
-
-    def tags(self, now: float) -> Mapping[JobId, Tag]:
-        """Return the present tags of jobs."""
-        return self._tags(now)
 
     def wake(self) -> None:
         """Ask for a pass now."""
@@ -200,14 +182,7 @@ class ControlLoop:
         be quick.
         """
         with self._lock:
-            yield self._picture.snapshot
-
-    @property
-    def picture(self) -> ClusterState:
-        """Return the cluster state to read nodes, queues and their version, which are replaced whole and
-        never changed.
-        """
-        return self._picture
+            yield self.picture.snapshot
 
     @property
     def drift(self) -> int:
@@ -229,9 +204,9 @@ class ControlLoop:
                 self._stumble(error)
 
     def _until_next(self) -> float:
-        if self._picture.touched or self._picture.freed:
+        if self.picture.touched or self.picture.freed:
             return 0.0
-        at = self._picture.timers.next()
+        at = self.picture.timers.next()
         tick = self._settings.safety_tick
         return tick if at is None else min(tick, max(0.0, at - self._clock()))
 
@@ -248,8 +223,8 @@ class ControlLoop:
         self.pulse.trouble = f"{type(error).__name__}: {error}"
         log.error("a pass of the control loop failed; it is tried again", exc_info=error)
         with self._lock:
-            self._picture.touched |= self._picture.holding
-            self._picture.undecided = True
+            self.picture.touched |= self.picture.holding
+            self.picture.undecided = True
         self._mailbox.rest(backoff(self.pulse.troubles, FIRST_PAUSE, LONGEST_PAUSE))
 
     # ---------------------------------------------------------------------------------- one pass
@@ -261,18 +236,18 @@ class ControlLoop:
             self._follow_clock(now)
             self._observe(self._mailbox.take(), now)  # 1. observe: changes, and timers that are due
             observed = self._advance(now)  # 2. derive the changes of jobs
-            reported = self._read_reports(now, but={change.job.id for change in observed})
-            self._curves.write()  # before the jobs, and so in the same commit
+            reported = self._reports.changes(now, but={change.job.id for change in observed})
+            self._reports.curves.write()  # before the jobs, and so in the same commit
         again = self._record(observed, now)
         self._record(reported, now)
         with self._lock:
-            noticed = self._notice(now)
+            noticed = self._reports.notice(now)
         self._record(noticed, now)
         with self._lock:
             decided = self._decide(now)  # 3. decide
         self._record(decided, now)  # 4. record first,
         self._apply(now)  # 5. and only then apply
-        self._picture.touched |= again
+        self.picture.touched |= again
         self.pulse.passes += 1
         self.pulse.seconds = time.perf_counter() - began
 
@@ -280,49 +255,49 @@ class ControlLoop:
         """Run passes until there is nothing more to do without outside events; for tests and tools."""
         for _ in range(passes):
             self.step(now)
-            if not (self._picture.touched or self._picture.freed or self._mailbox.waiting):
+            if not (self.picture.touched or self.picture.freed or self._mailbox.waiting):
                 return
         raise RuntimeError(f"the loop has not come to rest in {passes} passes")
 
     def _follow_clock(self, now: float) -> None:
         """Handle a clock that was set back: nothing must wait until the clock has caught up."""
-        if leap := self._picture.leaps.look(now):
+        if leap := self.picture.leaps.look(now):
             log.warning("the clock was set %s by %.1f s", "back" if leap < 0 else "forward", abs(leap))
         if now < self._seen:
-            self._picture.timers.bring_forward(self._seen - now)
+            self.picture.timers.bring_forward(self._seen - now)
         self._seen = now
 
     def _observe(self, heard: Observations, now: float) -> None:
         for job in heard.jobs:
-            self._picture.echo(job, now)
+            self.picture.echo(job, now)
         for status in self._believable(heard.workers):
-            self._picture.hear(status)
+            self.picture.hear(status)
         if heard.refresh:
             self._refresh()
         for done in heard.refresh:
             done.set()
-        for key in self._picture.timers.due(now):
+        for key in self.picture.timers.due(now):
             self._come_due(key, now)
 
     def _believable(self, told: list[WorkerStatus]) -> list[WorkerStatus]:
         """Drop late reports of workers that are already forgotten: kept here, they would never be removed."""
-        strange = {status.id for status in told if status.id not in self._picture.statuses(status.job)}
+        strange = {status.id for status in told if status.id not in self.picture.statuses(status.job)}
         if not strange:
             return told
         known = {status.id for status in self._engine.workers()}
         return [status for status in told if status.id not in strange or status.id in known]
 
     def _come_due(self, key: str, now: float) -> None:
-        timers = self._picture.timers
+        timers = self.picture.timers
         if key == NODES:
             self._refresh()
-            self._recognised = self._tags(now)
-            self._picture.recognise(self._recognised, now)
-            self._reports_due = True
-            for id_ in self._picture.holding:
-                job = self._picture.snapshot.job(id_)
+            tags = self.tags(now)
+            self.picture.recognise(tags, now)
+            self._reports.poll(tags)
+            for id_ in self.picture.holding:
+                job = self.picture.snapshot.job(id_)
                 if job is not None and not all(seat.address for seat in job.staying):
-                    self._read_words(id_)  # in case a notification was lost
+                    self._reports.read_words(id_)  # in case a notification was lost
             timers.set(NODES, now + self._settings.node_interval)
         elif key == TICK:
             self._look_at_everything(now)
@@ -330,33 +305,33 @@ class ControlLoop:
         elif key == RECHECK:
             self._audit.run(now)
         elif key == RETRY:
-            self._picture.touched |= self._retry
-            self._picture.freed |= self._retry  # the end of a job whose dependency failed may have been lost
-            self._picture.undecided = True
+            self.picture.touched |= self._retry
+            self.picture.freed |= self._retry  # the end of a job whose dependency failed may have been lost
+            self.picture.undecided = True
             self._retry = set()
         else:
-            self._picture.undecided = True
-            if (job := self._picture.snapshot.job(JobId(key))) is not None:
-                self._picture.touched.add(job.id)
-                timers.set(job.id, self._picture.deadline(job, now))
+            self.picture.undecided = True
+            if (job := self.picture.snapshot.job(JobId(key))) is not None:
+                self.picture.touched.add(job.id)
+                timers.set(job.id, self.picture.deadline(job, now))
 
     def _look_at_everything(self, now: float) -> None:
         """Run the slow periodic check, in case a message was lost: workers, usage, decisions."""
         for status in self._engine.workers():
-            self._picture.hear(status)
-        self._picture.touched |= self._picture.holding
-        self._picture.undecided = True
+            self.picture.hear(status)
+        self.picture.touched |= self.picture.holding
+        self.picture.undecided = True
         self._delays_due = True
         if self._audit.run(now):
-            self._picture.timers.set(RECHECK, now + 1.0)
+            self.picture.timers.set(RECHECK, now + 1.0)
 
     def _refresh(self) -> None:
-        self._picture.set_users(self._store.users())
-        nodes = with_cordons(self._engine.nodes(), self._store.cordoned(), self._store.drains())
-        self._picture.set_pool(nodes, self._store.queues())
+        self.picture.set_users(self._store.find(USERS))
+        nodes = with_cordons(self._engine.nodes(), self._store.find(CORDONS))
+        self.picture.set_pool(nodes, self._store.find(QUEUES))
 
     def _advance(self, now: float) -> list[JobChange]:
-        picture = self._picture
+        picture = self.picture
         changes = []
         for id_ in sorted(picture.freed):  # sorted: the same events lead to the same writes
             job = picture.snapshot.job(id_)
@@ -375,15 +350,15 @@ class ControlLoop:
                 continue
             statuses = picture.statuses(id_)
             if worker_group_membership.complains(job, statuses, now):
-                self._read_words(id_)
+                self._reports.read_words(id_)
             known = job
             if any(status.state is WorkerState.ENDED for status in statuses.values()):
-                job = self._with_report(job, now, last=True)  # its last report, before it is forgotten
-                job, statuses = self._with_outputs(job), picture.statuses(id_)
+                job = self._reports.with_report(job, now, last=True)  # before it is forgotten
+                job, statuses = self._reports.with_outputs(job), picture.statuses(id_)
                 known = job
             elif job.spec.trial is not None and id_ in picture.rung:
-                job = self._with_report(job, now)  # its sweep waits for that
-            found = lifecycle.advance(job, statuses, now, picture.limits(job), picture.sizes.after_end)
+                job = self._reports.with_report(job, now)  # its sweep waits for that
+            found = lifecycle.advance(job, statuses, now, picture.limits(job), self._sizes.after_end)
             if found is not None:
                 changes.append(found)
                 continue
@@ -393,88 +368,13 @@ class ControlLoop:
         picture.rung = set()
         return changes
 
-    def _read_words(self, id_: JobId) -> None:
-        """Record the present last lines of a job's workers, independent of which worker reported."""
-        for status in list(self._picture.statuses(id_).values()):
-            if status.state is not WorkerState.ENDED and (line := self._engine.report(status.id)):
-                self._picture.hear(replace(status, said=line))
-
-    def _read_reports(self, now: float, but: set[JobId]) -> list[JobChange]:
-        """Return the changes from new reports of running jobs, as often as the nodes are polled."""
-        if not self._reports_due:
-            return []
-        self._reports_due = False
-        changes = []
-        for id_ in sorted(self._picture.holding - but):
-            job = self._picture.snapshot.job(id_)
-            if job is not None and job.phase is Phase.RUNNING:
-                said = self._with_report(job, now)
-                verdict = self._picture.verdicts.pop(id_, "")
-                if verdict:
-                    changes.append(lifecycle.change(said, "measured", now, verdict))
-                elif (job.id, job.attempt) not in self._apart and (text := job_warnings.apart(said, now)):
-                    self._apart.add((job.id, job.attempt))
-                    changes.append(lifecycle.change(said, "apart", now, text, reason=said.reason))
-                elif said is not job:
-                    changes.append(JobChange(said, None))
-        return changes
-
-    def _notice(self, now: float) -> list[JobChange]:
-        """Return the due reports and actions for idle or hung jobs, as often as the nodes are polled."""
-        if self._recognised is None:
-            return []
-        tags, self._recognised = self._recognised, None
-        known = [self._picture.snapshot.job(id_) for id_ in sorted(self._picture.holding)]
-        jobs = [job for job in known if job is not None]
-        found = self._idleness.look(jobs, tags, self._picture.idle_policies, now, self._used_at)
-        told = {change.job.id for change in found}
-        return found + [one for one in self._nearly_over(jobs, now) if one.job.id not in told]
-
-    def _nearly_over(self, jobs: list[Job], now: float) -> Iterator[JobChange]:
-        for job in jobs:
-            attempt = (job.id, job.attempt)
-            limits = self._picture.limits(job)
-            found = idle_policy.nearly_over(job, limits.max_runtime, now - limits.leapt)
-            if attempt not in self._warned and found is not None:
-                self._warned.add(attempt)
-                yield found
-
-    def _used_at(self, job: Job) -> float | None:
-        """Return the last time that a person worked in a session; None for any other job, and for one that
-        never reports it.
-        """
-        if job.spec.type is not JobType.DEV:
-            return None
-        found = endpoints(job, self._picture.statuses(job.id), self._engine.report)
-        return max((one.used_at for one in found if one.used_at is not None), default=None)
-
-    def _with_report(self, job: Job, now: float, *, last: bool = False) -> Job:
-        """Return the job with the last report of its first worker, from which its speed is learned too."""
-        team = worker_group_membership.team(job) or members(job)
-        if not team:
-            return job
-        line = self._engine.report(team[0].id)
-        self._picture.learn(job, line, now)
-        self._curves.hear(job, line, now, last=last)
-        return progress.taken(job, line, now)
-
-    def _with_outputs(self, job: Job) -> Job:
-        """Return the job with the outputs reported as kept; also record why a worker could not continue."""
-        if not artifact_inputs_outputs.hands_on(job.spec):
-            return job
-        for status in list(self._picture.statuses(job.id).values()):
-            if status.state is WorkerState.ENDED and not exit_status.done(status):
-                self._picture.hear(replace(status, said=self._engine.report(status.id)))
-        keeps = keeper(job, worker_group_membership.team(job) or members(job)) if job.spec.outputs else None
-        return job if keeps is None else progress.with_artefacts(job, self._engine.report(keeps.id))
-
     def _decide(self, now: float) -> list[JobChange]:
-        if not self._picture.undecided:
+        if not self.picture.undecided:
             return []
-        decisions = self._make_decisions(self._picture.snapshot, now)
-        self._picture.undecided = False
+        decisions = self._make_decisions(self.picture.snapshot, now)
+        self.picture.undecided = False
         wake_at = decisions.wake_at
-        self._picture.timers.set(DECIDE, None if wake_at is None else max(wake_at, now + SOONEST))
+        self.picture.timers.set(DECIDE, None if wake_at is None else max(wake_at, now + SOONEST))
         changes = (
             self._rule(decision, now)
             for decision in sorted(decisions.actions, key=apply_decision.gives_first)
@@ -482,16 +382,16 @@ class ControlLoop:
         return [change for change in changes if change is not None]
 
     def _rule(self, decision: Decision, now: float) -> JobChange | None:
-        job = self._picture.snapshot.job(decision.job)
+        job = self.picture.snapshot.job(decision.job)
         if job is None:
             return None
-        if isinstance(decision, Start) and (larger := self._picture.sizes.before_start(job)) is not None:
+        if isinstance(decision, Start) and (larger := self._sizes.before_start(job)) is not None:
             assert larger.sizing is not None
             return lifecycle.change(larger, "sized", now, f"takes {larger.sizing.why}")
         grows = isinstance(decision, Resize) and len(decision.seats) > len(job.seats)
         if grows and not replicas.apart(job):
             # A job with a finished worker is about to end: a new worker would start from nothing.
-            statuses = self._picture.statuses(job.id)
+            statuses = self.picture.statuses(job.id)
             if any(exit_status.over(statuses.get(member.id)) for member in members(job)):
                 return None
         return apply_decision.rule(job, decision, now)
@@ -503,9 +403,9 @@ class ControlLoop:
         written = commit.write(self._store, changes, self.pulse.epoch)
         with self._lock:
             for job in written.jobs:
-                self._picture.take(job, now)
+                self.picture.take(job, now)
                 if job.terminal:
-                    self._curves.forget(job.id)
+                    self._reports.curves.forget(job.id)
             for id_ in written.stale + written.failed:
                 self._read_again(id_, now)
             if written.failed:
@@ -516,43 +416,33 @@ class ControlLoop:
 
     def _read_again(self, id_: JobId, now: float) -> None:
         try:
-            self._picture.take(self._store.job(id_), now)
+            self.picture.take(self._store.job(id_), now)
         except NotFound:
             log.warning("job %s is no longer on record", id_)
         except (GrusError, OSError) as error:
             log.error("job %s could not be read: %s", id_, error)
             self._try_later({id_}, now)
-        self._picture.undecided = True
+        self.picture.undecided = True
 
     def _try_later(self, jobs: set[JobId], now: float) -> None:
         self._retry |= jobs
         self._refusals += 1
-        self._picture.timers.set(RETRY, now + backoff(self._refusals, FIRST_PAUSE, LONGEST_PAUSE))
+        self.picture.timers.set(RETRY, now + backoff(self._refusals, FIRST_PAUSE, LONGEST_PAUSE))
 
     def _apply(self, now: float) -> None:
-        touched, self._picture.touched = self._picture.touched, set()
+        touched, self.picture.touched = self.picture.touched, set()
         for id_ in sorted(touched):
-            job = self._picture.snapshot.job(id_)
-            statuses = self._picture.statuses(id_)
+            job = self.picture.snapshot.job(id_)
+            statuses = self.picture.statuses(id_)
             if job is None and not statuses:
                 continue
             try:
-                around = self._picture.surroundings(job) if job is not None else Surroundings()
+                around = self.picture.surroundings(job) if job is not None else Surroundings()
                 for effect in wanted(job, statuses, around, self._settings.failure_grace):
                     self._hand.do(effect, now)
-                    self._note(id_, effect, now)
+                    self.picture.note_call(id_, effect, now)
             except Fenced:
                 raise
             except (GrusError, OSError) as error:
                 log.error("the engine could not serve job %s: %s", id_, error)
                 self._try_later({id_}, now)
-
-    def _note(self, job: JobId, effect: Effect, now: float) -> None:
-        if isinstance(effect, Launch):
-            worker = effect.worker
-            starting = WorkerStatus(
-                id=worker.id, job=job, attempt=worker.attempt, state=WorkerState.STARTING, started_at=now
-            )
-            self._picture.workers.setdefault(job, {}).setdefault(worker.id, starting)
-        elif isinstance(effect, Forget):
-            self._picture.forget(job, effect.worker)

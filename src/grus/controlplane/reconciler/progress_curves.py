@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from grus.controlplane.jobs.worker_group_membership import at_work
 from grus.model.identifiers import JobId
-from grus.model.interfaces import Store
+from grus.model.interfaces import REPORTS, Store
 from grus.model.jobs import Job
 from grus.model.metrics_history import Reported, stride_of
 from grus.model.worker_reports import report_lines
@@ -61,7 +61,7 @@ class CurveKeeper:
         """Pass the received reports to the store; they are recorded soon, or lost."""
         if self._waiting:
             waiting, self._waiting = self._waiting, []
-            self._store.put_reports(waiting).add_done_callback(_note)
+            self._store.put(REPORTS, *waiting).add_done_callback(_note)
 
     def forget(self, job: JobId) -> None:
         """Forget a job that has ended."""
@@ -70,7 +70,7 @@ class CurveKeeper:
     def _known(self, job: Job) -> _LastReport | None:
         """Return the last report on record of a job that ran before this server started."""
         if job.id not in self._lines and (job.attempt > 1 or job.progress):
-            kept = self._store.reports(job.id)
+            kept = self._store.find(REPORTS, job=job.id)
             if kept:
                 self._lines[job.id] = _LastReport(kept[-1], True)
         return self._lines.get(job.id)

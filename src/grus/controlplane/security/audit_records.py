@@ -7,7 +7,7 @@ from grus.model.audit import SHOWN_DIGEST, AuditRecord
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.interfaces import Token, User
 from grus.model.jobs import Job
-from grus.model.nodes import Drain
+from grus.model.nodes import Cordon
 from grus.model.queues import Queue, Quota, gpus
 from grus.model.texts.formatting import span
 
@@ -51,11 +51,12 @@ def queue_deleted(actor: User, now: float, name: QueueName) -> AuditRecord:
     return _record(actor, now, "queue.delete", name, "queue removed")
 
 
-def node_set(actor: User, now: float, node: NodeId, cordoned: bool, drain: Drain | None) -> AuditRecord:
-    if drain is not None:
-        return _record(actor, now, "node.drain", node, drain.message or "drained without a message")
-    action = "node.cordon" if cordoned else "node.uncordon"
-    return _record(actor, now, action, node, "takes no new work" if cordoned else "takes work again")
+def node_set(actor: User, now: float, node: NodeId, cordon: Cordon | None) -> AuditRecord:
+    if cordon is None:
+        return _record(actor, now, "node.uncordon", node, "takes work again")
+    if cordon.drain is None:
+        return _record(actor, now, "node.cordon", node, "takes no new work")
+    return _record(actor, now, "node.drain", node, cordon.drain.message or "drained without a message")
 
 
 def job_changed(actor: User, now: float, verb: str, job: Job) -> AuditRecord | None:

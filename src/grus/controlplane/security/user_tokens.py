@@ -17,7 +17,7 @@ from typing import NamedTuple
 from grus.controlplane.security import audit_records, rbac
 from grus.model.errors import BadInput, Conflict, Mistake, NotAllowed, NotFound, NotLoggedIn
 from grus.model.identifiers import UserName
-from grus.model.interfaces import AccessRole, Store, Token, User
+from grus.model.interfaces import TOKENS, USERS, AccessRole, Store, Token, User
 
 PREFIX = "grus_"
 UNKNOWN = (
@@ -55,11 +55,11 @@ class Accounts:
         self.refresh()
 
     def refresh(self) -> None:
-        users = {user.name: user for user in self._store.users()}
+        users = {user.name: user for user in self._store.find(USERS)}
         # Replaced whole, so that a reader in another thread sees the old or the new, never half of each.
         self._known = {
             token.digest: TokenOwner(users[token.user], token.expires_at)
-            for token in self._store.tokens()
+            for token in self._store.find(TOKENS)
             if token.user in users
         }
 
@@ -83,7 +83,7 @@ class Accounts:
 
     def users(self, user: User) -> list[User]:
         """Return all users for an administrator, else only the user itself."""
-        return [other for other in self._store.users() if rbac.is_admin(user) or other.name == user.name]
+        return [other for other in self._store.find(USERS) if rbac.is_admin(user) or other.name == user.name]
 
     def put_user(
         self, user: User, changed: User, *, accepted: bool = False, keep_limit: bool = False
@@ -103,7 +103,7 @@ class Accounts:
             if keep_limit and before is not None:
                 changed = replace(changed, max_gpus=before.max_gpus)
             record = audit_records.user_set(user, self._clock(), before, changed, accepted)
-            self._store.put_user(changed, record=record).result()
+            self._store.put(USERS, changed, record=record).result()
             self.refresh()
         return changed
 
@@ -119,21 +119,21 @@ class Accounts:
         with self._changing:
             self.require_deletable(user, name)
             record = audit_records.user_deleted(user, self._clock(), name)
-            self._store.delete_user(name, record=record).result()
+            self._store.delete(USERS, name, record=record).result()
             self.refresh()
 
     def delete_tokens(self, user: User, name: UserName) -> None:
         """Delete all tokens of a user; requests with them are refused from then on."""
         rbac.require_admin(user, "delete tokens of others")
-        for token in self._store.tokens():
+        for token in self._store.find(TOKENS):
             if token.user == name:
                 self.delete_token(user, token.digest)
 
     def _find(self, name: UserName) -> User | None:
-        return next((one for one in self._store.users() if one.name == name), None)
+        return next((one for one in self._store.find(USERS) if one.name == name), None)
 
     def _keep_an_admin(self, without: UserName) -> None:
-        admins = [user.name for user in self._store.users() if user.role is AccessRole.ADMIN]
+        admins = [user.name for user in self._store.find(USERS) if user.role is AccessRole.ADMIN]
         if admins == [without]:
             raise Conflict(f"{without} is the only administrator; make somebody else one first")
 
@@ -141,7 +141,7 @@ class Accounts:
 
     def tokens(self, user: User) -> list[Token]:
         """Return all tokens for an administrator, else the user's own."""
-        return [token for token in self._store.tokens() if rbac.is_admin(user) or token.user == user.name]
+        return [token for token in self._store.find(TOKENS) if rbac.is_admin(user) or token.user == user.name]
 
     def new_token(
         self,
@@ -172,7 +172,7 @@ class Accounts:
             expires_at=expires_at,
         )
         record = audit_records.token_created(user, self._clock(), token)
-        self._store.put_token(token, record=record).result()
+        self._store.put(TOKENS, token, record=record).result()
         self.refresh()
         return secret, token
 
@@ -192,7 +192,7 @@ class Accounts:
         if found is None:
             raise NotFound("there is no such token")
         record = audit_records.token_deleted(user, self._clock(), found)
-        self._store.delete_token(digest, record=record).result()
+        self._store.delete(TOKENS, digest, record=record).result()
         self.refresh()
 
 

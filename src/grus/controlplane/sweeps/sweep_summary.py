@@ -1,12 +1,16 @@
 """Sweep as users see it: its trials, their states, the best one, and the parameter importance."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from grus.controlplane.sweeps.trial_index import Trials
 from grus.controlplane.sweeps.trial_spec import with_params
-from grus.model.errors import Conflict
+from grus.controlplane.visibility import JobVisibility
+from grus.model.errors import Conflict, NotFound
+from grus.model.identifiers import JobId
+from grus.model.interfaces import User
 from grus.model.job_spec import TRAINER
 from grus.model.jobs import Job, JobType, Spec
 from grus.model.sweep_search import Params, Sweep
@@ -47,6 +51,22 @@ class SweepView:
     """Importance of each parameter, parts of 1, the most important first; empty while too little is known."""
     gpu_seconds: float
     """GPU-seconds of all trials."""
+
+
+class SweepReader:
+    """One a server, for any thread."""
+
+    def __init__(self, visible: JobVisibility, trials: Trials, clock: Callable[[], float]) -> None:
+        self._visible = visible
+        self._trials = trials
+        self._clock = clock
+
+    def of(self, user: User, id_: JobId) -> SweepView:
+        """Return a sweep with all its trials. Raises NotFound for a job that is none."""
+        job = self._visible.get(user, id_)
+        if job.spec.sweep is None:
+            raise NotFound(f"job {id_} is no sweep")
+        return view_of(job, self._trials, self._clock())
 
 
 def view_of(job: Job, trials: Trials, now: float) -> SweepView:

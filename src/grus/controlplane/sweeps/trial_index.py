@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from grus.controlplane.sweeps.trial_spec import resumable
 from grus.model.identifiers import JobId
-from grus.model.interfaces import Event, Store, Written
+from grus.model.interfaces import REPORTS, Event, Store, Written
 from grus.model.jobs import Job, PauseCause
 from grus.model.metrics_history import Reported
 from grus.model.resources import GPU
@@ -145,7 +145,7 @@ class Trials:
                 while page := self._store.events(job=job.id, after=known.ledger.seq):
                     known.ledger.take(page)
                 if sweep is not None:
-                    reports = self._store.reports(job.id)
+                    reports = self._store.find(REPORTS, job=job.id)
                     known.curve = curve(job, reports, sweep)
                     known.heard = reports[-1].attempt if reports else 0
                 known.version = job.version

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from grus.controlplane.facade.services import HIDDEN, Services
+from grus.controlplane.facade.job_reader import HIDDEN
+from grus.controlplane.facade.services import Services
 from grus.controlplane.monitoring.series_query import Readings, Whose, combined
 from grus.controlplane.monitoring.trend_forecast import Reach
 from grus.dashboard.views import job_charts
@@ -58,14 +59,14 @@ class JobView:
 
         Raises NotFound for a job that is not there, or not for this user.
         """
-        self.does.job(self.user, self.id)
+        job = self.does.visible.get(self.user, self.id)
         with suppress(NotFound):  # a server that keeps no profiles
-            self.expected = self.does.learned(self.user, self.id).expected
+            self.expected = self.does.insight.of(job).expected
         return self
 
     def now(self, now: float) -> JobPageData:
         """All that there is to see at this moment; new events are added to `events`."""
-        job = self.does.job(self.user, self.id)
+        job = self.does.visible.get(self.user, self.id)
         self.read_events()
         life = strip(self.events, now)
         why = self._explained(job)
@@ -76,10 +77,10 @@ class JobView:
             why=why,
             life=life,
             attempts=attempts(life, self.events),
-            foreseen=self.does.foreseen(job),
+            foreseen=self.does.jobs.foreseen(job),
             tag=_tag(self.does, job),
             expected=self.expected,
-            workers=self.does.workers(self.user, self.id),
+            workers=self.does.outputs.workers(self.user, self.id),
             use=self.does.telemetry.of_workers(self.user, self.id) if self.does.watched else None,
             names={holder: self._name(holder) for holder, _ in why.holders if holder != HIDDEN},
             logs=self._logs(job),
@@ -92,7 +93,7 @@ class JobView:
         """
         began = self.clock()
         if self._why is None or self._why[0] != job.version or began >= self._why_again:
-            self._why = job.version, self.does.why(self.user, self.id)
+            self._why = job.version, self.does.jobs.why(self.user, self.id)
             ended = self.clock()
             self._why_again = ended + max(SHORTEST_REST, REST * (ended - began))
         return self._why[1]
@@ -100,14 +101,14 @@ class JobView:
     def read_events(self) -> None:
         while len(self.events) < MOST_EVENTS:
             after = self.events[-1].seq if self.events else 0
-            page = self.does.events(self.user, after=after, job=self.id, limit=PAGE)
+            page = self.does.jobs.events(self.user, after=after, job=self.id, limit=PAGE)
             self.events += page
             if len(page) < PAGE:
                 return
 
     def _name(self, id_: JobId) -> str:
         try:
-            return self.does.job(self.user, id_).spec.name
+            return self.does.visible.get(self.user, id_).spec.name
         except NotFound:
             return ""
 
@@ -117,7 +118,7 @@ class JobView:
             return 0
         for number in range(MOST_LOGS):
             try:
-                self.does.log(self.user, self.id, number, 0, 1)
+                self.does.outputs.log(self.user, self.id, number, 0, 1)
             except NotFound:
                 return number
         return MOST_LOGS
@@ -129,9 +130,9 @@ class JobView:
 def charts(does: Services, user: User, id_: JobId, now: float, back: float | None) -> dict[str, Figure]:
     """Every chart by its name; `back` is how many seconds are shown, None for all of its life."""
     look = JobView(does, user, id_)
-    job = does.job(user, id_)
+    job = does.visible.get(user, id_)
     look.read_events()
-    reported = does.curves(user, id_)
+    reported = does.outputs.curves(user, id_)
     life = strip(look.events, now)
     return {
         **_measured(does, user, job, now, back),
@@ -156,7 +157,7 @@ def _measured(does: Services, user: User, job: Job, now: float, back: float | No
         "use": {**job_charts.use(use, _tag(does, job), ahead), "note": job_charts.forecast_words(ahead)},
         "memory": job_charts.memory(
             [ChartLine(name, series, colour) for name, series, colour in memory if series is not None],
-            _room(job, does.nodes(user)),
+            _room(job, does.pool.nodes(user)),
         ),
         "power": job_charts.power(past.of_gpus(Measure.POWER)),
     }
@@ -205,13 +206,13 @@ class _ChartWindow:
 
 def _ahead(does: Services, user: User, job: Job) -> Forecast | Nothing | None:
     try:
-        return does.prospect(user, Whose.JOB, job.id, Reach.HOUR, Measure.UTILISATION).found
+        return does.prospects.of(user, Whose.JOB, job.id, Reach.HOUR, Measure.UTILISATION).found
     except (Conflict, NotFound):  # it has ended, or nothing is recorded of it
         return None
 
 
 def _tag(does: Services, job: Job) -> Tag | None:
-    return does.tags().get(of_job(job.id))
+    return does.pool.tags().get(of_job(job.id))
 
 
 def _room(job: Job, nodes: Sequence[Node]) -> float | None:

@@ -65,21 +65,21 @@ class PoolNow:
 
     def _refresh(self, user: User) -> None:
         now = self._clock()
-        self._tiles.take_nodes(self._services.nodes(user))
+        self._tiles.take_nodes(self._services.pool.nodes(user))
         if now - self._reconciled >= RECONCILE:
             self._reconciled = now
-            self._tiles.keep_jobs(self._services.occupants())
+            self._tiles.keep_jobs(self._services.pool.occupants())
         while self._heard:
             self._tiles.take_job(self._heard.popleft())
         if now - self._measured >= MEASURE:
             self._measured = now
             self._measure()
             # Not at every commit: it waits for the loop's lock.
-            self.demand = Demand(*self._services.demand())
+            self.demand = Demand(*self._services.pool.demand())
 
     def _measure(self) -> None:
         if not self._services.watched:
             return
         telemetry = self._services.telemetry
         self._tiles.take_use(telemetry.of_gpus())
-        self._tiles.take_tags(self._services.tags(), telemetry.faults)
+        self._tiles.take_tags(self._services.pool.tags(), telemetry.faults)

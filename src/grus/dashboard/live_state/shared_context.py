@@ -84,8 +84,8 @@ def _fill(board: Board, services: Services, streams: Streams, closing: threading
 
 def _on_record(board: Board, services: Services) -> Iterator[list[Job]]:
     """All that have not ended; of the others the newest, as many as the board holds."""
-    yield from services.every_job(AT_ONCE, LIVE)
-    for jobs in services.every_job(AT_ONCE, tuple(TERMINAL)):
+    yield from services.jobs.every(AT_ONCE, LIVE)
+    for jobs in services.jobs.every(AT_ONCE, tuple(TERMINAL)):
         if board.crowded:
             return
         yield jobs

@@ -62,9 +62,9 @@ class QueueRow:
 
 @router.get("/admin")
 async def admin(request: Request, user: Who, does: Does) -> Response:
-    users = await off_loop(does.users, user)
-    tokens = await off_loop(does.tokens, user)
-    queues = await off_loop(does.queue_settings, user) if is_admin(user) else []
+    users = await off_loop(does.accounts.users, user)
+    tokens = await off_loop(does.accounts.tokens, user)
+    queues = await off_loop(does.queues.settings, user) if is_admin(user) else []
     return page(
         request,
         "admin.html",

@@ -91,8 +91,8 @@ async def outlook(user: Who, does: Does) -> Response:
     """The next hour in words. By itself, since a forecast may take a while to work out."""
     if not does.watched:
         return JSONResponse({"text": "No forecast: this server records no telemetry."})
-    prospect = await off_loop(does.prospect, user, Whose.POOL, "", Reach.HOUR)
-    usable = sum(device.usable for node in does.nodes(user) for device in node.devices)
+    prospect = await off_loop(does.prospects.of, user, Whose.POOL, "", Reach.HOUR)
+    usable = sum(device.usable for node in does.pool.nodes(user) for device in node.devices)
     return JSONResponse({"text": views.outlook(prospect, usable)})
 
 
@@ -110,7 +110,7 @@ def viewer_of(user: User, does: Services) -> Viewer:
     """Return the viewer for one look: there are far fewer owners than GPUs, and each owner is checked
     once.
     """
-    return Viewer(name=user.name, sees=cache(partial(does.sees, user)))
+    return Viewer(name=user.name, sees=cache(partial(does.visible.sees, user)))
 
 
 def _page(request: Request, now: PoolNow, user: User, does: Services, by_type: bool, tiles: str) -> Response:

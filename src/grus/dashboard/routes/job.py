@@ -47,18 +47,18 @@ Back = Annotated[
 @router.get("/jobs/{id}")
 async def one_job(id: JobPath, request: Request, user: Who, does: Does) -> Response:
     look = JobView(does, user, JobId(id))
-    if (await off_loop(does.job, user, JobId(id))).spec.sweep is not None:
+    if (await off_loop(does.visible.get, user, JobId(id))).spec.sweep is not None:
         return RedirectResponse(
             f"/sweeps/{quote(id, safe='')}", 303
         )  # what can be said of a sweep is on a page of its own
-    seen = await off_loop(look.now, does.now())
+    seen = await off_loop(look.now, does.clock())
     told = {"now": seen.now, **parts(seen), "events": event_rows(look.events[-MOST_EVENTS:])}
     return page(request, "job.html", job=fixed(seen.job), told=told, texts=told["texts"])
 
 
 @router.get("/jobs/{id}/charts.json")
 async def job_charts(id: JobPath, user: Who, does: Does, back: Back = None) -> Response:
-    return JSONResponse(await off_loop(charts, does, user, JobId(id), does.now(), back))
+    return JSONResponse(await off_loop(charts, does, user, JobId(id), does.clock(), back))
 
 
 @router.get("/live/jobs/{id}")
@@ -80,7 +80,7 @@ async def _changes(
     while not pace.over:
         ticket, began = streams.ticket(), clock()
         known = len(look.events)
-        seen = await off_loop(look.now, look.does.now())
+        seen = await off_loop(look.now, look.does.clock())
         told = {name: json_bytes(part) for name, part in parts(seen).items()}
         if new := look.events[known:][-MOST_EVENTS:]:
             yield frame("events", json_bytes(event_rows(new)))

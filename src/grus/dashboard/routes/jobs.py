@@ -96,8 +96,9 @@ async def _changes(
 
 def _look(board: Board, does: Services, user: User, wanted: JobFilter) -> ClientRows:
     full = board.full  # first: what is read afterwards has at least all of that
-    found = board.look(wanted, partial(does.sees, user), since=does.oldest_kept)
-    return shown_of(found, full, does.starts)
+    oldest = does.clock() - does.settings.job_retention  # before that, ended jobs are about to be deleted
+    found = board.look(wanted, partial(does.visible.sees, user), since=oldest)
+    return shown_of(found, full, does.jobs.starts)
 
 
 def _board(request: Request) -> Board:

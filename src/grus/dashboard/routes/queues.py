@@ -45,7 +45,7 @@ async def follow_queues(
 
 
 def look(does: Services, user: User) -> list[QueueTableRow]:
-    return rows(does.queue_settings(user), does.queues(user))
+    return rows(does.queues.settings(user), does.queues.states(user))
 
 
 async def follow(

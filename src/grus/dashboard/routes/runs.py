@@ -48,7 +48,7 @@ async def runs(
     if len(found) > PAGE:
         asked = {key: value for key, value in wanted.items() if value}
         more = "/runs?" + urlencode({**asked, "after": found[PAGE - 1].job})
-    queues = [one.name for one in await off_loop(does.queue_settings, user)]
+    queues = [one.name for one in await off_loop(does.queues.settings, user)]
     rows = [line(one) for one in found[:PAGE]]
     return page(request, "runs.html", rows=rows, wanted=wanted, after=after, more=more, queues=queues)
 

@@ -29,9 +29,9 @@ View = dict[str, object]
 @router.get("/simulate")
 async def form(request: Request, user: Who, does: Does) -> Response:
     board: Board = request.app.state.board
-    queues = await off_loop(does.queue_settings, user)
-    nodes = does.nodes(user)
-    past = await off_loop(board.look, JobFilter(states=ENDED, limit=0), partial(does.sees, user))
+    queues = await off_loop(does.queues.settings, user)
+    nodes = does.pool.nodes(user)
+    past = await off_loop(board.look, JobFilter(states=ENDED, limit=0), partial(does.visible.sees, user))
     return page(
         request,
         "simulate.html",

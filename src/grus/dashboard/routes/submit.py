@@ -83,13 +83,13 @@ class SubmissionOut(BaseModel):
 
 @router.get("/submit")
 async def form(request: Request, user: Who, does: Does) -> Response:
-    queues = await off_loop(does.queue_settings, user)
+    queues = await off_loop(does.queues.settings, user)
     above = {queue.parent for queue in queues}
     return page(
         request,
         "submit.html",
         examples=EXAMPLES,
-        folder=does.home(user),
+        folder=does.submission.home(user),
         queues=[queue.name for queue in queues if queue.name not in above],
     )
 
@@ -123,9 +123,9 @@ def _stored(file: FileIn, user: User, does: Services) -> list[Job]:
     jobs = [job for job, _ in read(file)]
     key = file.key or None
     if len(jobs) > 1 or jobs[0].outputs:
-        return does.submit_graph(user, jobs, key=key)
+        return does.workflows.submit(user, jobs, key=key)
     (job,) = jobs
-    return [does.submit(user, to_spec(job), key=key, launch_given=job.launch_given).result()]
+    return [does.actions.submit(user, to_spec(job), key=key, launch_given=job.launch_given).result()]
 
 
 def read(file: FileIn) -> list[tuple[JobIn, JobDocument]]:
@@ -170,7 +170,7 @@ def _plans(file: FileIn, user: User, does: Services) -> list[PlannedOut]:
 
 def _planned(job: JobIn, names: Collection[str], user: User, does: Services) -> PlannedOut:
     spec = to_spec(alone(job, names))
-    found = PlanOut.from_model(does.plan(user, spec, launch_given=job.launch_given))
+    found = PlanOut.from_model(does.actions.plan(user, spec, launch_given=job.launch_given))
     made = behind(found, job, names)
     return PlannedOut(name=spec.name, queue=spec.queue, request=request_text(spec.request), plan=made)
 

@@ -111,8 +111,8 @@ async def _changes(
 
 def look(does: Services, user: User, id_: JobId) -> SweepPageData:
     """Raises NotFound for a job that is no sweep, is not there, or not for this user."""
-    view = does.sweep(user, id_)
-    return SweepPageData(job=view.job, user=user, now=does.now(), search=search_of(view))
+    view = does.sweeps.of(user, id_)
+    return SweepPageData(job=view.job, user=user, now=does.clock(), search=search_of(view))
 
 
 def search_of(view: SweepView) -> SweepSnapshot:

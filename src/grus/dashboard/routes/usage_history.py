@@ -47,7 +47,7 @@ OfQueue = Annotated[str, Query(max_length=253)]
 async def history(
     request: Request, user: Who, does: Does, last: Last = "7d", queue: OfQueue = ""
 ) -> Response:
-    queues = [one.name for one in await off_loop(does.queue_settings, user)]
+    queues = [one.name for one in await off_loop(does.queues.settings, user)]
     return page(request, "history.html", last=last, queue=queue, spans=SPANS, queues=queues)
 
 
@@ -94,7 +94,7 @@ def _file(found: ReportOut) -> str:
 
 
 def _scope(does: Services, last: Last, queue: str) -> Scope:
-    now = does.now()
+    now = does.clock()
     return Scope(since=now - parse_seconds(last), until=now, queue=QueueName(queue) if queue else None)
 
 

@@ -36,8 +36,8 @@ EVERY = 5.0
 
 @router.get("/graphs/{id}")
 async def one_graph(id: JobPath, request: Request, user: Who, does: Does) -> Response:
-    found = await off_loop(does.graph, user, JobId(id))
-    told = parts(found, does.now())
+    found = await off_loop(does.graphs.of, user, JobId(id))
+    told = parts(found, does.clock())
     return page(request, "graph.html", id=id, drawing=drawn(found), width=WIDTH, height=HEIGHT, told=told)
 
 
@@ -46,7 +46,7 @@ async def follow(
     id: JobPath, caller: WhoExactly, does: Does, streams: Live, seconds: Seconds = LONGEST
 ) -> Response:
     """Stages whose standing changed, first all of them, until the last one has ended."""
-    await off_loop(does.graph, caller.user, JobId(id))
+    await off_loop(does.graphs.of, caller.user, JobId(id))
     return LiveResponse(_changes(does, JobId(id), caller, streams, seconds), streams, caller.user.name)
 
 
@@ -58,8 +58,8 @@ async def _changes(
     yield HELLO
     while not pace.over:
         ticket, began = streams.ticket(), clock()
-        found = await off_loop(does.graph, caller.user, id_)
-        now = {one.job.id: standing(one, does.now()) for one in found.stages}
+        found = await off_loop(does.graphs.of, caller.user, id_)
+        now = {one.job.id: standing(one, does.clock()) for one in found.stages}
         if changed := [stage for job, stage in now.items() if sent.get(job) != stage]:
             sent = now
             yield frame("graph", json_bytes({"stages": changed, "summary": summary(found)}))

@@ -93,7 +93,7 @@ class SimulatedPool:
 def judged(asked: WhatIfIn, does: Services, user: User) -> SimulatedPool:
     """The pool that is meant. Raises BadInput with all that can be said against the form by itself."""
     mistakes: list[Mistake] = []
-    nodes, queues = tuple(map(sound, does.nodes(user))), tuple(does.queue_settings(user))
+    nodes, queues = tuple(map(sound, does.pool.nodes(user))), tuple(does.queues.settings(user))
     if asked.nodes:
         queues = ()
         try:
@@ -215,7 +215,7 @@ def _title(asked: WhatIfIn, pool: SimulatedPool, works: Sequence[TraceJob]) -> s
 
 def _history(asked: WhatIfIn, does: Services, user: User) -> History:
     """The jobs that were submitted and ended in the last days, as reports measure them."""
-    now = does.now()
+    now = does.clock()
     found = of_past(gather(does, user, Scope(since=now - asked.days * DAY, until=now)))
     if not found.jobs:
         rule = f"the last {asked.days:g} days have no ended job; choose more days, or made-up jobs"

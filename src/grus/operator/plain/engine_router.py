@@ -5,8 +5,7 @@ from collections.abc import Callable
 from grus.concurrency.listeners import Listeners
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, WorkerId
-from grus.model.interfaces import Engine, Usage, WorkerSpec, WorkerStatus
-from grus.model.nodes import Node
+from grus.model.interfaces import Engine, WorkerSpec, WorkerStatus
 from grus.operator.plain.pod_binding import PlainPods, job_of_worker
 from grus.operator.plain.pods_as_jobs import is_plain_id
 
@@ -16,18 +15,12 @@ class EngineWithPods:
 
     def __init__(self, engine: Engine, pods: PlainPods) -> None:
         self._engine = engine
+        # As the engine does it: these concern no plain pod.
+        self.open, self.nodes, self.mechanisms = engine.open, engine.nodes, engine.mechanisms
+        self.usage, self.close = engine.usage, engine.close
         self._pods = pods
         self._listeners: Listeners[WorkerStatus] = Listeners("changes of plain pods")
         pods.tell_worker = self._listeners.tell
-
-    def open(self, epoch: int) -> None:
-        self._engine.open(epoch)
-
-    def nodes(self) -> tuple[Node, ...]:
-        return self._engine.nodes()
-
-    def mechanisms(self) -> dict[str, str]:
-        return self._engine.mechanisms()
 
     def start(self, worker: WorkerSpec) -> None:
         if not is_plain_id(worker.id):
@@ -59,9 +52,6 @@ class EngineWithPods:
         if not is_plain_id(worker):
             self._engine.forget(worker)
 
-    def usage(self) -> tuple[Usage, ...]:
-        return self._engine.usage()
-
     def report(self, worker: WorkerId) -> str:
         return "" if is_plain_id(worker) else self._engine.report(worker)
 
@@ -76,6 +66,3 @@ class EngineWithPods:
     def remove_logs(self, job: JobId) -> None:
         if not is_plain_id(job):
             self._engine.remove_logs(job)
-
-    def close(self) -> None:
-        self._engine.close()

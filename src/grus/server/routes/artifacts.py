@@ -27,7 +27,7 @@ async def artefact(
 
     The header `Grus-Artefact` is the digest of its content.
     """
-    kept, process = await off_loop(does.archive, user, JobId(id), name, offset)
+    kept, process = await off_loop(does.outputs.archive, user, JobId(id), name, offset)
     return Archive(process, live, user.name, {"Grus-Artefact": kept.digest})
 
 

@@ -26,7 +26,7 @@ PAGE = 1000
 @router.post("/jobs/{id}/session", status_code=201, response_model=SessionOut)
 async def open_session(id: JobPath, caller: WhoExactly, does: Does, request: Request) -> Response:
     """An address that opens a development session once, within a minute, for its owner."""
-    found = await off_loop(does.session, caller.user, JobId(id))
+    found = await off_loop(does.outputs.session, caller.user, JobId(id))
     doorway: OneTimeLinks | None = request.app.state.doorway
     if doorway is None:
         raise Conflict("this server opens no sessions: they need a pool on the server's own machine")
@@ -40,12 +40,12 @@ def dev_app(
     services: Services, doorway: OneTimeLinks, key: bytes, clock: Callable[[], float] = time.time
 ) -> DevProxy:
     """The app for the sessions' own port."""
-    sessions = DevSessions(key, services.holder, clock)
+    sessions = DevSessions(key, services.accounts.holder, clock)
     return DevProxy(DevGate(services, sessions, doorway), lambda passage: notice(services, passage))
 
 
 def notice(services: Services, passage: SessionAccess) -> dict[str, Any]:
     """Return the last notice for people in the session; empty if there is none."""
-    events = services.events(passage.user, job=passage.job, limit=PAGE)
+    events = services.jobs.events(passage.user, job=passage.job, limit=PAGE)
     told = [event for event in events if event.kind in NOTICES]
     return {"seq": told[-1].seq, "kind": told[-1].kind, "text": told[-1].text} if told else {}

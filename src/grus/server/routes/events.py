@@ -76,13 +76,14 @@ async def events(
     """
     name = None if job is None else JobId(job)
     if "text/event-stream" not in request.headers.get("accept", ""):
-        found = await off_loop(does.events, caller.user, after=after or 0, job=name, limit=limit)
+        found = await off_loop(does.jobs.events, caller.user, after=after or 0, job=name, limit=limit)
         return answers(EventOut, [EventOut.from_model(event) for event in found])
     if name is not None:
-        await off_loop(does.job, caller.user, name)  # a job that is not there is a 404, not an empty stream
+        # A job that is not there is a 404, not an empty stream.
+        await off_loop(does.visible.get, caller.user, name)
     begin = _number(last) if last is not None else after
     if begin is None:
-        begin = await off_loop(does.last_event)
+        begin = does.jobs.last_event
     return LiveResponse(_events(does, caller, streams, begin, name, seconds), streams, caller.user.name)
 
 
@@ -101,9 +102,9 @@ async def follow_log(
 
     An event's id names the attempt and the offset after it.
     """
-    await off_loop(does.job, caller.user, JobId(id))
+    await off_loop(does.visible.get, caller.user, JobId(id))
     if attempt is not None:  # one that is not there is a 404, not an empty stream
-        await off_loop(does.log, caller.user, JobId(id), worker, 0, 1, attempt)
+        await off_loop(does.outputs.log, caller.user, JobId(id), worker, 0, 1, attempt)
     begin = _mark(last) if last is not None else _Mark(attempt or 0, offset)
     source = _log(does, caller, streams, JobId(id), worker, begin, attempt)
     return LiveResponse(source, streams, caller.user.name)
@@ -112,7 +113,7 @@ async def follow_log(
 @router.get("/usage/stream", status_code=200, response_class=LiveResponse)
 async def follow_usage(caller: WhoExactly, does: Does, streams: Live) -> Response:
     """Stream the running workers' use of resources, once a second."""
-    await off_loop(does.usage, caller.user)
+    await off_loop(does.pool.usage, caller.user)
     return LiveResponse(_usage(does, caller, streams), streams, caller.user.name)
 
 
@@ -162,8 +163,8 @@ async def _events(
     while not pace.over:
         ticket = streams.ticket()
         # First whether it has ended, then what happened: so the last event is never cut off.
-        ended = job is not None and (await off_loop(does.job, caller.user, job)).terminal
-        found = await off_loop(does.events, caller.user, after=after, job=job, limit=PAGE)
+        ended = job is not None and (await off_loop(does.visible.get, caller.user, job)).terminal
+        found = await off_loop(does.jobs.events, caller.user, after=after, job=job, limit=PAGE)
         for event in found:
             yield frame("event", encoded(EventOut.from_model(event)), event.seq)
             after = event.seq
@@ -189,12 +190,12 @@ async def _log(
     text = codecs.getincrementaldecoder("utf-8")("replace")
     yield HELLO
     while not pace.over:
-        now = await off_loop(does.job, caller.user, job)
+        now = await off_loop(does.visible.get, caller.user, job)
         at = _Mark(at.attempt or now.attempt, at.offset)
         data, following = b"", at.offset
         if at.attempt:
             asked = (caller.user, job, worker, at.offset, LOG_PIECE, at.attempt)
-            data, following = await off_loop(does.log, *asked)
+            data, following = await off_loop(does.outputs.log, *asked)
         if data:
             piece = text.decode(data)
             known = following - len(text.getstate()[0])  # half a character is sent with the rest of it
@@ -219,7 +220,7 @@ async def _usage(does: Services, caller: Caller, streams: Streams) -> AsyncGener
     pace = Pace(streams, caller, LONGEST)
     yield HELLO
     while not pace.over:
-        found = await off_loop(does.usage, caller.user)
+        found = await off_loop(does.pool.usage, caller.user)
         yield frame("usage", encoded_list(UsageOut, [UsageOut.from_model(one) for one in found]))
         await pace.silence(streams.closed, USAGE_EVERY)
     yield RECONNECT

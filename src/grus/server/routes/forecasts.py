@@ -31,7 +31,7 @@ async def forecast(
     measure: What = None,
 ) -> Response:
     """Return the forecast, with the interval of nine in ten; or the data missing for one."""
-    return answer(_out(await off_loop(does.prospect, user, of, name, reach, measure)))
+    return answer(_out(await off_loop(does.prospects.of, user, of, name, reach, measure)))
 
 
 def _out(one: Prospect) -> ForecastOut:

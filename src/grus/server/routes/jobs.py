@@ -53,9 +53,9 @@ async def submit(request: Request) -> Response:
     job = _job_in(await request.body())
     spec, given = to_spec(job), job.launch_given
     if request.scope["query_string"] and _wants_plan(request.query_params):
-        return answer(PlanOut.from_model(await off_loop(does.plan, user, spec, launch_given=given)))
+        return answer(PlanOut.from_model(await off_loop(does.actions.plan, user, spec, launch_given=given)))
     # On the event loop: it only checks and queues; the store then writes many of them at once.
-    stored = await wrap_future(does.submit(user, spec, key=_key(request), launch_given=given))
+    stored = await wrap_future(does.actions.submit(user, spec, key=_key(request), launch_given=given))
     request.app.state.figures.submits.inc()
     return answer(job_out(stored), 201)
 
@@ -72,64 +72,66 @@ async def list_jobs(
 ) -> Response:
     """Jobs, newest first; `after` is the id of the last one of the page before."""
     name = None if queue is None else QueueName(queue)
-    found = await off_loop(does.jobs, user, phases=phases, queue=name, mine=mine, limit=limit, after=after)
-    tags = does.tags()
-    return answers(JobOut, [job_out(job, does.foreseen(job), tags.get(of_job(job.id))) for job in found])
+    found = await off_loop(
+        does.jobs.listed, user, phases=phases, queue=name, mine=mine, limit=limit, after=after
+    )
+    tags = does.pool.tags()
+    return answers(JobOut, [job_out(job, does.jobs.foreseen(job), tags.get(of_job(job.id))) for job in found])
 
 
 @router.get("/jobs/{id}", response_model=JobOut)
 async def one_job(id: JobPath, user: Who, does: Does) -> Response:
-    return answer(seen(await off_loop(does.job, user, JobId(id)), does))
+    return answer(seen(await off_loop(does.visible.get, user, JobId(id)), does))
 
 
 @router.post("/jobs/{id}/stop", response_model=JobOut)
 async def stop(id: JobPath, user: Who, does: Does) -> Response:
     """End it for good."""
-    return answer(job_out(await off_loop(does.stop, user, JobId(id))))
+    return answer(job_out(await off_loop(does.actions.stop, user, JobId(id))))
 
 
 @router.post("/jobs/{id}/pause", response_model=JobOut)
 async def pause(id: JobPath, user: Who, does: Does) -> Response:
     """Let it save itself and give its GPUs back until it is resumed."""
-    return answer(job_out(await off_loop(does.pause, user, JobId(id))))
+    return answer(job_out(await off_loop(does.actions.pause, user, JobId(id))))
 
 
 @router.post("/jobs/{id}/resume", response_model=JobOut)
 async def resume(id: JobPath, user: Who, does: Does) -> Response:
-    return answer(job_out(await off_loop(does.resume, user, JobId(id))))
+    return answer(job_out(await off_loop(does.actions.resume, user, JobId(id))))
 
 
 @router.post("/jobs/{id}/scale", response_model=JobOut)
 async def scale(id: JobPath, size: ScaleIn, user: Who, does: Does) -> Response:
     """Pin or change the size of an elastic job, or with `auto` go back to what was submitted."""
-    return answer(job_out(await off_loop(does.scale, user, JobId(id), to_size(size))))
+    return answer(job_out(await off_loop(does.actions.scale, user, JobId(id), to_size(size))))
 
 
 @router.get("/jobs/{id}/why", response_model=WhyOut)
 async def why(id: JobPath, user: Who, does: Does) -> Response:
     """Explain why a job waits, which jobs hold the GPUs that it waits for, and what would start it now."""
-    found = await off_loop(does.why, user, JobId(id))
-    job = await off_loop(does.job, user, JobId(id))
-    eta = does.foreseen(job)
+    found = await off_loop(does.jobs.why, user, JobId(id))
+    job = await off_loop(does.visible.get, user, JobId(id))
+    eta = does.jobs.foreseen(job)
     return answer(WhyOut.from_model(found, job=job.id, phase=job.phase, eta=eta))
 
 
 @router.get("/jobs/{id}/events", response_model=list[EventOut])
 async def events(id: JobPath, user: Who, does: Does, after: After = 0, limit: Limit = 1000) -> Response:
-    found = await off_loop(does.events, user, after=after, job=JobId(id), limit=limit)
+    found = await off_loop(does.jobs.events, user, after=after, job=JobId(id), limit=limit)
     return answers(EventOut, [EventOut.from_model(event) for event in found])
 
 
 @router.get("/jobs/{id}/curves", response_model=CurvesOut)
 async def curves(id: JobPath, user: Who, does: Does) -> Response:
     """Return the job's reports over time: each metric, and its throughput."""
-    return answer(CurvesOut.from_model(await off_loop(does.curves, user, JobId(id)), job=id))
+    return answer(CurvesOut.from_model(await off_loop(does.outputs.curves, user, JobId(id)), job=id))
 
 
 @router.get("/jobs/{id}/workers", response_model=list[WorkerOut])
 async def workers(id: JobPath, user: Who, does: Does) -> Response:
-    found = await off_loop(does.workers, user, JobId(id))
-    team = members(await off_loop(does.job, user, JobId(id)))
+    found = await off_loop(does.outputs.workers, user, JobId(id))
+    team = members(await off_loop(does.visible.get, user, JobId(id)))
     numbers = {member.id: number for number, member in enumerate(team)}
     return answers(WorkerOut, [WorkerOut.from_model(one, number=numbers.get(one.id)) for one in found])
 
@@ -145,7 +147,7 @@ async def log(
     attempt: Annotated[int | None, Query(ge=1)] = None,
 ) -> Response:
     """Return raw bytes of a worker's log; the header Grus-Next-Offset is the offset of the next request."""
-    data, following = await off_loop(does.log, user, JobId(id), worker, offset, limit, attempt)
+    data, following = await off_loop(does.outputs.log, user, JobId(id), worker, offset, limit, attempt)
     return Response(
         data, headers={"Grus-Next-Offset": str(following)}, media_type="text/plain; charset=utf-8"
     )
@@ -177,4 +179,4 @@ def _wants_plan(query: QueryParams) -> bool:
 
 def seen(job: Job, does: Services) -> JobOut:
     """Return a job as it is sent, with its forecast and recognized activity."""
-    return job_out(job, does.foreseen(job), does.tags().get(of_job(job.id)))
+    return job_out(job, does.jobs.foreseen(job), does.pool.tags().get(of_job(job.id)))

@@ -80,7 +80,7 @@ def _gauge(
 
 
 def _of_queues(does: Services, user: User) -> list[GaugeMetricFamily]:
-    states = does.queues(user)
+    states = does.queues.states(user)
     gpus = {
         "held": "GPUs that the queue's jobs hold.",
         "quota": "GPUs that the queue deserves.",
@@ -106,16 +106,16 @@ def _by_queue(states: list[QueueState], name: str, unit: int) -> dict[tuple[str,
 
 
 def _of_jobs(does: Services, user: User) -> list[GaugeMetricFamily]:
-    counts = does.status(user).jobs
+    counts = does.pool.status(user).jobs
     phases: dict[tuple[str, ...], float] = {(phase.value,): counts.get(phase, 0) for phase in Phase}
     return [_gauge("grus_jobs", "Jobs in each phase.", phases, ["phase"])]
 
 
 def _of_pool(does: Services, user: User) -> list[GaugeMetricFamily]:
-    held = {device: sum(share for _, share in jobs) / GPU for device, jobs in does.holders(user).items()}
+    held = {device: sum(share for _, share in jobs) / GPU for device, jobs in does.pool.holders(user).items()}
     busy: dict[tuple[str, ...], float] = {}
     usable: dict[tuple[str, ...], float] = {}
-    for node in does.nodes(user):
+    for node in does.pool.nodes(user):
         for device in node.devices:
             busy[node.id, device.id] = held.get(device.id, 0.0)
             usable[node.id, device.id] = device.usable
@@ -126,7 +126,7 @@ def _of_pool(does: Services, user: User) -> list[GaugeMetricFamily]:
 
 
 def _of_workers(does: Services, user: User) -> list[GaugeMetricFamily]:
-    use = does.usage(user)
+    use = does.pool.usage(user)
     return [
         _gauge("grus_workers", "Worker processes that run.", {(): len(use)}),
         _gauge("grus_workers_memory_bytes", "Their memory.", {(): sum(one.memory for one in use)}),
@@ -134,7 +134,7 @@ def _of_workers(does: Services, user: User) -> list[GaugeMetricFamily]:
 
 
 def _of_disk(does: Services) -> list[GaugeMetricFamily]:
-    disk = does.state_disk()
+    disk = does.pool.state_disk()
     values: dict[str, dict[tuple[str, ...], float]] = {"free": {}, "size": {}}
     if disk is not None:
         values = {"free": {(): disk[0]}, "size": {(): disk[1]}}
@@ -146,7 +146,7 @@ def _of_disk(does: Services) -> list[GaugeMetricFamily]:
 
 def _of_backups(does: Services) -> GaugeMetricFamily:
     text = "Unix time of the newest backup of the state; absent before the first."
-    at = does.last_backup_at()
+    at = does.pool.last_backup_at()
     return _gauge("grus_last_backup_timestamp_seconds", text, {} if at is None else {(): at})
 
 

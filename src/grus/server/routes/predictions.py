@@ -45,7 +45,7 @@ async def predict(id: JobPath, user: Who, does: Does, request: Request) -> Respo
 
 def _standing(does: Services, user: User, id_: JobId) -> ServedModelStatus:
     """Its replicas that answer. Raises Conflict where waiting for one is in vain."""
-    job = does.job(user, id_)
+    job = does.visible.get(user, id_)
     if job.spec.type is not JobType.SERVE:
         raise Conflict(f"job {id_} is of type {job.spec.type.value}; only one of type serve answers requests")
     if job.terminal:
@@ -53,4 +53,4 @@ def _standing(does: Services, user: User, id_: JobId) -> ServedModelStatus:
     if job.desired is not Desired.RUN:
         raise Conflict(f"job {id_} is being paused or stopped; `grus resume {id_}` lets a paused one answer")
     booting = "it is starting" if job.phase in HOLDING else job.reason
-    return ServedModelStatus(does.endpoints(user, id_), booting)
+    return ServedModelStatus(does.outputs.endpoints(user, id_), booting)

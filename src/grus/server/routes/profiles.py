@@ -18,16 +18,18 @@ FingerprintPath = Annotated[
 @router.get("/profiles", response_model=list[ProfileOut])
 async def list_profiles(user: Who, does: Does) -> Response:
     """List the profile of each fingerprint: the user's own, and all of them for administrators."""
-    return answers(ProfileOut, [ProfileOut.from_model(one) for one in await off_loop(does.profiles, user)])
+    return answers(
+        ProfileOut, [ProfileOut.from_model(one) for one in await off_loop(does.insight.profiles, user)]
+    )
 
 
 @router.get("/profiles/{fingerprint}", response_model=ProfileOut)
 async def one_profile(fingerprint: FingerprintPath, user: Who, does: Does) -> Response:
-    return answer(ProfileOut.from_model(await off_loop(does.profile, user, fingerprint)))
+    return answer(ProfileOut.from_model(await off_loop(does.insight.profile, user, fingerprint)))
 
 
 @router.get("/jobs/{id}/profile", response_model=LearnedOut)
 async def of_job(id: JobPath, user: Who, does: Does) -> Response:
     """Return a job's fingerprint, its profile, and the expectation before it ran."""
-    found = await off_loop(does.learned, user, JobId(id))
+    found = await off_loop(lambda: does.insight.of(does.visible.get(user, JobId(id))))
     return answer(LearnedOut.from_model(found, job=id))

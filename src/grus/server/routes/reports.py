@@ -112,12 +112,12 @@ def ended_jobs(does: Services, user: User, asked: ReportQuery) -> bytes:
 
 
 def _scope(does: Services, user: User, asked: ReportQuery) -> Scope:
-    now = does.now()
+    now = does.clock()
     until = now if asked.until is None else min(now, asked.until)
     job = None if asked.job is None else JobId(asked.job)
     since = until - (USUAL if asked.back is None else asked.back)
     if job is not None and asked.back is None:
-        since = min(until, does.job(user, job).submitted_at)
+        since = min(until, does.visible.get(user, job).submitted_at)
     return Scope(
         since=since, until=until, job=job, queue=None if asked.queue is None else QueueName(asked.queue)
     )

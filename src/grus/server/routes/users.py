@@ -27,14 +27,14 @@ Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of 
 
 @router.get("/users", response_model=list[UserOut])
 async def list_users(user: Who, does: Does) -> Response:
-    return answers(UserOut, [UserOut.from_model(one) for one in await off_loop(does.users, user)])
+    return answers(UserOut, [UserOut.from_model(one) for one in await off_loop(does.accounts.users, user)])
 
 
 @router.put("/users/{name}", response_model=UserOut)
 async def put_user(name: NamePath, body: UserIn, user: Who, does: Does) -> Response:
     """Add a user, or replace its settings; `max_gpus` stays as it is where it is left out."""
     put = partial(
-        does.put_user,
+        does.users.put,
         user,
         to_user(name, body),
         accept_shared_account=body.accept_shared_account,
@@ -51,7 +51,7 @@ async def delete_user(
     stop_jobs: Annotated[bool, Query(description="Stop the user's jobs that have not ended.")] = False,
 ) -> Response:
     """Remove a user with its tokens and memberships; refused with their list while it has live jobs."""
-    await off_loop(partial(does.delete_user, user, UserName(name), stop_jobs=stop_jobs))
+    await off_loop(partial(does.users.delete, user, UserName(name), stop_jobs=stop_jobs))
     return Response(status_code=204)
 
 
@@ -66,26 +66,26 @@ async def list_audit(
 ) -> Response:
     """Changes of users, tokens, queues, nodes and other people's jobs, newest first; for administrators."""
     by = UserName(actor) if actor else None
-    found = await off_loop(partial(does.audit, user, actor=by, target=target, before=before, limit=limit))
+    found = await off_loop(does.users.audit, user, actor=by, target=target, before=before, limit=limit)
     return answers(AuditOut, [AuditOut.from_model(one) for one in found])
 
 
 @router.get("/tokens", response_model=list[TokenOut])
 async def list_tokens(user: Who, does: Does) -> Response:
-    found, now = await off_loop(does.tokens, user), does.now()
+    found, now = await off_loop(does.accounts.tokens, user), does.clock()
     return answers(TokenOut, [token_out(one, now=now) for one in found])
 
 
 @router.post("/tokens", status_code=201, response_model=TokenOut)
 async def new_token(body: TokenIn, caller: WhoExactly, does: Does) -> Response:
     """Make a token. Its secret is in this answer and nowhere else."""
-    until, whose = expires_at(body, does.now()), UserName(body.user)
-    make = partial(does.new_token, caller.user, whose, body.label, until, asked_with=caller.token)
+    until, whose = expires_at(body, does.clock()), UserName(body.user)
+    make = partial(does.users.new_token, caller.user, whose, body.label, until, asked_with=caller.token)
     secret, token = await off_loop(make)
     return answer(token_out(token, secret), 201)
 
 
 @router.delete("/tokens/{digest}", status_code=204)
 async def delete_token(digest: Digest, user: Who, does: Does) -> Response:
-    await off_loop(does.delete_token, user, digest)
+    await off_loop(does.accounts.delete_token, user, digest)
     return Response(status_code=204)

@@ -20,21 +20,21 @@ Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_le
 @router.post("/graphs", status_code=201, response_model=list[JobOut])
 async def submit_graph(given: GraphIn, user: Who, does: Does, key: Key = None) -> Response:
     """Store jobs that name each other: all of them, or none. One set per key and user."""
-    stored = await off_loop(does.submit_graph, user, given.jobs, key=key, fresh=given.fresh)
+    stored = await off_loop(does.workflows.submit, user, given.jobs, key=key, fresh=given.fresh)
     return answers(JobOut, [job_out(job) for job in stored], 201)
 
 
 @router.get("/graphs/{id}", response_model=GraphOut)
 async def graph(id: JobPath, user: Who, does: Does) -> Response:
     """The jobs that were submitted together with this one, and who comes after whom."""
-    found = await off_loop(does.graph, user, JobId(id))
+    found = await off_loop(does.graphs.of, user, JobId(id))
     return answer(_out(found, does))
 
 
 @router.post("/jobs/{id}/retry", status_code=201, response_model=list[JobOut])
 async def retry(id: JobPath, user: Who, does: Does, key: Key = None) -> Response:
     """Submit again a job that did not succeed, and those that come after it."""
-    stored = await off_loop(does.retry, user, JobId(id), key=key)
+    stored = await off_loop(does.workflows.retry, user, JobId(id), key=key)
     return answers(JobOut, [job_out(job) for job in stored], 201)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import UserName
-from grus.model.interfaces import AccessRole, Store, Token, User
+from grus.model.interfaces import TOKENS, USERS, AccessRole, Store, Token, User
 from grus.store.atomic_files import write_secret
 
 ADMIN = UserName("admin")
@@ -21,12 +21,12 @@ _SECRET = re.compile(PREFIX + r"[A-Za-z0-9_-]{43}", re.ASCII)
 
 def ensure_admin(store: Store, token_file: Path, now: float) -> str | None:
     """The new administrator's secret at the first start; None when there are tokens already."""
-    if store.tokens():
+    if store.find(TOKENS):
         return None
     secret = _kept(token_file) or _made(token_file)
-    store.put_user(User(name=ADMIN, role=AccessRole.ADMIN)).result()
+    store.put(USERS, User(name=ADMIN, role=AccessRole.ADMIN)).result()
     digest = hashlib.sha256(secret.encode()).hexdigest()
-    store.put_token(Token(digest=digest, user=ADMIN, label="first start", created_at=now)).result()
+    store.put(TOKENS, Token(digest=digest, user=ADMIN, label="first start", created_at=now)).result()
     return secret
 
 

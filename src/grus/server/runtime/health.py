@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from grus.controlplane.reconciler.loop import ControlLoopHealth
+from grus.controlplane.reconciler.health import ControlLoopHealth
 
 OLDEST = 30.0
 """Seconds without a pass after which the loop counts as stuck: several of its own intervals."""

@@ -159,7 +159,7 @@ def serve_kubernetes(
 
         def serve(controller: Controller, brake: Brake) -> None:
             if ensure_admin(controller.store, token_file, time.time()) is not None:
-                controller.services.reload_accounts()
+                controller.services.accounts.refresh()
             app = create_app(
                 controller.services,
                 allowed_hosts=settings.hosts,

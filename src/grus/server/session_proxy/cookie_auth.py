@@ -78,7 +78,7 @@ class DevGate:
         return await off_loop(self._found, job, visitor.user)
 
     def _found(self, job: JobId, user: User) -> SessionAccess:
-        (endpoint, *_) = self._services.session(user, job) or (None,)
+        (endpoint, *_) = self._services.outputs.session(user, job) or (None,)
         if endpoint is None:
             raise Conflict(f"Session {job} does not answer now: `grus describe {job}` says how it is.")
         return SessionAccess(job, user, endpoint)

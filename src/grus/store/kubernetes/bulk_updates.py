@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from grus.kubernetes.api_objects.job_home import Home
 from grus.kubernetes.client.api import Api, Object
@@ -12,18 +13,12 @@ from grus.store.kubernetes import job_status_codec
 from grus.store.kubernetes.status_writer import TRIES, Recorder, asking, drop
 
 
+@dataclass(eq=False)
 class Sweeper:
-    def __init__(
-        self,
-        api: Api,
-        pool: ThreadPoolExecutor,
-        recorder: Recorder,
-        note: Callable[[Object], None],
-    ) -> None:
-        self._api = api
-        self._pool = pool
-        self._recorder = recorder
-        self._note = note
+    _api: Api
+    _pool: ThreadPoolExecutor
+    _recorder: Recorder
+    _note: Callable[[Object], None]
 
     def look(self) -> Objects:
         """Return all GpuJobs as they are in the cluster now."""

@@ -11,7 +11,6 @@ from grus.kubernetes.client.errors import Conflicts, Exists, Invalid, Missing
 from grus.kubernetes.client.informer import Reflector
 from grus.kubernetes.client.resource_kinds import GPU_QUEUES
 from grus.model.errors import BadInput, Mistake, NotFound, StoreFailed
-from grus.model.identifiers import QueueName
 from grus.model.jobs import Idle
 from grus.model.queues import ANY, Queue
 from grus.model.texts.units import gpu_number, render_percent
@@ -86,7 +85,7 @@ class Queues:
                 raise BadInput([Mistake("queue", error.text, queue.name)]) from error
         raise StoreFailed(f"queue {queue.name} is being changed all the time; try again")
 
-    def delete(self, name: QueueName) -> None:
+    def delete(self, name: str) -> None:
         try:
             item = self._api.get(GPU_QUEUES, name)
             self._api.delete(GPU_QUEUES, name, uid=item["metadata"]["uid"])

@@ -12,23 +12,21 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from grus.kubernetes.api_objects.job_home import Home
 from grus.kubernetes.client.api import Api, Object
 from grus.kubernetes.client.informer import OnChange, Reflector
 from grus.kubernetes.client.resource_kinds import GPU_JOBS
 from grus.model.audit import AuditRecord
-from grus.model.errors import Conflict, GrusError, StoreFailed
-from grus.model.identifiers import JobId, NodeId, QueueName
-from grus.model.interfaces import Event, NewJob
+from grus.model.errors import Conflict, StoreFailed
+from grus.model.identifiers import JobId
+from grus.model.interfaces import CORDONS, QUEUES, Collection, Event, NewJob, PruneLimits
 from grus.model.jobs import TERMINAL, Job, Phase
-from grus.model.nodes import Drain
-from grus.model.queues import Queue
 from grus.store import mirror, rules, sql_tables
 from grus.store.kubernetes import job_status_codec
 from grus.store.kubernetes.bulk_updates import Sweeper
@@ -39,8 +37,10 @@ from grus.store.kubernetes.queues import Queues
 from grus.store.kubernetes.status_writer import JobLocations, ObjectFactory, Recorder, asking
 from grus.store.kubernetes.watch_buffer import News, ObjectUpdates
 from grus.store.mirror import MirroredJob
-from grus.store.sqlite import SqliteStore
+from grus.store.sqlite import SqliteStore, unless_refused
 from grus.store.write_batch import JobWrite, WriteOutcome
+
+T = TypeVar("T")
 
 DELETED = "Its GpuJob was deleted."
 SYNC = 120.0
@@ -59,6 +59,16 @@ class Leading(Protocol):
     def epoch(self) -> int: ...
 
     def valid(self) -> bool: ...
+
+
+class Objects(Protocol):
+    """Collection whose values are objects of the cluster."""
+
+    def all(self) -> list[Any]: ...
+
+    def put(self, value: Any, /) -> None: ...
+
+    def delete(self, key: str, /) -> None: ...
 
 
 class KubernetesStore(SqliteStore):
@@ -114,6 +124,7 @@ class KubernetesStore(SqliteStore):
         """GpuJobs as they are in the cluster, also for other readers."""
         self._queues = Queues(api, self._queues_changed)
         self._cordons = Cordons(api, nodes)
+        self._in_cluster: Mapping[Collection[Any], Objects] = {QUEUES: self._queues, CORDONS: self._cordons}
         try:
             self._open()
         except BaseException:
@@ -146,29 +157,30 @@ class KubernetesStore(SqliteStore):
     ) -> "Future[Job]":
         hashed = None if key is None else job_status_codec.key_hash(job.user, key)
         first = replace(job, version=1)
-        return self._write(first, event, new=True, key=hashed, epoch=epoch, key_said=key or "")
+        return self._write(
+            lambda: JobWrite(job=first, event=event, new=True, key=hashed, epoch=epoch, key_said=key or "")
+        )
 
     def create_all(self, new: Sequence[NewJob], epoch: int | None = None) -> "Future[list[Job]]":
         """Create one job: each is an object of its own, and the API server changes one object at a time."""
-        future: Future[list[Job]] = Future()
-        if len(new) > 1:
-            future.set_exception(
-                Conflict(
+
+        def give() -> "Future[list[Job]]":
+            if len(new) > 1:
+                raise Conflict(
                     f"a cluster cannot store {len(new)} jobs as one; submit them one by one, "
                     "or all with `grus --kubernetes submit`, which does that"
                 )
-            )
-            return future
-        try:
-            future.set_result([self.create(one.job, one.event, one.key, epoch).result() for one in new])
-        except GrusError as error:
-            future.set_exception(error)
-        return future
+            done: Future[list[Job]] = Future()
+            done.set_result([self.create(one.job, one.event, one.key, epoch).result() for one in new])
+            return done
+
+        return unless_refused(give)
 
     def admit(self, job: Job, event: Event, item: Object) -> "Future[Job]":
         """Create the job as `create` does, but record it in this object, which a user has made."""
         self._recorder.given[job.id] = item
-        future = self._write(replace(job, version=1), event, new=True)
+        first = replace(job, version=1)
+        future = self._write(lambda: JobWrite(job=first, event=event, new=True))
         future.add_done_callback(lambda _: self._recorder.given.pop(job.id, None))
         return future
 
@@ -193,52 +205,47 @@ class KubernetesStore(SqliteStore):
 
     # -------------------------------------------------------------------------- queues, nodes and the rest
 
-    def queues(self) -> list[Queue]:
-        return self._queues.all()
+    def put(self, collection: Collection[T], *values: T, record: AuditRecord | None = None) -> "Future[None]":
+        objects = self._in_cluster.get(collection)
+        if objects is None:
+            return super().put(collection, *values, record=record)
 
-    def put_queue(self, queue: Queue, *, record: AuditRecord | None = None) -> "Future[None]":
-        return self._asked(lambda: self._queues.put(queue), record)
-
-    def delete_queue(self, name: QueueName, *, record: AuditRecord | None = None) -> "Future[None]":
-        return self._asked(lambda: self._queues.delete(name), record)
-
-    def cordoned(self) -> frozenset[NodeId]:
-        return self._cordons.all()
-
-    def drains(self) -> dict[NodeId, Drain]:
-        return {}
-
-    def set_cordoned(
-        self,
-        node: NodeId,
-        cordoned: bool,
-        *,
-        drain: Drain | None = None,
-        record: AuditRecord | None = None,
-    ) -> "Future[None]":
         def ask() -> None:
-            if drain is not None:
-                raise Conflict(f"node {node} belongs to a cluster; `kubectl drain {node}` empties it")
-            self._cordons.set(node, cordoned)
+            for value in values:
+                objects.put(value)
 
         return self._asked(ask, record)
 
-    def prune(
+    def find(
         self,
+        collection: Collection[T],
         *,
-        events_before: float,
-        jobs_before: float,
-        results_before: float = 0.0,
-        keep: Collection[JobId] = (),
-    ) -> "Future[int]":
+        limit: int | None = None,
+        after: tuple[object, ...] | None = None,
+        **fields: str | None,
+    ) -> list[T]:
+        objects = self._in_cluster.get(collection)
+        if objects is None:
+            return super().find(collection, limit=limit, after=after, **fields)
+        return rules.listed(collection, objects.all(), limit, after, fields)
+
+    def delete(
+        self, collection: Collection[Any], key: str, *, record: AuditRecord | None = None
+    ) -> "Future[None]":
+        objects = self._in_cluster.get(collection)
+        if objects is None:
+            return super().delete(collection, key, record=record)
+        return self._asked(lambda: objects.delete(key), record)
+
+    def prune(self, limits: PruneLimits) -> "Future[int]":
         """Delete the objects of the jobs first, then the copy's rows."""
 
         def work(connection: sqlite3.Connection) -> int:
-            old = sql_tables.ended(connection, jobs_before, keep)
+            old = sql_tables.ended(connection, limits)
             self._sweeper.remove([home for job in old if (home := self._news.home(job)) is not None])
             for job in old:
                 self._news.let_go(job)
-            return sql_tables.prune(events_before, jobs_before, results_before, keep)(connection).gone
+            return sql_tables.prune(limits)(connection).gone
 
         return self._writer.do(work)
 

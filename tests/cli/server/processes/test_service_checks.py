@@ -16,7 +16,7 @@ from grus.cli.server.service_checks import check_backups, check_certificate, che
 from grus.cli.server.systemd_units import SERVER, Service, units
 from grus.model.errors import Unreachable
 from grus.model.identifiers import UserName
-from grus.model.interfaces import User
+from grus.model.interfaces import USERS, User
 from grus.sdk.state_paths import GrusPaths, places
 from grus.server.backup.create import back_up
 from grus.server.backup.rotation import name_of
@@ -129,7 +129,7 @@ def test_a_shared_server_without_scheduled_backups_is_a_warning(at: GrusPaths, f
     store = SqliteStore(at.state / "grus.db")
     assert (check_backups(at).state, folder.exists()) == (OK, True)
     for name in ("ada", "grace"):
-        store.put_user(User(name=UserName(name))).result()
+        store.put(USERS, User(name=UserName(name))).result()
     store.close()
     found = check_backups(at)
     assert (found.state, "--backups" in found.fix) == (WARN, True)

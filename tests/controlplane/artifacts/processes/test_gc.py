@@ -13,6 +13,7 @@ from grus.artefacts.artifact_upload import keep
 from grus.controlplane.artifacts.gc import Collector
 from grus.model.artefacts import Artifact, Input, Output
 from grus.model.identifiers import JobId
+from grus.model.interfaces import RESULTS
 from grus.model.jobs import JobType, Phase
 from grus.model.results import Result
 from tests.artefacts.builders import a_folder, a_vault
@@ -67,10 +68,11 @@ def test_what_a_job_a_result_or_a_waiting_job_names_stays_and_the_rest_goes(
     maker = a_record(plane, taken)
     blocker = plane.submit("blocker")
     waits = replace(a_spec("waits", inputs=(Input("d", maker, "data"),)), after=(maker, blocker))
-    plane.services.submit(ANN, waits).result()
+    plane.services.actions.submit(ANN, waits).result()
     vault.used(taken.digest)
     os.utime(vault.root / "manifests" / taken.digest[:2] / taken.digest[2:], (1.0, 1.0))
-    plane.store.put_result(
+    plane.store.put(
+        RESULTS,
         Result(
             job=JobId("jgone"),
             name="gone",
@@ -82,7 +84,7 @@ def test_what_a_job_a_result_or_a_waiting_job_names_stays_and_the_rest_goes(
             started_at=1.0,
             ended_at=2.0,
             outputs=(of_result,),
-        )
+        ),
     ).result()
     assert collector(plane).collect() > 0
     assert {digest for digest, _ in vault.kept("manifests")} == {
@@ -111,7 +113,7 @@ def test_an_artefact_that_a_job_is_about_to_take_becomes_young_at_its_submit(
     vault, taken = a_thing(plane, tmp_path, "taken", 60 * DAY)
     maker = a_record(plane, taken)
     spec = replace(a_spec("takes", inputs=(Input("d", maker, "data"),)), after=(maker,))
-    plane.services.submit(ANN, spec).result()
+    plane.services.actions.submit(ANN, spec).result()
     ((_, at),) = vault.kept("manifests")
     assert at > 59 * DAY
     assert vault.whole(taken.digest)
