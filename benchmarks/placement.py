@@ -29,13 +29,13 @@ from dataclasses import dataclass, field
 
 from benchmarks.machine import facts
 from benchmarks.placement_graphs import Profiled, folder, read_all
+from benchmarks.placement_loads import describe, place_pipeline
 from benchmarks.placement_models import TRAININGS
 from grus.estimation.gpus import GpuKind, find
 from grus.partition.capture_profile import capture
 from grus.partition.execution.placement_plan import Infeasible, Pipeline, Plan, Rhythm, Schedule
 from grus.partition.graph import OpGraph
 from grus.partition.parse_devices import Gpu, topology
-from grus.partition.pipelining.balanced_stages import describe, place_pipeline
 from grus.partition.pipelining.pipeline_search import place_stages
 from grus.partition.portfolio_planner import answers, place
 from grus.partition.topology import Topology, alike

@@ -17,8 +17,6 @@ from grus.reports.scaling_efficiency import scalability
 from grus.simulation import result_summary
 from grus.simulation.outcome_metrics import MeasuredTimes, SimulationOutcome
 from grus.simulation.whatif_scenarios import (
-    PRESENT,
-    STATIC,
     Runner,
     Scenario,
     ScenarioChange,
@@ -177,7 +175,3 @@ def _side(name: str, outcome: SimulationOutcome) -> SplitSideOut:
         utilisation=outcome.utilisation,
         preemptions=outcome.preemptions,
     )
-
-
-SIDES = (MEASURED, PRESENT, STATIC)
-"""Sides of the comparison, in this order."""

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.placement_loads import describe
 from grus.partition.execution.placement_plan import Plan, Transfer
 from grus.partition.execution.step_simulator import simulate
 from grus.partition.graph import Op, OpGraph
-from grus.partition.pipelining.balanced_stages import describe
 from grus.partition.verification.placement_check import faults, pipeline_faults
 from tests.partition.builders import a_chain, a_diamond, two
 

@@ -16,8 +16,8 @@ from grus.partition.execution.placement_plan import Infeasible, Pipeline, Rhythm
 from grus.partition.graph import OpGraph
 from grus.partition.operators.colocation_groups import breadth_first
 from grus.partition.parse_devices import Gpu, at_most, topology
-from grus.partition.pipelining.balanced_stages import stage_units
 from grus.partition.pipelining.pipeline_search import place_stages, staged
+from grus.partition.pipelining.stage_units import stage_units
 from grus.partition.placement_plan_file import Split
 from grus.partition.topology import Topology
 

@@ -1,4 +1,4 @@
-"""Pipeline placement: stages for many micro-batches in flight; a device's largest load decides.
+"""Pipeline placement by load: stages for many micro-batches in flight; a device's largest load decides.
 
     place_pipeline(graph, topology)  →  Pipeline | Infeasible
 
@@ -8,19 +8,10 @@ one module. A device holds all that its stage reads, keeps and writes for a micr
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
-
 from grus.partition.execution.placement_plan import Infeasible, Pipeline
 from grus.partition.graph import OpGraph
-from grus.partition.operators.colocation_groups import (
-    Units,
-    breadth_first,
-    depth_first,
-    forward_edges,
-    units_of,
-)
+from grus.partition.operators.colocation_groups import Units, breadth_first, depth_first, forward_edges
+from grus.partition.pipelining.stage_units import loads, stage_units
 from grus.partition.placers.contiguous_segments import split, stretches
 from grus.partition.placers.infeasibility import explain, impossible
 from grus.partition.placers.lower_bounds import load_bound
@@ -51,19 +42,6 @@ def describe(graph: OpGraph, topology: Topology, device_of: Sequence[int], place
     )
 
 
-def loads(graph: OpGraph, topology: Topology, device_of: Sequence[int]) -> tuple[float, ...]:
-    """Seconds of work, sending and receiving of each device for a micro-batch."""
-    busy = [0.0] * len(topology.devices)
-    for number, op in enumerate(graph.ops):
-        home = device_of[number]
-        busy[home] += op.seconds / topology.devices[home].speed
-        for target in {device_of[one] for one in graph.consumers[number]} - {home}:
-            sending = topology.links[home][target].seconds(op.output)
-            busy[home] += sending
-            busy[target] += sending
-    return tuple(busy)
-
-
 def _search(graph: OpGraph, topology: Topology, budget: int) -> Pipeline | None:
     units = stage_units(graph)
     found = [
@@ -74,25 +52,6 @@ def _search(graph: OpGraph, topology: Topology, budget: int) -> Pipeline | None:
         return None
     best, devices = min(found, key=lambda one: one[0].slowest)
     return _evened(graph, topology, units, best, devices, budget)
-
-
-def stage_units(graph: OpGraph) -> Units:
-    """Units that may lie in different stages: groups that data flows between to and fro are joined."""
-    units = units_of(graph)
-    edges = sorted(forward_edges(graph, units))
-    count = len(units.members)
-    ends = ([one for one, _ in edges], [two for _, two in edges])
-    matrix = coo_array((np.ones(len(edges)), ends), shape=(count, count))
-    parts, labels = connected_components(matrix.tocsr(), directed=True, connection="strong")
-    if parts == count:
-        return units
-    first: dict[int, int] = {}
-    of = [first.setdefault(int(labels[units.of[op]]), len(first)) for op in graph.topological]
-    members: list[list[int]] = [[] for _ in first]
-    for op, unit in zip(graph.topological, of, strict=True):
-        members[unit].append(op)
-    number = dict(zip(graph.topological, of, strict=True))
-    return Units(tuple(number[op] for op in range(len(graph.ops))), tuple(map(tuple, members)))
 
 
 def _splits(

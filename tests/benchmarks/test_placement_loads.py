@@ -1,8 +1,8 @@
 from hypothesis import given
 
+from benchmarks.placement_loads import place_pipeline
 from grus.partition.execution.placement_plan import Infeasible, Pipeline
 from grus.partition.graph import Op, OpGraph
-from grus.partition.pipelining.balanced_stages import place_pipeline
 from grus.partition.topology import Topology
 from grus.partition.verification.placement_check import pipeline_faults
 from tests.partition.builders import a_chain, models, pools, two
