@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from benchmarks.recorded_traces import report, traces
-from grus.cli.commands.compare import Html, print_sheet
+from grus.cli.commands.compare import print_sheet
+from grus.cli.render.html_file import Html
 from grus.cli.render.output import Format, Output, show_error
 from grus.model.errors import BadInput, Mistake
 

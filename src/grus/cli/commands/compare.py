@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from grus.cli.render import html_file
+from grus.cli.render.html_file import Html
 from grus.cli.render.output import Format, Output, emit, examples, hint, say, table
 from grus.model.errors import BadInput, Mistake
 
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
 
 PANEL = "Looking back"
 MOST_REPEATS = 1000
-
-Html = Annotated[
-    str, typer.Option(help="Write a page with plots too: one file, needs no network.", metavar="FILE")
-]
 
 
 def add_to(app: typer.Typer) -> None:
