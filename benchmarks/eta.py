@@ -33,11 +33,13 @@ from grus.model.identifiers import JobId, QueueName
 from grus.model.queues import Queue
 from grus.scheduling.decisions import Decisions, Start
 from grus.simulation.cluster_spec import parse_nodes, quotas_by_use
+from grus.simulation.events.decision_executor import Costs
 from grus.simulation.events.job_progress import SimulatedRun
 from grus.simulation.forecasting.calibration import ForecastOutcome, calibrate, outcome
 from grus.simulation.forecasting.durations import Durations
-from grus.simulation.forecasting.eta_prediction import Forecast, Present, at_once, forecast
-from grus.simulation.forecasting.expected_duration import ForecastJob, traits_of
+from grus.simulation.forecasting.eta_prediction import Forecast, Present, forecast
+from grus.simulation.forecasting.expected_duration import ForecastJob, expected, traits_of
+from grus.simulation.forecasting.quantiles import LEVELS, Chances
 from grus.simulation.simulator import Simulation
 from grus.simulation.workload.job_work import TraceJob
 from grus.simulation.workload.traces import read_trace
@@ -49,6 +51,17 @@ WARM_UP_PART = 0.5
 """Of the number of judged jobs, so many are foreseen in the weeks before, for calibration."""
 FEWEST = 20
 """Completion times of its virtual cluster, below which the baseline takes those of all."""
+
+
+def at_once(one: ForecastJob, durations: Durations, now: float) -> Forecast:
+    """Forecast a job that starts now: only its own length is unknown."""
+    known = expected(one, durations, now)
+    start = Chances((now,) * len(LEVELS))
+    if known.unknown:
+        return Forecast(one.job.id, now, start, unknown=known.unknown)
+    boot = Costs().start
+    left = np.maximum(known.lengths(np.array(LEVELS)) - known.ran, 0.0)
+    return Forecast(one.job.id, now, start, Chances(tuple((now + boot + left).tolist())))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -30,10 +30,10 @@ from torch.nn import functional
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from benchmarks.machine import facts
+from benchmarks.memory_margins import Observation, learn
 from benchmarks.memory_models import CLASSES, CNNS, Decoder
 from benchmarks.memory_truth import real_peak
 from grus.estimation.allocator import MIB, replay
-from grus.estimation.calibration import Observation, learn
 from grus.estimation.fake_tensor_trace import trace
 from grus.estimation.training_definition import Training
 

@@ -29,13 +29,13 @@ from dataclasses import dataclass, field
 
 from benchmarks.machine import facts
 from benchmarks.placement_graphs import Profiled, folder, read_all
+from benchmarks.placement_loads import LoadPipeline, describe, load_faults, place_pipeline
 from benchmarks.placement_models import TRAININGS
 from grus.estimation.gpus import GpuKind, find
 from grus.partition.capture_profile import capture
 from grus.partition.execution.placement_plan import Infeasible, Pipeline, Plan, Rhythm, Schedule
 from grus.partition.graph import OpGraph
 from grus.partition.parse_devices import Gpu, topology
-from grus.partition.pipelining.balanced_stages import describe, place_pipeline
 from grus.partition.pipelining.pipeline_search import place_stages
 from grus.partition.portfolio_planner import answers, place
 from grus.partition.topology import Topology, alike
@@ -130,12 +130,12 @@ def load(one: Profiled, tally: Tally) -> str:
     begin = time.process_time()
     found = place_pipeline(one.graph, devices)
     seconds = time.process_time() - begin
-    if not isinstance(found, Pipeline):
+    if not isinstance(found, LoadPipeline):
         tally.infeasible += 1
         tally.right.append(False)
         return f"no answer: {found}"
     tally.seconds.append(seconds)
-    tally.right.append(not pipeline_faults(one.graph, devices, found))
+    tally.right.append(not load_faults(one.graph, devices, found))
     tally.load.append(found.slowest / found.bound)
     line = f"largest load {found.slowest * 1e3:.2f} ms, bound {found.bound * 1e3:.2f}"
     if one.expert is not None:

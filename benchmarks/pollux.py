@@ -26,7 +26,7 @@ from benchmarks.pollux_policies import Optimus, Tiresias
 from benchmarks.pollux_replay import AskedBatch, Outcome, Policy, Running, replay
 from benchmarks.pollux_sizes import doubling, one_left_out
 from benchmarks.pollux_traces import WORKLOADS, data_folder, published, read_applications, read_workload
-from grus.scheduling.elasticity.allocate_gpus import Rule
+from grus.scheduling.elasticity.size_values import Rule
 from grus.simulation.workload.pollux_applications import Application
 
 HELD_OUT = (5, 6, 7, 8)

@@ -11,15 +11,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from benchmarks.pollux_allocation import allocate
+from benchmarks.pollux_goodput import Batches, Choice, GradientNoise, SpeedTable
 from benchmarks.pollux_placing import arrange
 from benchmarks.pollux_replay import NODES, PER_NODE, RESTART, Allocation, Running
-from grus.scheduling.elasticity.allocate_gpus import Candidate, Rule, allocate, within_reach
+from grus.scheduling.elasticity.size_values import Candidate, Rule, within_reach
 from grus.scheduling.elasticity.throughput_model import (
-    Batches,
-    Choice,
-    GradientNoise,
     Profile,
-    SpeedTable,
     StepModel,
     StepSample,
     dense_shapes,

@@ -1,4 +1,4 @@
-"""Draw docs/pictures/comparison.png: what `grus compare show` says of the recorded traces of BigGAN.
+"""Draw docs/pictures/comparison.png: what `benchmarks.recorded_traces` says of the recorded traces of BigGAN.
 
 `GRUS_DATA=… python -m tools.comparison_picture`. Needs Chromium, in which Plotly draws.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from grus.comparison import recorded_traces, traces
+from benchmarks.recorded_traces import report, traces
 from grus.comparison.html_report import page
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "comparison.png"
@@ -26,7 +26,7 @@ def main() -> int:
     script = files("plotly").joinpath("package_data", "plotly.min.js").read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         file = Path(folder) / "page.html"
-        file.write_text(page(recorded_traces.sheet(traces.read(data)), script), encoding="utf-8")
+        file.write_text(page(report.sheet(traces.read(data)), script), encoding="utf-8")
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         tab = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         tab.goto(file.as_uri())

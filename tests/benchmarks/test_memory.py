@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from benchmarks.memory import CARD, Answer, Row, answers, observe, read, table
+from benchmarks.memory_margins import Observation
 from benchmarks.memory_models import CNNS
 from grus.estimation.allocator import MIB
-from grus.estimation.calibration import Observation
 
 # Parameters with 1000 classes, as published with torchvision's weights.
 PARAMETERS = {

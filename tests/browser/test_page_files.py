@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from grus.comparison import comparison_verdict, recorded_traces, report_tables, traces
+from benchmarks.recorded_traces import report, traces
+from grus.comparison import comparison_verdict, report_tables
 from grus.comparison.html_report import Sheet, page
 from tests.browser.visiting import Watch
 from tests.comparison.made import a_comparison, a_record, a_run, a_side
@@ -30,7 +31,7 @@ def traced(folder: Path) -> Sheet:
         header = "time,id,%user,%system,%idle"
         (folder / f"cpu-{place}.csv").write_text("\n".join([header, *cpu]) + "\n")
         (folder / f"gpu-{place}.csv").write_text("\n".join(["id,gpu0,mem0", *gpu]) + "\n")
-    return recorded_traces.sheet(traces.read(folder))
+    return report.sheet(traces.read(folder))
 
 
 @pytest.mark.parametrize("made", [compared, traced])

@@ -5,7 +5,7 @@ import pytest
 from grus.model.identifiers import JobId
 from grus.scheduling.state.gpu_footprint import Footprint
 from grus.simulation.events.decision_executor import Costs
-from grus.simulation.simulator import simulate
+from grus.simulation.simulator import Simulation
 from grus.simulation.workload.job_work import TraceJob
 from tests.scheduling.builders import GB, a_pool, a_queue
 
@@ -13,7 +13,7 @@ FREE = Costs(start=0.0, pause=0.0, resize=0.0, leave=0.0)
 
 
 def ends(*works: TraceJob) -> list[float]:
-    found = simulate(a_pool("1x1"), [a_queue("default", quota=1)], works, costs=FREE)
+    found = Simulation(a_pool("1x1"), [a_queue("default", quota=1)], works, costs=FREE).run()
     assert found.violations == ()
     return [ran.ended or 0.0 for ran in found.jobs]
 

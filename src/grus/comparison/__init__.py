@@ -12,7 +12,4 @@ statistics      means, medians, p95 and intervals over repeats
 confounds       differences besides the environment
 cpu_load        the cost of a CPU-heavy load beside the workload
 report          the results; report_tables, drawing: tables and plots; comparison_page: their presentation
-traces          traces recorded by others; trace_features: features that can be read off them
-trace_incompatibility, trace_errors   reasons why traces do not compare; metrics that mislead
-recorded_traces  both, as a page
 """

@@ -1,10 +1,9 @@
-"""Sheets: the presentation of a comparison, live or of recorded traces: sentences, tables, plots.
+"""Sheets: the presentation of a comparison: sentences, tables, plots.
 
 A sheet is a value. The command line prints its tables, `page` makes one HTML file of it, and `data` is the
 same for programs.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from grus.simulation.html_pages import page_skeleton as html
@@ -88,8 +87,3 @@ def _bytes(value: float) -> str:
             return f"{digits(left)} {unit}"
         left /= 1024
     return f"{digits(left)} GiB"
-
-
-def listed(words: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

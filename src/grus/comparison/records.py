@@ -18,8 +18,6 @@ from typing import Any
 
 from grus.model.errors import BadInput, Mistake
 
-VERSION = 1
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:

@@ -178,7 +178,7 @@ def _write(path: Path, value: Mapping[str, object]) -> None:
 def read(folder: Path) -> Comparison:
     """A comparison as far as it has come; raises BadInput if the folder holds none."""
     if not is_one(folder):
-        rule = "must be a folder that `grus compare run` wrote, or one of recorded traces (CSV)"
+        rule = "must be a folder that `grus compare run` wrote"
         raise BadInput([Mistake("folder", rule, str(folder))])
     description = read_description(folder)
     sides = [

@@ -83,7 +83,7 @@ class Prediction:
     """Forecast for a job when it was first examined: moments by which it starts and ends, with probabilities.
 
     It is kept for comparison with the actual times. The probabilities are those of
-    `grus.simulation.forecasting.eta_prediction.LEVELS`.
+    `grus.simulation.forecasting.quantiles.LEVELS`.
     """
 
     job: JobId
@@ -92,9 +92,6 @@ class Prediction:
     start: tuple[float, ...] = ()
     """Empty if it ran already, or no forecast was possible."""
     end: tuple[float, ...] = ()
-
-
-Change = tuple[Job, Event]
 
 
 @dataclass(frozen=True, slots=True)

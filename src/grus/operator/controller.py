@@ -4,7 +4,6 @@ Made when leadership begins and closed when it ends, at the latest with the proc
 leadership or answers HTTP.
 """
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -51,8 +50,6 @@ from grus.scheduling.queues.policies import policy_named
 from grus.scheduling.state.snapshot import Snapshot
 from grus.store.kubernetes.store import KubernetesStore
 from grus.telemetry.tsdb import Recorder
-
-log = logging.getLogger(__name__)
 
 SYNC = 120.0
 """Seconds for the first lists to come in."""

@@ -25,7 +25,7 @@ from grus.model.errors import BadInput, Mistake
 from grus.partition.graph import OpGraph
 from grus.partition.operators.joint_backward_step import Nodes, ResidentTensor, forward_graph, step_graph
 from grus.partition.operators.operator_costs import works
-from grus.partition.pipelining.balanced_stages import stage_units
+from grus.partition.pipelining.stage_units import stage_units
 from grus.partition.tracing.capture_trace import CannotCapture, export
 from grus.partition.tracing.node_observations import Observed
 from grus.partition.tracing.node_observer import observe

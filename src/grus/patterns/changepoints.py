@@ -39,9 +39,9 @@ def changes(values: Floats, *, least: int = LEAST, shift: float = 0.0) -> list[i
     return [int(places[cut]) for cut in sorted(cuts)]
 
 
-def level_since(values: Floats, *, least: int = LEAST, shift: float = 0.0) -> int:
+def level_since(values: Floats) -> int:
     """Position from which on the present level lasts: the last change point, or 0."""
-    return max(changes(values, least=least, shift=shift), default=0)
+    return max(changes(values), default=0)
 
 
 def _noise(known: Floats, least: int) -> float:

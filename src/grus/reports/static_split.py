@@ -17,8 +17,6 @@ from grus.reports.scaling_efficiency import scalability
 from grus.simulation import result_summary
 from grus.simulation.outcome_metrics import MeasuredTimes
 from grus.simulation.whatif_scenarios import (
-    PRESENT,
-    STATIC,
     Runner,
     Scenario,
     ScenarioChange,
@@ -155,7 +153,3 @@ def one_more(nodes: Sequence[Node]) -> str:
 def measured_side(was: MeasuredTimes) -> SplitSideOut:
     """The jobs as they were."""
     return SplitSideOut.from_model(was, name=MEASURED, preemptions=None)
-
-
-SIDES = (MEASURED, PRESENT, STATIC)
-"""Sides of the comparison, in this order."""

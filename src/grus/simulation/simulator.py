@@ -243,17 +243,3 @@ def _wrong(snapshot: Snapshot, work: TraceJob) -> str:
     if not queue.leaf:
         return f"its queue {work.queue} has queues below it: jobs belong into one of those"
     return never_fits(snapshot, work.job().spec)
-
-
-def simulate(
-    nodes: Iterable[Node],
-    queues: Iterable[Queue],
-    works: Iterable[TraceJob],
-    *,
-    costs: Costs | None = None,
-    faults: Sequence[Fault] = (),
-    progress: Progress | None = None,
-    history: bool = False,
-) -> Result:
-    """Run a trace through the production scheduler on this pool and these queues."""
-    return Simulation(nodes, queues, works, costs=costs, faults=faults, history=history).run(progress)

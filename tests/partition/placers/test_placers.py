@@ -3,7 +3,7 @@ from hypothesis import given
 
 from grus.partition.graph import Op, OpGraph
 from grus.partition.operators.colocation_groups import breadth_first, units_of
-from grus.partition.pipelining.balanced_stages import loads
+from grus.partition.pipelining.stage_units import loads
 from grus.partition.placers.contiguous_segments import split, stretches
 from grus.partition.placers.etf import etf
 from grus.partition.placers.memory_fit import footprints

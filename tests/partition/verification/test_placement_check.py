@@ -8,9 +8,8 @@ import pytest
 from grus.partition.execution.placement_plan import Plan, Transfer
 from grus.partition.execution.step_simulator import simulate
 from grus.partition.graph import Op, OpGraph
-from grus.partition.pipelining.balanced_stages import describe
-from grus.partition.verification.placement_check import faults, pipeline_faults
-from tests.partition.builders import a_chain, a_diamond, two
+from grus.partition.verification.placement_check import faults
+from tests.partition.builders import a_diamond, two
 
 GOOD = simulate(a_diamond(), two(), (0, 0, 1, 0), (0, 1, 2, 3))
 
@@ -71,15 +70,3 @@ def test_a_group_torn_apart_is_found() -> None:
     ops = (Op("a", 1.0, group="tied"), Op("b", 1.0, group="tied"))
     plan = simulate(OpGraph(ops, ()), two(), (0, 1), (0, 1))
     assert faults(OpGraph(ops, ()), two(), plan) == ["group tied is torn apart"]
-
-
-def test_a_pipeline_is_checked_for_load_memory_bound_and_flow() -> None:
-    graph = a_chain(1.0, 1.0, 1.0)
-    good = describe(graph, two(), (0, 0, 1), "by hand")
-    assert pipeline_faults(graph, two(), good) == []
-    assert "is busy for" in pipeline_faults(graph, two(), replace(good, loads=(1.0, 1.0)))[0]
-    assert "bytes" in pipeline_faults(graph, two(), replace(good, peaks=(0, 0)))[0]
-    assert "the bound" in pipeline_faults(graph, two(), replace(good, bound=99.0))[0]
-    assert "has 2" in pipeline_faults(graph, two(2), good)[0]
-    circle = describe(graph, two(), (0, 1, 0), "by hand")
-    assert pipeline_faults(graph, two(), circle) == ["data flows in a circle between the stages [0, 1]"]

@@ -5,7 +5,7 @@ import pytest
 from grus.model.errors import BadInput
 from grus.model.jobs import JobType
 from grus.simulation.cluster_spec import parse_nodes, quotas_by_use
-from grus.simulation.simulator import simulate
+from grus.simulation.simulator import Simulation
 from grus.simulation.workload.synthetic import HOUR, Mix, random_faults, synthesize
 
 
@@ -39,7 +39,7 @@ def test_no_job_is_larger_than_the_largest() -> None:
 def test_a_made_up_week_runs_to_its_end_within_every_rule() -> None:
     jobs = synthesize(Mix(days=1, jobs=80), 5)
     nodes = parse_nodes("2x8xA100")
-    result = simulate(nodes, quotas_by_use(jobs, nodes, least=1), jobs)
+    result = Simulation(nodes, quotas_by_use(jobs, nodes, least=1), jobs).run()
     assert result.violations == ()
     assert all(ran.ended is not None for ran in result.jobs)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from grus.model.errors import BadInput
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, WorkerId
 from grus.telemetry.samples import Measure, Sample, Subject
-from grus.telemetry.tsdb import POOL, Recorder, of_queue, queue_of
+from grus.telemetry.tsdb import POOL, Recorder, of_queue
 from tests.telemetry.tsdb.tape import GPU, START, UTILISATION, Tape
 
 
@@ -122,9 +122,6 @@ def test_subjects_and_their_measures_come_back_after_a_restart(tape: Tape) -> No
     assert tape.recorder.subjects() == {worker, slice_, of_queue(QueueName("vision")), POOL}
     assert tape.recorder.measures(worker) == {Measure.CPU, UTILISATION}
     assert tape.recorder.measures(POOL) == {UTILISATION}
-    assert queue_of(of_queue(QueueName("vision"))) == "vision"
-    assert queue_of(POOL) is None
-    assert queue_of(worker) is None
 
 
 def test_more_points_than_anybody_can_use_are_refused_with_advice(tape: Tape) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from grus.cli.render import html_file
+from grus.cli.render.html_file import Html
 from grus.cli.render.output import Format, Output, emit, examples, hint, say, table
 from grus.model.errors import BadInput, Mistake
 
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
 
 PANEL = "Looking back"
 MOST_REPEATS = 1000
-
-Html = Annotated[
-    str, typer.Option(help="Write a page with plots too: one file, needs no network.", metavar="FILE")
-]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -37,7 +34,7 @@ def add_to(app: typer.Typer) -> None:
         epilog=examples(
             "grus compare show biggan-comparison",
             "grus compare show biggan-comparison --html comparison.html",
-            "grus compare show traces/biggan -o json",
+            "grus compare show biggan-comparison -o json",
         )
     )(show)
     app.add_typer(compare, name="compare", rich_help_panel=PANEL)
@@ -98,31 +95,22 @@ def run(
     )
     folder = Path(out or f"{work.name}-comparison")
     found = comparison_runner.run(work, places, options, folder, of=backends.of, tell=hint)
-    _tell(_sheet(comparison_verdict.report(found)), html, output)
+    print_sheet(_sheet(comparison_verdict.report(found)), html, output)
     hint(f"kept in {folder}; grus compare show {folder} shows it again")
     if any(side.visit.blocked is not None for side in found.sides):
         raise typer.Exit(1)
 
 
 def show(
-    folder: Annotated[
-        str, typer.Argument(help="What `compare run` wrote, or a folder of recorded traces (CSV).")
-    ],
+    folder: Annotated[str, typer.Argument(help="What `compare run` wrote.")],
     html: Html = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Show a comparison's results, or those of recorded traces.
-
-    A comparison may be unfinished. For recorded traces it shows what they can and cannot say.
-    """
-    from grus.comparison import comparison_verdict, recorded_traces, result_directory, traces
+    """Show the results of a comparison, which may be unfinished."""
+    from grus.comparison import comparison_verdict, result_directory
 
     _refuse(html)
-    place = Path(folder)
-    if not result_directory.is_one(place) and traces.are_in(place):
-        _tell(recorded_traces.sheet(traces.read(place)), html, output)
-    else:
-        _tell(_sheet(comparison_verdict.report(result_directory.read(place))), html, output)
+    print_sheet(_sheet(comparison_verdict.report(result_directory.read(Path(folder)))), html, output)
 
 
 def _refuse(html: str) -> None:
@@ -136,7 +124,8 @@ def _sheet(made: "ComparisonReport") -> "Sheet":
     return report_tables.sheet(made)
 
 
-def _tell(made: "Sheet", html: str, output: Format) -> None:
+def print_sheet(made: "Sheet", html: str, output: Format) -> None:
+    """Print the tables of a sheet, or its data, and write its page where one is wanted."""
     from grus.comparison.html_report import page
 
     def tables() -> None:

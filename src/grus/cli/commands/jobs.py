@@ -49,6 +49,9 @@ COLUMNS = (
 SHOWN_IF_TOLD = ("START", "END", "PROGRESS", "DOES")
 """Columns that are left out where no job has anything in them."""
 All = Annotated[bool, typer.Option("--all", help="The output of all workers, each line behind its number.")]
+StopOnInterrupt = Annotated[
+    bool, typer.Option("--stop-on-interrupt", help="Ctrl-C stops the job without asking.")
+]
 LIVE = [phase.value for phase in Phase if phase not in TERMINAL]
 Queue = Annotated[
     str, typer.Option("--queue", "-q", help="Name of the queue.", autocompletion=complete_queue)
@@ -227,9 +230,7 @@ def run(
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Print the id and leave it to itself.")
     ] = False,
-    stop_on_interrupt: Annotated[
-        bool, typer.Option("--stop-on-interrupt", help="Ctrl-C stops the job without asking.")
-    ] = False,
+    stop_on_interrupt: StopOnInterrupt = False,
     every: All = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Only the job's own output.")] = False,
     output: Output = Format.TABLE,
@@ -394,9 +395,7 @@ def logs(
 
 def attach(
     job: JobArgument,
-    stop_on_interrupt: Annotated[
-        bool, typer.Option("--stop-on-interrupt", help="Ctrl-C stops the job without asking.")
-    ] = False,
+    stop_on_interrupt: StopOnInterrupt = False,
     every: All = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Only the job's own output.")] = False,
     output: Output = Format.TABLE,

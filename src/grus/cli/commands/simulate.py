@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from grus.cli.render import html_file
+from grus.cli.render.html_file import Html
 from grus.cli.render.output import Format, Output, emit, examples, say, table
 from grus.model.errors import BadInput, Mistake
 
@@ -115,9 +116,7 @@ def simulate(
             metavar="FILE",
         ),
     ] = "",
-    html: Annotated[
-        str, typer.Option(help="Write a page with plots too: one file, needs no network.", metavar="FILE")
-    ] = "",
+    html: Html = "",
     output: Output = Format.TABLE,
 ) -> None:
     """Run jobs through the scheduler in virtual time.

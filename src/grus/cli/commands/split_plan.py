@@ -173,7 +173,7 @@ def form(made: "Split") -> str:
 
     if len(set(made.plan.device_of)) == 1:
         return "all on one GPU: no split is needed"
-    if isinstance(made.plan, Pipeline) and made.plan.schedule is not None:
+    if isinstance(made.plan, Pipeline):
         schedule = made.plan.schedule
         return f"a pipeline of {schedule.micro_batches} micro-batches ({schedule.rhythm})"
     return "operators where they fit, one batch at a time"

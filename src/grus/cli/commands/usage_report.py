@@ -6,6 +6,7 @@ import typer
 
 from grus.cli.connection import complete_job, connected, find_job
 from grus.cli.render import html_file
+from grus.cli.render.html_file import Html
 from grus.cli.render.output import Format, Output, emit, examples, fields, local, say, span, table
 from grus.cli.render.scaling_report import show_scaling, with_static
 from grus.model.errors import BadInput, Mistake
@@ -49,9 +50,7 @@ def report(
         bool,
         typer.Option("--static", help="Compare with a split of the pool among the queues, by simulation."),
     ] = False,
-    html: Annotated[
-        str, typer.Option(help="Write a page with plots too: one file, needs no network.", metavar="FILE")
-    ] = "",
+    html: Html = "",
     output: Output = Format.TABLE,
 ) -> None:
     """Report the pool's GPU-hours: allocated, busy, useful, wasted.

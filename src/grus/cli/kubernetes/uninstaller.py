@@ -267,9 +267,9 @@ def _all(api: Api, kind: ResourceKind, namespace: str = "", *, labels: str = "")
     return []
 
 
-def _named(api: Api, kind: ResourceKind, name: str, namespace: str = "") -> Object | None:
+def _named(api: Api, kind: ResourceKind, name: str) -> Object | None:
     with suppress(Missing):
-        return api.get(kind, name, namespace)
+        return api.get(kind, name)
     return None
 
 

@@ -3,9 +3,16 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from grus.cli.render.output import hint
 from grus.model.errors import BadInput, Mistake
+
+Html = Annotated[
+    str, typer.Option(help="Write a page with plots too: one file, needs no network.", metavar="FILE")
+]
 
 
 def problem(html: str) -> Mistake | None:

@@ -175,13 +175,11 @@ def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]
     ]
 
 
-def rich_table(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None
-) -> "RenderableType":
+def rich_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> "RenderableType":
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
+    made = Table(box=None, pad_edge=False, header_style="bold")
     for place, heading in enumerate(headings):
         made.add_column(heading, no_wrap=place == 0, overflow="fold")
     for row in rows:

@@ -6,9 +6,9 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
@@ -96,16 +96,16 @@ def up(
         )
     if not foreground:
         _refuse_beside_service(at)
-    given: dict[str, Any] = {
-        "virtual": virtual,
-        "host": host,
-        "port": port,
-        "dev_port": dev_port,
-        "certificate": certificate,
-        "key": key,
-        "insecure_http": insecure_http,
-    }
-    settings = settings_for(at, **given)  # errors are reported before anything starts
+    given = UpOptions(
+        virtual=virtual,
+        host=host,
+        port=port,
+        dev_port=dev_port,
+        certificate=certificate,
+        key=key,
+        insecure_http=insecure_http,
+    )
+    settings = settings_for(at, given)  # errors are reported before anything starts
     if foreground:
         from grus.dashboard.mounting import mount
         from grus.server.main import serve
@@ -113,7 +113,7 @@ def up(
         raise typer.Exit(serve(settings, mount))
     first = not at.token_file.exists()
     warnings: list[str] = []
-    started = _start_with_progress(arguments(**given), warnings.append)
+    started = _start_with_progress(arguments(given), warnings.append)
     _tell_started(started, output, first, warnings)
 
 
@@ -121,31 +121,34 @@ def _absolute(path: Path | None) -> Path | None:
     return path.absolute() if path is not None else None
 
 
-def settings_for(
-    at: "GrusPaths",
-    *,
-    virtual: str,
-    host: str | None,
-    port: int | None,
-    dev_port: int | None,
-    certificate: Path | None,
-    key: Path | None,
-    insecure_http: bool,
-) -> "ServerSettings":
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpOptions:
+    """Options of `grus up` that a server is started with."""
+
+    virtual: str
+    host: str | None
+    port: int | None
+    dev_port: int | None
+    certificate: Path | None
+    key: Path | None
+    insecure_http: bool
+
+
+def settings_for(at: "GrusPaths", given: UpOptions) -> "ServerSettings":
     """Settings of a server that is started with these options. Raises BadInput."""
     from grus.server import config
 
-    if virtual:
-        _check_pool(virtual)
+    if given.virtual:
+        _check_pool(given.virtual)
     settings = config.load(
         at,
-        pool=f"virtual {virtual}" if virtual else None,
-        host=host,
-        port=port,
-        dev_port=dev_port,
-        certificate=_absolute(certificate),
-        key=_absolute(key),
-        insecure_http=insecure_http or None,
+        pool=f"virtual {given.virtual}" if given.virtual else None,
+        host=given.host,
+        port=given.port,
+        dev_port=given.dev_port,
+        certificate=_absolute(given.certificate),
+        key=_absolute(given.key),
+        insecure_http=given.insecure_http or None,
     )
     config.with_identity(settings, time.time())
     return settings
@@ -172,27 +175,18 @@ def _refuse_beside_service(at: "GrusPaths") -> None:
         )
 
 
-def arguments(
-    *,
-    virtual: str,
-    host: str | None,
-    port: int | None,
-    dev_port: int | None,
-    certificate: Path | None,
-    key: Path | None,
-    insecure_http: bool,
-) -> list[str]:
+def arguments(given: UpOptions) -> list[str]:
     """Words of a command line with these options; paths are absolute."""
-    given = {
-        "--virtual": virtual or None,
-        "--host": host,
-        "--port": port,
-        "--dev-port": dev_port,
-        "--tls-cert": _absolute(certificate),
-        "--tls-key": _absolute(key),
+    values = {
+        "--virtual": given.virtual or None,
+        "--host": given.host,
+        "--port": given.port,
+        "--dev-port": given.dev_port,
+        "--tls-cert": _absolute(given.certificate),
+        "--tls-key": _absolute(given.key),
     }
-    words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
-    return [*words, "--insecure-http"] if insecure_http else words
+    words = [word for name, value in values.items() if value is not None for word in (name, str(value))]
+    return [*words, "--insecure-http"] if given.insecure_http else words
 
 
 def _start_with_progress(words: list[str], warn: "Callable[[str], None]") -> "Running":

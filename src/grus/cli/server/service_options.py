@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -19,6 +19,9 @@ from grus.cli.server.service_checks import scheduled
 from grus.cli.server.systemd_units import Schedule
 from grus.model.errors import BadInput, Mistake
 from grus.sdk.state_paths import GrusPaths, places
+
+if TYPE_CHECKING:
+    from grus.cli.server.daemon_start_stop import UpOptions
 
 NONE = Path("none")
 """Value of `--backups` that removes the scheduled backups."""
@@ -31,14 +34,14 @@ def checked_options(options: Sequence[str]) -> list[str]:
     if not options:
         return []
     given = _parsed(options)
-    settings_for(places(), **given)
-    return arguments(**given)
+    settings_for(places(), given)
+    return arguments(given)
 
 
-def _parsed(options: Sequence[str]) -> dict[str, Any]:
+def _parsed(options: Sequence[str]) -> "UpOptions":
     """Values of the options of `grus up`, without those that a unit sets or does not need."""
     from grus.cli.main import UsageError
-    from grus.cli.server.daemon_start_stop import up
+    from grus.cli.server.daemon_start_stop import UpOptions, up
 
     probe = typer.Typer()
     probe.command()(up)
@@ -48,7 +51,7 @@ def _parsed(options: Sequence[str]) -> dict[str, Any]:
     except UsageError as error:
         wrong = Mistake("options of `grus up`", error.format_message(), " ".join(options))
         raise BadInput([wrong]) from None
-    return {name: value for name, value in found.items() if name not in ("foreground", "output")}
+    return UpOptions(**{name: found[name] for name in found.keys() - {"foreground", "output"}})
 
 
 def schedule(

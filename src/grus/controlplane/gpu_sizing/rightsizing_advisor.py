@@ -14,7 +14,7 @@ from grus.model.jobs import Job, Phase
 from grus.model.profiles import Speed
 from grus.model.resources import GPU
 from grus.model.texts.units import render_bytes_short, render_percent
-from grus.patterns.scaling import at_work
+from grus.patterns.gpus_at_work import at_work
 
 WATCHED = 300.0
 """Minimum seconds of a run before advice."""

@@ -7,7 +7,6 @@ control loop. Only a `ProfiledRun` of each job lasts, rewritten from time to tim
 it, and settles the jobs that ended while no server ran.
 """
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,8 +28,6 @@ from grus.model.jobs import HOLDING, Job, Phase
 from grus.model.profiles import ProfiledRun
 from grus.telemetry.samples import Sample, Subject
 from grus.telemetry.telemetry_analyzer import JobFacts
-
-log = logging.getLogger(__name__)
 
 WRITE = 60.0
 """Seconds between two writes of running jobs' measurements: this much is lost when a server dies."""

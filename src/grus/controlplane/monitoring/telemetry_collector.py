@@ -257,11 +257,6 @@ class Watching:
 
     # --------------------------------------------------------------------------------------- reading
 
-    def recognised(self, now: float) -> DetectedWorkloads:
-        """Return all tags that are true now."""
-        found = self._recognised
-        return DetectedWorkloads(_live(found.subjects, now), _live(found.jobs, now))
-
     def tags(self, now: float) -> Mapping[Subject, Tag]:
         """Return the tags of workers and GPUs."""
         return _live(self._recognised.subjects, now)

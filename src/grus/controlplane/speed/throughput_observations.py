@@ -24,7 +24,7 @@ from grus.model.resources import GPU
 from grus.model.saving import lost_by_pause
 from grus.model.worker_reports import report_lines
 from grus.model.worker_reports.report_lines import WorkerReport
-from grus.scheduling.elasticity.allocate_gpus import within_reach
+from grus.scheduling.elasticity.size_values import within_reach
 from grus.scheduling.elasticity.throughput_model import (
     Profile,
     StepModel,

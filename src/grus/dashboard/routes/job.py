@@ -1,7 +1,5 @@
 """The page of one job: how it stands and why, its life as a strip, charts, its log, what can be done."""
 
-from asyncio import get_running_loop
-from collections.abc import AsyncGenerator
 from typing import Annotated
 from urllib.parse import quote
 
@@ -9,24 +7,14 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from grus.dashboard.live_state.job_detail import JobView, charts
+from grus.dashboard.live_state.page_stream import PageUpdate, live_page
 from grus.dashboard.page_rendering import page
 from grus.dashboard.views.job import event_rows, fixed, parts
 from grus.model.identifiers import JobId
 from grus.model.jobs import HOLDING
-from grus.server.http.auth_middleware import Caller
 from grus.server.http.dependencies import Does, JobPath, Live, Who, WhoExactly, off_loop
-from grus.server.http.event_streams import (
-    BEAT,
-    END,
-    HELLO,
-    RECONNECT,
-    LiveResponse,
-    Streams,
-    frame,
-    json_bytes,
-    waited,
-)
-from grus.server.routes.events import LONGEST, Pace, Seconds
+from grus.server.http.event_streams import frame, json_bytes
+from grus.server.routes.events import LONGEST, Seconds
 
 router = APIRouter(include_in_schema=False)
 
@@ -67,34 +55,21 @@ async def follow(
 ) -> Response:
     """Its parts as they change, beginning with all of them, until it has ended."""
     look = await off_loop(JobView(does, caller.user, JobId(id)).learn)
-    return LiveResponse(_changes(look, caller, streams, seconds), streams, caller.user.name)
-
-
-async def _changes(
-    look: JobView, caller: Caller, streams: Streams, seconds: float
-) -> AsyncGenerator[bytes, None]:
-    pace = Pace(streams, caller, seconds)
-    clock = get_running_loop().time
     sent: dict[str, bytes] = {}
-    yield HELLO
-    while not pace.over:
-        ticket, began = streams.ticket(), clock()
+
+    async def update() -> PageUpdate:
         known = len(look.events)
-        seen = await off_loop(look.now, look.does.clock())
+        seen = await off_loop(look.now, does.clock())
         told = {name: json_bytes(part) for name, part in parts(seen).items()}
+        messages = []
         if new := look.events[known:][-MOST_EVENTS:]:
-            yield frame("events", json_bytes(event_rows(new)))
+            messages.append(frame("events", json_bytes(event_rows(new))))
         if changed := {name: part for name, part in told.items() if part != sent.get(name)}:
-            sent |= changed
-            yield frame("job", _joined(seen.now, changed))
-            pace.sent()
-        if seen.job.terminal:
-            yield END
-            return
-        if await pace.silence(ticket, EVERY if seen.job.phase in HOLDING else SELDOM):
-            yield BEAT
-        await waited(streams.closed, max(0.0, CLOSEST - (clock() - began)))
-    yield RECONNECT
+            sent.update(changed)
+            messages.append(frame("job", _joined(seen.now, changed)))
+        return PageUpdate(messages, seen.job.terminal, EVERY if seen.job.phase in HOLDING else SELDOM)
+
+    return live_page(update, caller, streams, seconds, closest=CLOSEST)
 
 
 def _joined(now: float, parts: dict[str, bytes]) -> bytes:

@@ -47,20 +47,20 @@ async def form(request: Request, user: Who, does: Does) -> Response:
 async def begin(asked: WhatIfIn, request: Request, user: Who, does: Does) -> Response:
     """Start it. Errors in the form are reported at once, errors in the jobs by the stream."""
     pool = await off_loop(judged, asked, does, user)
-    play = await off_loop(_plays(request).begin, user, partial(question, asked, pool, does, user))
+    play = await off_loop(plays(request).begin, user, partial(question, asked, pool, does, user))
     return Response(json_bytes(view(play, "")), 202, media_type="application/json")
 
 
 @router.post("/simulate/stop", status_code=204)
 async def stop(request: Request, user: Who) -> Response:
-    await off_loop(_plays(request).stop, user)
+    await off_loop(plays(request).stop, user)
     return Response(status_code=204)
 
 
 @router.get("/simulate/answer")
 async def answer(request: Request, user: Who) -> Response:
     """Return the result of the user's last simulation."""
-    play = _plays(request).of(user)
+    play = plays(request).of(user)
     if play is None or not play.answer:
         raise NotFound("there is no answer; ask first")
     return Response(play.answer, media_type="application/json")
@@ -69,7 +69,7 @@ async def answer(request: Request, user: Who) -> Response:
 @router.get("/live/simulation")
 async def follow(request: Request, caller: WhoExactly, streams: Live, seconds: Seconds = LONGEST) -> Response:
     """Stream the state of the user's simulation, and whether another user's is under way."""
-    look = partial(_view, _plays(request), caller.user)
+    look = partial(_view, plays(request), caller.user)
     return LiveResponse(_changes(look, Pace(streams, caller, seconds), streams), streams, caller.user.name)
 
 
@@ -113,7 +113,8 @@ def _words(node: Node) -> str:
     return f"{node.id} · {len(node.devices)} × {', '.join(kinds)}"
 
 
-def _plays(request: Request) -> Plays:
+def plays(request: Request) -> Plays:
+    """Return the simulations of this server."""
     found = request.app.state.plays
     assert isinstance(found, Plays)
     return found

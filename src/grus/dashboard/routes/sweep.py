@@ -1,7 +1,5 @@
 """The page of a sweep: its trials in a table and in charts, the best so far, what can be done; live."""
 
-from asyncio import get_running_loop
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
 from fastapi import APIRouter, Request
@@ -9,6 +7,7 @@ from starlette.responses import Response
 
 from grus.controlplane.facade.services import Services
 from grus.controlplane.sweeps.sweep_summary import SweepView
+from grus.dashboard.live_state.page_stream import PageUpdate, live_page
 from grus.dashboard.page_rendering import page
 from grus.dashboard.views.sweep import SweepPageData, about, charts, columns, parts, row
 from grus.dashboard.views.sweep_search_data import SweepSnapshot, TrialRow
@@ -16,27 +15,14 @@ from grus.model.identifiers import JobId
 from grus.model.interfaces import User
 from grus.model.jobs import TERMINAL
 from grus.model.texts.units import gpu_number
-from grus.server.http.auth_middleware import Caller
 from grus.server.http.dependencies import Does, JobPath, Live, Who, WhoExactly, off_loop
-from grus.server.http.event_streams import (
-    BEAT,
-    END,
-    HELLO,
-    RECONNECT,
-    LiveResponse,
-    Streams,
-    frame,
-    json_bytes,
-    waited,
-)
-from grus.server.routes.events import LONGEST, Pace, Seconds
+from grus.server.http.event_streams import frame, json_bytes
+from grus.server.routes.events import LONGEST, Seconds
 
 router = APIRouter(include_in_schema=False)
 
 CLOSEST = 1.0
 """Seconds between two looks, however often something is committed: each reads what all trials reported."""
-EVERY = 5.0
-"""Seconds between two looks when nothing is: reports of trials are no commits."""
 
 
 @router.get("/sweeps/{id}")
@@ -66,7 +52,15 @@ async def follow(
 ) -> Response:
     """Stream its changes, beginning with the whole, until it has ended."""
     await off_loop(look, does, caller.user, JobId(id))
-    return LiveResponse(_changes(does, JobId(id), caller, streams, seconds), streams, caller.user.name)
+    sent = SentFragments()
+
+    async def update() -> PageUpdate:
+        seen = await off_loop(look, does, caller.user, JobId(id))
+        news = sent.news(seen)
+        over = seen.job.terminal and all(one.phase in TERMINAL for one in seen.search.trials)
+        return PageUpdate([frame("sweep", news)] if news else [], over)
+
+    return live_page(update, caller, streams, seconds, closest=CLOSEST)
 
 
 @dataclass(slots=True)
@@ -86,27 +80,6 @@ class SentFragments:
         self.parts, self.trials = now, rows
         inside = b",".join(b'"%s":%s' % (name.encode(), part) for name, part in fresh.items())
         return b"{%s}" % inside if fresh else b""
-
-
-async def _changes(
-    does: Services, id_: JobId, caller: Caller, streams: Streams, seconds: float
-) -> AsyncGenerator[bytes, None]:
-    pace, told = Pace(streams, caller, seconds), SentFragments()
-    clock = get_running_loop().time
-    yield HELLO
-    while not pace.over:
-        ticket, began = streams.ticket(), clock()
-        seen = await off_loop(look, does, caller.user, id_)
-        if news := told.news(seen):
-            yield frame("sweep", news)
-            pace.sent()
-        if seen.job.terminal and all(one.phase in TERMINAL for one in seen.search.trials):
-            yield END
-            return
-        if await pace.silence(ticket, EVERY):
-            yield BEAT
-        await waited(streams.closed, max(0.0, CLOSEST - (clock() - began)))
-    yield RECONNECT
 
 
 def look(does: Services, user: User, id_: JobId) -> SweepPageData:

@@ -15,9 +15,10 @@ from grus.api.wire_types.report import ReportOut
 from grus.controlplane.facade.services import Services
 from grus.dashboard import static_files
 from grus.dashboard.page_rendering import HEADERS, page
+from grus.dashboard.routes.simulate import plays
 from grus.dashboard.views.usage_history import view
 from grus.dashboard.whatif.simulation_form import Question
-from grus.dashboard.whatif.simulation_runs import Play, Plays
+from grus.dashboard.whatif.simulation_runs import Play
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import QueueName
 from grus.model.interfaces import User
@@ -76,13 +77,13 @@ async def whole(request: Request, user: Who, does: Does, last: Last = "7d", queu
 async def begin(request: Request, user: Who, does: Does, last: Last = "7d", queue: OfQueue = "") -> Response:
     """Begin to find out whether one more node would pay. Raises Conflict while a simulation is under way."""
     scope = _scope(does, last, queue)
-    return _json(told(_plays(request).begin(user, _question(does, user, scope, SPANS[last]))))
+    return _json(told(plays(request).begin(user, _question(does, user, scope, SPANS[last]))))
 
 
 @router.get("/history/buy")
 async def answer(request: Request, user: Who) -> Response:
     """Return the progress, and at last the answer."""
-    return _json(told(_plays(request).of(user)))
+    return _json(told(plays(request).of(user)))
 
 
 def _report(does: Services, user: User, scope: Scope) -> ReportOut:
@@ -140,12 +141,6 @@ def _answered(text: bytes) -> dict[str, object] | None:
         return None
     whole: dict[str, object] = msgspec.json.decode(text)
     return {name: whole[name] for name in ("title", "sentences", "notes")}
-
-
-def _plays(request: Request) -> Plays:
-    found = request.app.state.plays
-    assert isinstance(found, Plays)
-    return found
 
 
 def _json(value: dict[str, object]) -> Response:

@@ -30,6 +30,7 @@ BOOKKEEPING = frozenset(
 )
 """Figures that say how far it is, not how well it does."""
 HEIGHT = 230
+LEGEND: Figure = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
 FEW = 12
 """Points up to which each of them is marked: a line of one would not be seen."""
 
@@ -106,7 +107,7 @@ def memory(lines: Iterable[ChartLine], limit: float | None) -> Figure:
     layout["yaxis"] = {"ticksuffix": f" {name}", "rangemode": "tozero", "fixedrange": True}
     layout["showlegend"] = True
     if limit and peak > 0.3 * limit:  # farther away it would flatten everything else
-        layout["shapes"] = [_across(limit / unit)]
+        layout["shapes"] = [across(limit / unit)]
         layout["annotations"] = [_label_across(limit / unit, "all that its GPUs have")]
     return {"data": traces, "layout": layout}
 
@@ -135,19 +136,7 @@ def _rhythm(tag: Tag | None, begin: float, end: float) -> tuple[list[object], li
         return [], []
     if end - begin > MOST_BOUNDARIES * tag.period:
         starts = starts[-2:]
-    shapes: list[object] = [
-        {
-            "type": "line",
-            "xref": "x",
-            "yref": "paper",
-            "x0": at,
-            "x1": at,
-            "y0": 0,
-            "y1": 1,
-            "line": {"color": "--chart-mark", "width": 1, "dash": "dot"},
-        }
-        for at in starts
-    ]
+    shapes: list[object] = [upright(at) for at in starts]
     shapes.append(
         {
             "type": "rect",
@@ -315,13 +304,7 @@ def _layout() -> dict[str, object]:
         "xaxis": {"type": "date"},
         "hovermode": "x",
         "showlegend": False,
-        "legend": {
-            "orientation": "h",
-            "y": 1.02,
-            "yanchor": "bottom",
-            "x": 0,
-            "traceorder": "normal",
-        },
+        "legend": LEGEND,
     }
 
 
@@ -337,9 +320,14 @@ def _line(name: str, x: Sequence[object], y: Sequence[object], colour: str) -> d
     }
 
 
-def _across(value: float) -> dict[str, object]:
+def across(value: float) -> dict[str, object]:
     line = {"color": "--chart-mark", "width": 1, "dash": "dash"}
     return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value, "line": line}
+
+
+def upright(at: float) -> dict[str, object]:
+    line = {"color": "--chart-mark", "width": 1, "dash": "dot"}
+    return {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": at, "x1": at, "line": line}
 
 
 def _label_across(value: float, text: str) -> dict[str, object]:

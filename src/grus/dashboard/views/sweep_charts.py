@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from grus.dashboard.views.job_charts import Figure, missing
+from grus.dashboard.views.job_charts import LEGEND, Figure, across, missing, upright
 from grus.dashboard.views.sweep_search_data import (
     SweepSnapshot,
     TrialRow,
@@ -67,7 +67,7 @@ def history(search: SweepSnapshot) -> Figure:
     layout["showlegend"] = True
     target = search.sweep.budget.target
     if target is not None and (target > 0 or not wide(values)):
-        layout["shapes"] = [_across(target)]
+        layout["shapes"] = [across(target)]
         layout["annotations"] = [_label(target, "target", log=wide(values))]
     return {"data": traces, "layout": layout}
 
@@ -184,7 +184,7 @@ def curves(search: SweepSnapshot) -> Figure:
     layout["xaxis"] = {"title": {"text": escape(search.sweep.stopping.by)}, "rangemode": "tozero"}
     layout["yaxis"] = _metric_axis(search, [value for one in shown for _, value in one.curve])
     layout |= {"showlegend": True, "hovermode": "closest"}
-    layout["shapes"] = [_upright(at) for at in rungs(search, far)]
+    layout["shapes"] = [upright(at) for at in rungs(search, far)]
     return {"data": traces, "layout": layout}
 
 
@@ -226,7 +226,6 @@ def rungs(search: SweepSnapshot, far: float) -> list[float]:
 
 def layout_of_all() -> dict[str, object]:
     """Return the common layout of a sweep's charts."""
-    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
     return {
         "height": HEIGHT,
         "margin": {"l": 56, "r": 14, "t": 26, "b": 38},
@@ -234,7 +233,7 @@ def layout_of_all() -> dict[str, object]:
         "yaxis": {},
         "hovermode": "closest",
         "showlegend": False,
-        "legend": legend,
+        "legend": LEGEND,
     }
 
 
@@ -252,16 +251,6 @@ def wide(values: Sequence[float]) -> bool:
     """Return whether an axis of them should be logarithmic."""
     finite = [value for value in values if math.isfinite(value)]
     return bool(finite) and min(finite) > 0 and max(finite) > WIDE * min(finite)
-
-
-def _across(value: float) -> dict[str, object]:
-    line = {"color": "--chart-mark", "width": 1, "dash": "dash"}
-    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value, "line": line}
-
-
-def _upright(at: float) -> dict[str, object]:
-    line = {"color": "--chart-mark", "width": 1, "dash": "dot"}
-    return {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": at, "x1": at, "line": line}
 
 
 def _label(value: float, text: str, *, log: bool) -> dict[str, object]:

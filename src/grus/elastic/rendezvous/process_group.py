@@ -50,11 +50,6 @@ class Group:
             self.number, self.rank, self.world = number, rank, world
         _drop(old)
 
-    def also(self, communicator: Communicator) -> None:
-        """Have a communicator of some of the members (a sub-group) aborted with the rest."""
-        with self._lock:
-            self._inner.append(communicator)
-
     def abort(self, before: int) -> None:
         """Unblock all waiting threads if the present worker group is older than number `before`."""
         with self._lock:

@@ -16,8 +16,8 @@ from grus.partition.execution.placement_plan import Infeasible, Pipeline, Rhythm
 from grus.partition.graph import OpGraph
 from grus.partition.operators.colocation_groups import breadth_first
 from grus.partition.parse_devices import Gpu, at_most, topology
-from grus.partition.pipelining.balanced_stages import stage_units
 from grus.partition.pipelining.pipeline_search import place_stages, staged
+from grus.partition.pipelining.stage_units import stage_units
 from grus.partition.placement_plan_file import Split
 from grus.partition.topology import Topology
 
@@ -133,7 +133,7 @@ def _share(size: int, replicas: int) -> int:
 
 def _planned(training: Training, workers: int, plan: Split) -> PipelineSplit:
     pipeline = plan.plan
-    if not isinstance(pipeline, Pipeline) or pipeline.schedule is None:
+    if not isinstance(pipeline, Pipeline):
         rule = "has no stages, so it cannot run on workers of their own; its job needs `launch: once`"
         raise BadInput([Mistake("plan", rule)])
     stages = len(pipeline.stages)
@@ -147,7 +147,6 @@ def _planned(training: Training, workers: int, plan: Split) -> PipelineSplit:
 
 
 def _division(found: Pipeline, replicas: int, share: int, places: Mapping[str, int]) -> PipelineSplit:
-    assert found.schedule is not None
     number = {device: place for place, device in enumerate(found.stages)}
     count = found.schedule.micro_batches
     if share % count:

@@ -8,7 +8,6 @@ part of the model along, so the others end too, and the next attempt resumes fro
 all save after the same step.
 """
 
-import logging
 import os
 import sys
 import time
@@ -34,8 +33,6 @@ from grus.model.errors import BadInput, Mistake
 from grus.model.texts.plural_words import counted
 from grus.partition.placement_plan_file import Split
 from grus.sdk import worker
-
-log = logging.getLogger(__name__)
 
 RESULT = "model.pt"
 """The trained weights of the whole model: its `state_dict`."""

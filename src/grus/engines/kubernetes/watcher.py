@@ -4,7 +4,6 @@ Records change under `lock` only, and one thread notifies the listeners of chang
 checks, a few times a second, the conditions that depend on time alone (a silent node, a missing last report).
 """
 
-import logging
 import threading
 import time
 from collections import deque
@@ -25,8 +24,6 @@ from grus.model.errors import NotFound
 from grus.model.identifiers import DeviceId, JobId, WorkerId
 from grus.model.interfaces import WorkerState, WorkerStatus
 from grus.model.jobs import Exit
-
-logger = logging.getLogger(__name__)
 
 TURN = 0.25
 """Seconds between two looks at what time alone changes."""

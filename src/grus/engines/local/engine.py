@@ -6,7 +6,6 @@ or killing it changes nothing for the workers. No call waits for a worker: the w
 
 import hashlib
 import json
-import logging
 import os
 import pwd
 import secrets
@@ -37,8 +36,6 @@ from grus.model.interfaces import Usage, WorkerSpec, WorkerState, WorkerStatus
 from grus.model.jobs import Exit, ExitCause
 from grus.model.nodes import Device, Node
 from grus.telemetry.device_provider import DeviceSource, Reading
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,6 @@ from grus.model.errors import Mistake
 from grus.model.identifiers import QueueName, UserName
 
 Object = dict[str, Any]
-
-SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease"})
 SYSTEM_PREFIXES = ("kube-", "openshift-")
 """Reserved by Kubernetes and OpenShift for themselves."""
 RESTRICTED, BASELINE = "restricted", "baseline"

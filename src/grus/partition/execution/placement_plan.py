@@ -77,28 +77,23 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Stages for micro-batches: for any number of them the slowest device sets the pace; with a schedule the
-    whole step is known."""
+    """Stages for the micro-batches of a step."""
 
     placer: str
     device_of: tuple[int, ...]
     loads: tuple[float, ...]
     """Seconds that each device is busy for a micro-batch: its operators, what it sends and receives."""
     peaks: tuple[int, ...]
-    """Bytes of each device with one micro-batch in flight; with a schedule, with as many as there are."""
-    bound: float = 0.0
-    """No pipeline on these devices has a smaller largest load; with a schedule: takes less."""
-    stages: tuple[int, ...] = ()
+    """Bytes of each device with as many micro-batches in flight as there are."""
+    bound: float
+    """No pipeline on these devices takes less."""
+    stages: tuple[int, ...]
     """The devices in the order of the stages; those that have none are left out."""
-    schedule: Schedule | None = None
-    turns: tuple[Turn, ...] = ()
-    messages: tuple[Message, ...] = ()
-    seconds: float = 0.0
-    """Seconds of a step, with a schedule."""
-
-    @property
-    def slowest(self) -> float:
-        return max(self.loads)
+    schedule: Schedule
+    turns: tuple[Turn, ...]
+    messages: tuple[Message, ...]
+    seconds: float
+    """Seconds of a step."""
 
 
 @dataclass(frozen=True, slots=True)

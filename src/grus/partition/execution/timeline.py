@@ -65,7 +65,7 @@ time is there for that instant."""
 
 
 def strips(graph: OpGraph, topology: Topology, plan: Plan | Pipeline) -> tuple[Strip, ...]:
-    """The devices in their order. A pipeline must have a schedule."""
+    """The devices in their order."""
     if isinstance(plan, Pipeline):
         return _of_stages(graph, topology, plan)
     return tuple(
@@ -158,7 +158,6 @@ def _turns(topology: Topology, plan: Pipeline, data: Flow, stage: int) -> Iterat
 
 
 def _in_flight(plan: Pipeline, data: Flow, stage: int) -> tuple[tuple[float, int], ...]:
-    assert plan.schedule is not None
     held = data.stages[stage]
     sent = {one.batch: one.end for one in plan.messages if one.stage == stage and one.backward}
     turns = {(one.batch, one.backward): one for one in plan.turns if one.stage == stage}

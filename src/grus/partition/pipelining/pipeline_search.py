@@ -14,9 +14,9 @@ from grus.partition.execution.placement_plan import Infeasible, Pipeline, Rhythm
 from grus.partition.graph import OpGraph
 from grus.partition.operators.coarsening import Limit, coarsen
 from grus.partition.operators.colocation_groups import breadth_first, depth_first, forward_edges
-from grus.partition.pipelining.balanced_stages import loads, stage_units
 from grus.partition.pipelining.micro_batch_schedule import Rounds
 from grus.partition.pipelining.pipeline_cost import flow
+from grus.partition.pipelining.stage_units import loads, stage_units
 from grus.partition.placers.contiguous_segments import split, stretches
 from grus.partition.placers.infeasibility import explain, impossible
 from grus.partition.placers.lower_bounds import rounds_bound

@@ -17,7 +17,6 @@ Key = tuple[int, int, bool]
 
 def schedule_faults(graph: OpGraph, topology: Topology, plan: Pipeline) -> list[str]:
     """Return all faults in the step of a pipeline whose placement is known to be valid."""
-    assert plan.schedule is not None
     if sorted(plan.stages) != sorted(set(plan.device_of)):
         return ["the stages are not the devices that operators are on"]
     keys = [(turn.stage, turn.batch, turn.backward) for turn in plan.turns]
@@ -76,7 +75,6 @@ class _PlanChecker:
         are in flight than the pipeline schedule allows.
         """
         schedule = self.plan.schedule
-        assert schedule is not None
         batches = range(schedule.micro_batches)
         ahead = len(batches) if schedule.rhythm is Rhythm.GPIPE else self.last + 1 - stage
         for batch in batches:
@@ -143,7 +141,6 @@ class _PlanChecker:
                     yield f"stage {stage} begins micro-batch {batch} before its message is there"
 
     def memory(self) -> Iterator[str]:
-        assert self.plan.schedule is not None
         for device, limit in enumerate(self.topology.devices):
             peak = 0
             if device in self.plan.stages:

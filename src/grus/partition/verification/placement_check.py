@@ -8,14 +8,14 @@ from itertools import pairwise
 
 from grus.partition.execution.placement_plan import Pipeline, Plan
 from grus.partition.graph import OpGraph
-from grus.partition.topology import Device, Topology
+from grus.partition.topology import Topology
 from grus.partition.verification.pipeline_check import schedule_faults
 from grus.partition.verification.tolerances import ROUNDING, Holding, most_at_once
 
 
 def faults(graph: OpGraph, topology: Topology, plan: Plan) -> list[str]:
     """All that is wrong with a plan for one step."""
-    found = _places(graph, topology, plan.device_of)
+    found = place_faults(graph, topology, plan.device_of)
     if found:
         return found
     slack = ROUNDING * max(1e-9, plan.seconds)
@@ -31,7 +31,7 @@ def faults(graph: OpGraph, topology: Topology, plan: Plan) -> list[str]:
     return found
 
 
-def _places(graph: OpGraph, topology: Topology, device_of: Sequence[int]) -> list[str]:
+def place_faults(graph: OpGraph, topology: Topology, device_of: Sequence[int]) -> list[str]:
     if len(device_of) != len(graph.ops):
         return [f"{len(graph.ops)} operators, but {len(device_of)} places"]
     found = []
@@ -133,54 +133,44 @@ def _held(graph: OpGraph, plan: Plan, device: int) -> Iterable[Holding]:
 
 def pipeline_faults(graph: OpGraph, topology: Topology, plan: Pipeline) -> list[str]:
     """All that is wrong with a pipeline."""
-    found = _places(graph, topology, plan.device_of)
-    if found:
-        return found
-    stages = [{n for n, place in enumerate(plan.device_of) if place == d} for d in range(len(plan.loads))]
-    for device, (members, limit) in enumerate(zip(stages, topology.devices, strict=True)):
-        guests = {source for source, target in graph.edges if target in members} - members
-        sent = {(source, plan.device_of[target]) for source, target in graph.edges if source in members}
-        seconds = sum(graph.ops[one].seconds for one in members) / limit.speed
-        seconds += sum(_way(graph, topology, plan, one, device) for one in guests)
-        seconds += sum(_way(graph, topology, plan, one, to) for one, to in sent if to != device)
-        if abs(seconds - plan.loads[device]) > ROUNDING * max(1e-9, seconds):
-            found.append(f"{limit.name} is busy for {seconds} s, not for {plan.loads[device]}")
-        if plan.schedule is None:
-            found += _one_batch(graph, plan, members, guests, device, limit)
-    if plan.schedule is not None:
-        found += schedule_faults(graph, topology, plan)
-    elif plan.bound > max(plan.loads) * (1 + ROUNDING):
-        found.append(f"the bound {plan.bound} is above the largest load {max(plan.loads)}")
-    return found + _flow(graph, plan)
+    return place_faults(graph, topology, plan.device_of) or [
+        *stage_faults(graph, topology, plan.device_of, plan.loads),
+        *schedule_faults(graph, topology, plan),
+    ]
 
 
-def _one_batch(
-    graph: OpGraph, plan: Pipeline, members: set[int], guests: set[int], device: int, limit: Device
+def stage_faults(
+    graph: OpGraph, topology: Topology, device_of: Sequence[int], loads: Sequence[float]
 ) -> list[str]:
-    """Memory of a stage with one micro-batch in flight of which nothing is released."""
-    needed = sum(graph.ops[n].permanent + (0 if graph.ops[n].saved else graph.ops[n].output) for n in members)
-    needed += sum(graph.ops[one].output for one in guests)
-    needed += max((graph.ops[one].temporary for one in members), default=0)
-    if needed > limit.memory or needed != plan.peaks[device]:
-        return [f"{limit.name} needs {needed} bytes, has {limit.memory}, was told {plan.peaks[device]}"]
-    return []
+    """Wrong loads of devices, and data that flows in a circle between them."""
+    found = []
+    for device, (load, limit) in enumerate(zip(loads, topology.devices, strict=True)):
+        members = {number for number, place in enumerate(device_of) if place == device}
+        guests = {source for source, target in graph.edges if target in members} - members
+        sent = {(source, device_of[target]) for source, target in graph.edges if source in members}
+        seconds = sum(graph.ops[one].seconds for one in members) / limit.speed
+        seconds += sum(_way(graph, topology, device_of, one, device) for one in guests)
+        seconds += sum(_way(graph, topology, device_of, one, to) for one, to in sent if to != device)
+        if abs(seconds - load) > ROUNDING * max(1e-9, seconds):
+            found.append(f"{limit.name} is busy for {seconds} s, not for {load}")
+    return found + _flow(graph, device_of, len(loads))
 
 
-def _way(graph: OpGraph, topology: Topology, plan: Pipeline, op: int, target: int) -> float:
-    link = topology.links[plan.device_of[op]][target]
+def _way(graph: OpGraph, topology: Topology, device_of: Sequence[int], op: int, target: int) -> float:
+    link = topology.links[device_of[op]][target]
     return link.latency + link.seconds_per_byte * graph.ops[op].output
 
 
-def _flow(graph: OpGraph, plan: Pipeline) -> list[str]:
+def _flow(graph: OpGraph, device_of: Sequence[int], devices: int) -> list[str]:
     """Check that stages have no cycle: forward data goes one way around, backward data the other."""
     after: dict[int, set[int]] = {}
     for source, target in graph.edges:
-        one, two = plan.device_of[source], plan.device_of[target]
+        one, two = device_of[source], device_of[target]
         if graph.ops[source].backward != graph.ops[target].backward or one == two:
             continue
         first, second = (two, one) if graph.ops[source].backward else (one, two)
         after.setdefault(first, set()).add(second)
-    left = set(range(len(plan.loads)))
+    left = set(range(devices))
     while left:
         ends = {one for one in left if not after.get(one, set()) & left}
         if not ends:

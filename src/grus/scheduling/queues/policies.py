@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from grus.model.errors import BadInput, Mistake
 from grus.model.jobs import Job
-from grus.scheduling.elasticity.allocate_gpus import Candidate, Rule, values, weight
+from grus.scheduling.elasticity.size_values import Candidate, Rule, values, weight
 from grus.scheduling.elasticity.throughput_outlook import Ladder, Outlook
 
 RULE = Rule()

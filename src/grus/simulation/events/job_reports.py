@@ -4,7 +4,7 @@ A job that reports is known at the sizes that it has run and at the next larger 
 prediction for the latter is not simulated. Its remaining work is known from its progress.
 """
 
-from grus.scheduling.elasticity.allocate_gpus import within_reach
+from grus.scheduling.elasticity.size_values import within_reach
 from grus.scheduling.elasticity.throughput_outlook import FIRST_SIZE, Outlook
 from grus.simulation.events.job_progress import SimulatedRun
 

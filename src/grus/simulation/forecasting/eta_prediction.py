@@ -30,7 +30,7 @@ from grus.scheduling.state.snapshot import Snapshot, waits
 from grus.simulation.events.decision_executor import Costs
 from grus.simulation.forecasting.durations import Durations
 from grus.simulation.forecasting.expected_duration import Expected, ForecastJob, expected
-from grus.simulation.forecasting.quantiles import LEVELS, Chances, chances_of
+from grus.simulation.forecasting.quantiles import Chances, chances_of
 from grus.simulation.simulator import Decide, Simulation, Underway
 from grus.simulation.workload.job_history import gpus_asked
 from grus.simulation.workload.job_work import TraceJob
@@ -113,17 +113,6 @@ def forecast(
         if enough(number + 1):
             break
     return {job: _told(question, seen, job) for job in question.asked}
-
-
-def at_once(one: ForecastJob, durations: Durations, now: float, costs: Costs | None = None) -> Forecast:
-    """Forecast a job that starts now: only its own length is unknown."""
-    known = expected(one, durations, now)
-    start = Chances((now,) * len(LEVELS))
-    if known.unknown:
-        return Forecast(one.job.id, now, start, unknown=known.unknown)
-    boot = (costs or Costs()).start
-    left = np.maximum(known.lengths(np.array(LEVELS)) - known.ran, 0.0)
-    return Forecast(one.job.id, now, start, Chances(tuple((now + boot + left).tolist())))
 
 
 def _strata(rng: np.random.Generator, count: int) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ GPUs; the pool with `capacity` and `stranded` too, and with the mean `utilisatio
 """
 
 from grus.telemetry.tsdb.recorder import Recorder
-from grus.telemetry.tsdb.series import POOL, Series, of_queue, queue_of
+from grus.telemetry.tsdb.series import POOL, Series, of_queue
 from grus.telemetry.tsdb.tiers import Keep
 
-__all__ = ["POOL", "Keep", "Recorder", "Series", "of_queue", "queue_of"]
+__all__ = ["POOL", "Keep", "Recorder", "Series", "of_queue"]

@@ -19,11 +19,6 @@ def of_queue(name: QueueName) -> Subject:
     return Subject(NodeId(_QUEUE + name))
 
 
-def queue_of(subject: Subject) -> QueueName | None:
-    """The queue whose series these are; None if they are nothing of a queue."""
-    return QueueName(subject.node.removeprefix(_QUEUE)) if subject.node.startswith(_QUEUE) else None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
     """Means on an even grid: `values[i]` is that of [start + i·step, start + (i+1)·step)."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from grus.scheduling.elasticity.allocate_gpus import Candidate, Rule, allocate
+from benchmarks.pollux_allocation import allocate
+from grus.scheduling.elasticity.size_values import Candidate, Rule
 
 GPUS = 8
 EVERY = 45.0  # Decisions come at least this often.

@@ -8,19 +8,20 @@ from html import escape
 
 import numpy as np
 
-from grus.comparison.html_report import Plot, Section, Sheet, digits, listed
-from grus.comparison.trace_errors import objections
-from grus.comparison.trace_features import (
+from benchmarks.recorded_traces.features import (
     GIB,
     gaps,
     gpu_names,
+    listed,
     partner_of,
     pauses,
     period,
     steady_from,
     used_gpus,
 )
-from grus.comparison.traces import Trace, TraceResource, TraceSet, Values
+from benchmarks.recorded_traces.misleading_figures import objections
+from benchmarks.recorded_traces.traces import Trace, TraceResource, TraceSet, Values
+from grus.comparison.html_report import Plot, Section, Sheet, digits
 from grus.simulation.html_pages import page_skeleton as html
 from grus.simulation.html_pages.page_skeleton import COLOURS, Figure
 

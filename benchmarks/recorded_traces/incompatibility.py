@@ -2,7 +2,7 @@
 Pure.
 
 Nothing here knows which traces it examines: a reason is given if, and only if, the samples themselves show
-it, or hold no column that could rule it out. Problems of single figures are in `trace_errors`.
+it, or hold no column that could rule it out. Problems of single figures are in `misleading_figures`.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from grus.comparison.html_report import listed
-from grus.comparison.trace_features import (
+from benchmarks.recorded_traces.features import (
     GIB,
     all_memory,
     gpu_names,
+    listed,
     partner_of,
     pauses,
     period,
     steady_from,
     used_gpus,
 )
-from grus.comparison.traces import Trace, TraceResource, TraceSet
+from benchmarks.recorded_traces.traces import Trace, TraceResource, TraceSet
 
 PROGRESS = ("step", "iter", "sample", "image", "epoch", "batch", "loss", "throughput")
 """Words in the names of columns that show training progress."""

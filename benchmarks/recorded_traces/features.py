@@ -1,8 +1,10 @@
 """Features of recorded traces: their period, the GPUs that worked, ramp-up, pauses, peaks. Pure."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from grus.comparison.traces import Trace, TraceSet, Values
+from benchmarks.recorded_traces.traces import Trace, TraceSet, Values
 
 GIB = 1 << 20
 """Kilobytes, as sar means them, in one GiB."""
@@ -87,3 +89,8 @@ def partner_of(trace: Trace, runs: list[Trace]) -> tuple[Trace, str]:
         if trace.clock is not None and run.clock is not None and trace.clock[0] == run.clock[0]:
             return run, "clock"
     return min(runs, key=lambda run: abs(len(run) - len(trace))), "length"
+
+
+def listed(words: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grus.scheduling.elasticity.allocate_gpus import Candidate, Rule, allocate, hull, values, within_reach
+from benchmarks.pollux_allocation import allocate, hull
+from grus.scheduling.elasticity.size_values import Candidate, Rule, values
 
 SIZES = (1, 2, 4, 8, 12, 16)
 RULE = Rule(patience=math.inf)
@@ -134,12 +135,6 @@ def test_a_cheap_resize_pays_sooner_than_a_restart() -> None:
     assert allocate([replace(job, stall=30.0)], 16, RULE) == {"job": 8}
 
 
-def test_starting_costs_nothing_so_that_no_start_is_put_off() -> None:
-    assert values(a_candidate("job", present=0), RULE) == values(
-        a_candidate("job", stall=0.0, present=4), RULE
-    )
-
-
 def test_who_waited_too_long_starts_whatever_its_weight() -> None:
     rule = Rule(power=1.0, offset=1.0, patience=600)
     short = [a_candidate(str(index), power=1.0, length=1) for index in range(4)]
@@ -174,17 +169,3 @@ def test_a_stream_of_short_jobs_starves_nobody(smallest: int) -> None:
         longest, served, now = max(longest, waited), served + every * running, now + every
     assert longest <= rule.patience + rule.turn + every
     assert served >= 20_000 * rule.turn / (rule.patience + 2 * rule.turn + 2 * every) * 0.9
-
-
-def test_sizes_are_earned_by_running_smaller_ones() -> None:
-    assert within_reach(SIZES, most_run=0) == (1,)
-    assert within_reach(SIZES, most_run=0, first=2) == (1, 2)
-    assert within_reach(SIZES, most_run=4) == (1, 2, 4, 8)
-    assert within_reach((8, 16), most_run=0) == (8,)
-
-
-def test_sizes_without_speeds_are_refused() -> None:
-    with pytest.raises(ValueError, match="each have a speed"):
-        Candidate("job", (1, 2), (1.0,), length=1.0)
-    with pytest.raises(ValueError, match="ascend"):
-        Candidate("job", (2, 1), (1.0, 2.0), length=1.0)

@@ -4,20 +4,20 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from grus.comparison.html_report import digits, listed
-from grus.comparison.trace_features import (
+from benchmarks.recorded_traces.features import (
     BUSY,
     GIB,
     above,
     all_memory,
     gpu_names,
+    listed,
     memory_columns,
     partner_of,
     period,
     steady_from,
     used_gpus,
 )
-from grus.comparison.trace_incompatibility import (
+from benchmarks.recorded_traces.incompatibility import (
     Objection,
     Reason,
     absent,
@@ -30,7 +30,8 @@ from grus.comparison.trace_incompatibility import (
     specifications,
     throughput,
 )
-from grus.comparison.traces import PublishedFigure, Trace, TraceResource, TraceSet
+from benchmarks.recorded_traces.traces import PublishedFigure, Trace, TraceResource, TraceSet
+from grus.comparison.html_report import digits
 
 CONSTANT = 0.001
 """The part by which a sum may vary and still be called the same."""

@@ -1,38 +1,50 @@
-"""Pipeline placement: stages for many micro-batches in flight; a device's largest load decides.
+"""Pipeline placement by load: stages for many micro-batches in flight; a device's largest load decides.
 
-    place_pipeline(graph, topology)  →  Pipeline | Infeasible
+    place_pipeline(graph, topology)  →  LoadPipeline | Infeasible
 
 Forward data flows in one direction through the stages and backward data in the other, so a stage can run as
 one module. A device holds all that its stage reads, keeps and writes for a micro-batch.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
-
-from grus.partition.execution.placement_plan import Infeasible, Pipeline
+from grus.partition.execution.placement_plan import Infeasible
 from grus.partition.graph import OpGraph
-from grus.partition.operators.colocation_groups import (
-    Units,
-    breadth_first,
-    depth_first,
-    forward_edges,
-    units_of,
-)
+from grus.partition.operators.colocation_groups import Units, breadth_first, depth_first, forward_edges
+from grus.partition.pipelining.stage_units import loads, stage_units
 from grus.partition.placers.contiguous_segments import split, stretches
 from grus.partition.placers.infeasibility import explain, impossible
 from grus.partition.placers.lower_bounds import load_bound
 from grus.partition.placers.memory_fit import footprints
 from grus.partition.placers.outcome import Assignment
 from grus.partition.topology import Topology
+from grus.partition.verification.placement_check import place_faults, stage_faults
+from grus.partition.verification.tolerances import ROUNDING
 
 MOVES = 400
 """Changes that the local search may try."""
 
 
-def place_pipeline(graph: OpGraph, topology: Topology, budget: int = MOVES) -> Pipeline | Infeasible:
+@dataclass(frozen=True, slots=True)
+class LoadPipeline:
+    """Stages for any number of micro-batches: the slowest device sets the pace."""
+
+    placer: str
+    device_of: tuple[int, ...]
+    loads: tuple[float, ...]
+    """Seconds that each device is busy for a micro-batch: its operators, what it sends and receives."""
+    peaks: tuple[int, ...]
+    """Bytes of each device with one micro-batch in flight."""
+    bound: float
+    """No pipeline on these devices has a smaller largest load."""
+
+    @property
+    def slowest(self) -> float:
+        return max(self.loads)
+
+
+def place_pipeline(graph: OpGraph, topology: Topology, budget: int = MOVES) -> LoadPipeline | Infeasible:
     """The most even pipeline found."""
     found = None if impossible(graph, topology) is not None else _search(graph, topology, budget)
     if found is None:
@@ -40,9 +52,9 @@ def place_pipeline(graph: OpGraph, topology: Topology, budget: int = MOVES) -> P
     return found
 
 
-def describe(graph: OpGraph, topology: Topology, device_of: Sequence[int], placer: str) -> Pipeline:
+def describe(graph: OpGraph, topology: Topology, device_of: Sequence[int], placer: str) -> LoadPipeline:
     """Return the pipeline of a given division into stages; it may not fit."""
-    return Pipeline(
+    return LoadPipeline(
         placer=placer,
         device_of=tuple(device_of),
         loads=loads(graph, topology, device_of),
@@ -51,20 +63,7 @@ def describe(graph: OpGraph, topology: Topology, device_of: Sequence[int], place
     )
 
 
-def loads(graph: OpGraph, topology: Topology, device_of: Sequence[int]) -> tuple[float, ...]:
-    """Seconds of work, sending and receiving of each device for a micro-batch."""
-    busy = [0.0] * len(topology.devices)
-    for number, op in enumerate(graph.ops):
-        home = device_of[number]
-        busy[home] += op.seconds / topology.devices[home].speed
-        for target in {device_of[one] for one in graph.consumers[number]} - {home}:
-            sending = topology.links[home][target].seconds(op.output)
-            busy[home] += sending
-            busy[target] += sending
-    return tuple(busy)
-
-
-def _search(graph: OpGraph, topology: Topology, budget: int) -> Pipeline | None:
+def _search(graph: OpGraph, topology: Topology, budget: int) -> LoadPipeline | None:
     units = stage_units(graph)
     found = [
         (describe(graph, topology, device_of, "contiguous"), devices)
@@ -74,25 +73,6 @@ def _search(graph: OpGraph, topology: Topology, budget: int) -> Pipeline | None:
         return None
     best, devices = min(found, key=lambda one: one[0].slowest)
     return _evened(graph, topology, units, best, devices, budget)
-
-
-def stage_units(graph: OpGraph) -> Units:
-    """Units that may lie in different stages: groups that data flows between to and fro are joined."""
-    units = units_of(graph)
-    edges = sorted(forward_edges(graph, units))
-    count = len(units.members)
-    ends = ([one for one, _ in edges], [two for _, two in edges])
-    matrix = coo_array((np.ones(len(edges)), ends), shape=(count, count))
-    parts, labels = connected_components(matrix.tocsr(), directed=True, connection="strong")
-    if parts == count:
-        return units
-    first: dict[int, int] = {}
-    of = [first.setdefault(int(labels[units.of[op]]), len(first)) for op in graph.topological]
-    members: list[list[int]] = [[] for _ in first]
-    for op, unit in zip(graph.topological, of, strict=True):
-        members[unit].append(op)
-    number = dict(zip(graph.topological, of, strict=True))
-    return Units(tuple(number[op] for op in range(len(graph.ops))), tuple(map(tuple, members)))
 
 
 def _splits(
@@ -110,8 +90,8 @@ def _splits(
 
 
 def _evened(
-    graph: OpGraph, topology: Topology, units: Units, plan: Pipeline, devices: Sequence[int], budget: int
-) -> Pipeline:
+    graph: OpGraph, topology: Topology, units: Units, plan: LoadPipeline, devices: Sequence[int], budget: int
+) -> LoadPipeline:
     """Move units off the slowest device to other stages, as long as the loads become more even."""
     stage_of = {device: place for place, device in enumerate(devices)}
     while budget > 0:
@@ -131,8 +111,8 @@ def _evened(
 
 
 def _shifted(
-    graph: OpGraph, topology: Topology, members: Sequence[int], device: int, plan: Pipeline
-) -> Pipeline | None:
+    graph: OpGraph, topology: Topology, members: Sequence[int], device: int, plan: LoadPipeline
+) -> LoadPipeline | None:
     device_of = list(plan.device_of)
     for op in members:
         device_of[op] = device
@@ -146,7 +126,7 @@ def _shifted(
 def _shifts(
     graph: OpGraph,
     units: Units,
-    plan: Pipeline,
+    plan: LoadPipeline,
     slowest: int,
     devices: Sequence[int],
     stage_of: dict[int, int],
@@ -164,3 +144,29 @@ def _shifts(
         for stage in range(lowest.get(unit, 0), highest.get(unit, len(devices) - 1) + 1):
             if devices[stage] != slowest:
                 yield unit, devices[stage]
+
+
+def load_faults(graph: OpGraph, topology: Topology, plan: LoadPipeline) -> list[str]:
+    """All that is wrong with a pipeline."""
+    found = place_faults(graph, topology, plan.device_of)
+    if found:
+        return found
+    found = stage_faults(graph, topology, plan.device_of, plan.loads)
+    for device in range(len(plan.loads)):
+        found += _memory_faults(graph, topology, plan, device)
+    if plan.bound > plan.slowest * (1 + ROUNDING):
+        found.append(f"the bound {plan.bound} is above the largest load {plan.slowest}")
+    return found
+
+
+def _memory_faults(graph: OpGraph, topology: Topology, plan: LoadPipeline, device: int) -> list[str]:
+    """Memory of a stage with one micro-batch in flight of which nothing is released."""
+    limit = topology.devices[device]
+    members = {number for number, place in enumerate(plan.device_of) if place == device}
+    guests = {source for source, target in graph.edges if target in members} - members
+    needed = sum(graph.ops[n].permanent + (0 if graph.ops[n].saved else graph.ops[n].output) for n in members)
+    needed += sum(graph.ops[one].output for one in guests)
+    needed += max((graph.ops[one].temporary for one in members), default=0)
+    if needed > limit.memory or needed != plan.peaks[device]:
+        return [f"{limit.name} needs {needed} bytes, has {limit.memory}, was told {plan.peaks[device]}"]
+    return []

@@ -1,7 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grus.estimation.calibration import Margin, Observation, learn
+from benchmarks.memory_margins import Observation, learn
+from grus.estimation.calibration import Margin
 
 GB = 10**9
 

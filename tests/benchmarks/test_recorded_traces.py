@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from grus.cli.main import app
-from grus.comparison import recorded_traces, trace_errors, trace_features, traces
-from grus.comparison.traces import TraceSet
+from benchmarks.recorded_traces import features, misleading_figures, report, traces
+from benchmarks.recorded_traces.__main__ import app
+from benchmarks.recorded_traces.traces import TraceSet
 from grus.model.errors import BadInput
 
 DATA = Path(os.environ.get("GRUS_DATA", "/nowhere")) / "biggan"
@@ -35,7 +35,7 @@ def percentile(values: list[float], part: float) -> float:
 
 
 def shown() -> dict[str, Any]:
-    done = CliRunner().invoke(app, ["compare", "show", str(DATA), "-o", "json"])
+    done = CliRunner().invoke(app, [str(DATA), "-o", "json"])
     assert done.exit_code == 0, done.output
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -43,7 +43,7 @@ def shown() -> dict[str, Any]:
 
 @published
 def test_every_figure_of_the_published_traces_is_that_of_a_recomputation() -> None:
-    rows = [row for row in shown()["figures"] if row["part"] == recorded_traces.WHOLE]
+    rows = [row for row in shown()["figures"] if row["part"] == report.WHOLE]
     assert len(rows) == 3 * 3 + 4 + 8 + 2 * 2, "three CPU traces, two and four GPUs, two memories"
     for row in rows:
         values = column(row["file"], row["column"])
@@ -104,17 +104,17 @@ def test_the_pauses_of_one_place_are_those_that_a_plain_count_finds() -> None:
     first, second = column("gpu-satori.csv", "gpu0"), column("gpu-satori.csv", "gpu1")
     found = traces.read(DATA)
     trace = next(one for one in found.traces if one.file == "gpu-satori.csv")
-    start = trace_features.steady_from(trace)
+    start = features.steady_from(trace)
     idle = [a < 1 and b < 1 for a, b in zip(first, second, strict=True)]
     begun = [n for n in range(start, len(idle)) if idle[n] and (n == start or not idle[n - 1])]
-    assert [place for place, _ in trace_features.pauses(trace)] == begun
-    assert sum(length for _, length in trace_features.pauses(trace)) == sum(idle[start:])
+    assert [place for place, _ in features.pauses(trace)] == begun
+    assert sum(length for _, length in features.pauses(trace)) == sum(idle[start:])
 
 
 @published
 def test_the_page_and_the_table_say_it_too(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    done = CliRunner().invoke(app, ["compare", "show", str(DATA), "--html", str(page)])
+    done = CliRunner().invoke(app, [str(DATA), "--html", str(page)])
     assert done.exit_code == 0
     for words in ("cannot be compared", "not the same work", "82.76"):
         assert words in done.stdout
@@ -144,7 +144,7 @@ def the_same_twice(folder: Path, count: int = 60) -> None:
 
 
 def reasons(found: TraceSet) -> set[str]:
-    return {one.what for one in trace_errors.objections(found)}
+    return {one.what for one in misleading_figures.objections(found)}
 
 
 def test_what_the_samples_do_not_show_is_no_reason(tmp_path: Path) -> None:
@@ -177,13 +177,13 @@ def test_gpus_that_did_nothing_are_counted_and_nothing_else_is_said_of_them(tmp_
     the_same_twice(tmp_path)
     for name in ("gpu-b.csv", "gpu-b-single.csv"):
         written(tmp_path, name, "id,gpu0,mem0", [f"{n},0,0" for n in range(60)])
-    found = trace_errors.objections(traces.read(tmp_path))
+    found = misleading_figures.objections(traces.read(tmp_path))
     assert {one.what: one.figures for one in found}["other numbers of GPUs"] == {
         "a GPUs used": 1.0,
         "b GPUs used": 0.0,
     }
     assert "not the same work" not in {one.what for one in found}
-    assert recorded_traces.sheet(traces.read(tmp_path)).answers
+    assert report.sheet(traces.read(tmp_path)).answers
 
 
 def test_a_trace_without_samples_is_refused_and_other_tables_are_no_traces(tmp_path: Path) -> None:
@@ -208,7 +208,9 @@ def test_a_load_that_stays_is_no_reason(tmp_path: Path) -> None:
     for name, busy in (("cpu-with-load-a.csv", range(2, 6)), ("cpu-with-load-b.csv", range(60))):
         cpu = [f"{clock(n)},{n},{60 if n in busy else 5},5,{35 if n in busy else 90}" for n in range(60)]
         written(tmp_path, name, "time,id,%user,%system,%idle", cpu)
-    found = [one for one in trace_errors.objections(traces.read(tmp_path)) if one.what == "hardly any load"]
+    found = [
+        one for one in misleading_figures.objections(traces.read(tmp_path)) if one.what == "hardly any load"
+    ]
     assert [one.figures["samples with a load"] for one in found] == [4.0]
 
 
