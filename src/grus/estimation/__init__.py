@@ -2,6 +2,5 @@
 
 A training is run for two steps on tensors without data (`tracing`), which gives the lifetime of every piece
 of memory (`allocation_trace`). These lifetimes are replayed through the allocator of a GPU (`allocator`) and
-divided by purpose (`memory_breakdown`). Values that only a GPU shows are learned from finished runs
-(`calibration`).
+divided by purpose (`memory_breakdown`). Margins for what only a GPU shows are added (`calibration`).
 """
