@@ -12,7 +12,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from benchmarks.recorded_traces import report, traces
-from grus.comparison.html_report import page
+from grus.compare.html_report import page
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "comparison.png"
 WIDTH, HEIGHT = 800, 1130

@@ -14,7 +14,7 @@ from typing import Any
 import grus
 from grus.cli.kubernetes.install_commands import as_yaml
 from grus.kubernetes.api_objects.job_namespaces import LEVELS, RESTRICTED
-from grus.kubernetes.install.install_settings import IMAGE, KUBELET, NO_FIELDS, Settings
+from grus.kubernetes.install.install_options import IMAGE, KUBELET, NO_FIELDS, Settings
 from grus.kubernetes.install.manifests import objects
 
 Object = dict[str, Any]

@@ -31,7 +31,7 @@ from benchmarks.recorded_traces.incompatibility import (
     throughput,
 )
 from benchmarks.recorded_traces.traces import PublishedFigure, Trace, TraceResource, TraceSet
-from grus.comparison.html_report import digits
+from grus.compare.html_report import digits
 
 CONSTANT = 0.001
 """The part by which a sum may vary and still be called the same."""

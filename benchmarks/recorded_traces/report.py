@@ -21,7 +21,7 @@ from benchmarks.recorded_traces.features import (
 )
 from benchmarks.recorded_traces.misleading_figures import objections
 from benchmarks.recorded_traces.traces import Trace, TraceResource, TraceSet, Values
-from grus.comparison.html_report import Plot, Section, Sheet, digits
+from grus.compare.html_report import Plot, Section, Sheet, digits
 from grus.simulation.html_pages import page_skeleton as html
 from grus.simulation.html_pages.page_skeleton import COLOURS, Figure
 

@@ -8,7 +8,7 @@ from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.job_spec import to_spec
 from grus.api.inputs.yaml_job_file import parse_job_file
 from grus.api.parsing.validation_errors import read
-from grus.model.artefacts import Input, Output
+from grus.model.artifacts import Input, Output
 from grus.model.errors import BadInput
 from grus.model.identifiers import JobId
 from grus.sdk.jobs import Job

@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from grus.model.artefacts import Artifact, Input, Output
+from grus.model.artifacts import Artifact, Input, Output
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.interfaces import QUEUES, REPORTS, RESULTS, TOKENS, USERS, AccessRole, Event, Token, User
 from grus.model.jobs import LONGEST_BACK_OFF, Exit, ExitCause, Job, JobType, PauseCause, Phase

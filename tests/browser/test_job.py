@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.visiting import PATIENCE, SignIn, Site
+from tests.waiting import poll
 
 LEARNER = Path(__file__).parent / "programs" / "learner.py"
 
@@ -250,13 +251,34 @@ def test_what_a_program_writes_and_reports_is_text(page: Page, sign_in: SignIn, 
 def test_pointing_at_a_chart_shows_its_values(page: Page, sign_in: SignIn, learner: str) -> None:
     sign_in(at=f"/jobs/{learner}")
     drawn = page.locator("[data-chart=memory] svg.main-svg")
-    drawn.hover()
     tip = page.locator("[data-chart=memory] .chart-tip")
-    expect(tip).to_contain_text(re.compile(r"B GPU"))
-    drawn.evaluate("svg => { svg.id = 'before' }")
+
+    def pointed() -> bool:
+        drawn.hover()  # again, where a chart that appeared above has moved this one away
+        return "B GPU" in tip.inner_text()
+
+    assert poll(pointed, PATIENCE / 1000)
+    page.mouse.move(0, 0)
+    expect(tip).to_be_hidden()
+
+
+def test_a_chart_that_is_drawn_again_keeps_the_values_under_the_pointer(
+    page: Page, sign_in: SignIn, learner: str
+) -> None:
+    """With events in place of a pointer: charts appear with their first values, and move those below."""
+    sign_in(at=f"/jobs/{learner}")
+    tip = page.locator("[data-chart=memory] .chart-tip")
+    page.locator("[data-chart=memory] svg.main-svg").evaluate(
+        """svg => {
+            svg.id = "before";
+            const { x, width } = svg.getBoundingClientRect();
+            svg.dispatchEvent(new PointerEvent("pointermove", { clientX: x + width / 2 }));
+        }"""
+    )
     expect(page.locator("#before")).to_have_count(0)  # drawn again, while the pointer rests
     expect(tip).to_be_visible()
-    page.mouse.move(0, 0)
+    expect(tip).to_contain_text(re.compile(r"B GPU"))
+    page.locator("[data-chart=memory]").dispatch_event("pointerleave")
     expect(tip).to_be_hidden()
 
 

@@ -8,10 +8,10 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from benchmarks.recorded_traces import report, traces
-from grus.comparison import comparison_verdict, report_tables
-from grus.comparison.html_report import Sheet, page
+from grus.compare import comparison_verdict, report_tables
+from grus.compare.html_report import Sheet, page
 from tests.browser.visiting import Watch
-from tests.comparison.made import a_comparison, a_record, a_run, a_side
+from tests.compare.made import a_comparison, a_record, a_run, a_side
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

@@ -9,7 +9,7 @@ import pytest
 from grus.api.parsing.yaml_document import LARGEST
 from grus.cli.commands.jobs import read_file
 from grus.cli.commands.predict import _read
-from grus.comparison import workload
+from grus.compare import workload
 from grus.model.errors import BadInput
 from grus.sdk.bounded_read import LARGEST_SETTINGS, read_at_most
 from grus.sdk.state_paths import GrusPaths, find_token

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from grus.api.inputs.yaml_job_file import parse_job_file
-from grus.comparison import sampler
-from grus.comparison.environments import (
+from grus.compare import sampler
+from grus.compare.environments import (
     CODE,
     SAMPLER,
     Check,
@@ -24,10 +24,10 @@ from grus.comparison.environments import (
     Order,
     PreflightStatus,
 )
-from grus.comparison.records import RunRecord
-from grus.comparison.records import read as read_record
-from grus.comparison.workload import Workload
-from grus.comparison.workload import of as workload_of
+from grus.compare.records import RunRecord
+from grus.compare.records import read as read_record
+from grus.compare.workload import Workload
+from grus.compare.workload import of as workload_of
 
 ODD = "a b'\"$(touch /tmp/grus-never)`;\\\n%j ünï"
 """What a shell, a batch system or a template might read as something else."""

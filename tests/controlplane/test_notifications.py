@@ -22,7 +22,7 @@ from grus.controlplane.notifications.messages import (
     notification_of,
     one_line,
 )
-from grus.controlplane.notifications.notifier import Notifier
+from grus.controlplane.notifications.receivers import Notifier
 from grus.controlplane.notifications.sender import DeliveryFailed, Undeliverable
 from grus.controlplane.notifications.webhook import WebhookSender
 from grus.model.errors import NotAllowed, NotFound, StoreFailed

@@ -16,7 +16,7 @@ from grus.controlplane.reconciler.loop import ControlLoop
 from grus.controlplane.reconciler.mailbox import Mailbox
 from grus.controlplane.reconciler.timers import Timers
 from grus.controlplane.settings import Settings
-from grus.model.artefacts import Input, Output
+from grus.model.artifacts import Input, Output
 from grus.model.audit import AuditRecord
 from grus.model.errors import StoreFailed
 from grus.model.identifiers import QueueName

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from grus.elastic.rendezvous.backends import Broken, Communicator, Gloo, Pending, Store
+from grus.elastic.rendezvous.collective_backends import Broken, Communicator, Gloo, Pending, Store
 from grus.elastic.training_loop import shutdown
 
 

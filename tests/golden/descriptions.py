@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from grus.kubernetes.install.install_settings import Settings
+from grus.kubernetes.install.install_options import Settings
 from grus.kubernetes.install.manifests import objects
 from tests.server.house import House
 

@@ -10,14 +10,14 @@ from typing import Any, cast
 from unittest.mock import patch
 
 from grus.api.parsing.fields import SET_BY_GRUS
-from grus.artefacts.status_reports import tell_kept, tell_trouble
+from grus.artifacts.status_reports import tell_kept, tell_trouble
 from grus.controlplane.reconciler.apply_engine_calls import Control
 from grus.controlplane.workers.worker_launch_spec import Surroundings, members, worker_spec
 from grus.engines.kubernetes import pod_manifest
 from grus.engines.local.engine import LocalEngine
 from grus.engines.local.gpu_device_binding import bind
 from grus.kubernetes.api_objects.job_home import Home
-from grus.model.artefacts import Artifact, input_variable, output_variable
+from grus.model.artifacts import Artifact, input_variable, output_variable
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName
 from grus.model.interfaces import WorkerSpec
 from grus.model.jobs import Checkpoint, Job, Launch, Seat, Spec

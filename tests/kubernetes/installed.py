@@ -14,7 +14,7 @@ import yaml
 
 from grus.cli.kubernetes import installer
 from grus.kubernetes.client.api import Api
-from grus.kubernetes.install.install_settings import Settings
+from grus.kubernetes.install.install_options import Settings
 from grus.kubernetes.install.manifests import objects
 from tests.kubernetes.clusters import Cluster, name_of
 from tests.kubernetes.objects import ROOT, host_folders

@@ -13,7 +13,7 @@ from grus.cli.kubernetes import installer
 from grus.kubernetes.client.api import Api
 from grus.kubernetes.client.resource_kinds import GPU_JOBS, PODS, SERVICE_ACCOUNTS
 from grus.kubernetes.install import rbac
-from grus.kubernetes.install.install_settings import Settings
+from grus.kubernetes.install.install_options import Settings
 from grus.kubernetes.install.manifests import objects
 from grus.kubernetes.names import JOB
 from grus.model.identifiers import UserName

@@ -8,7 +8,7 @@ import yaml
 
 from grus.kubernetes.client.versions import release_of
 from grus.kubernetes.install.admission_policies import policies
-from grus.kubernetes.install.install_settings import Settings
+from grus.kubernetes.install.install_options import Settings
 from grus.kubernetes.install.manifests import objects
 from tools.deploy import ROOT, VALUES, files
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from grus.cli.main import app
 from grus.kubernetes.client.versions import budgets_of, release_of
-from grus.kubernetes.install.install_settings import PART_OF, Settings
+from grus.kubernetes.install.install_options import PART_OF, Settings
 from grus.kubernetes.install.manifests import objects
 from tests.kubernetes.clusters import Cluster, shared, until
 from tests.kubernetes.helm import helm

@@ -18,7 +18,7 @@ from grus.cli.main import app
 from grus.kubernetes.api_objects.job_namespaces import namespace_object
 from grus.kubernetes.client.api import Api
 from grus.kubernetes.client.versions import budgets_of, release_of
-from grus.kubernetes.install.install_settings import Settings
+from grus.kubernetes.install.install_options import Settings
 from grus.kubernetes.install.manifests import objects
 from grus.kubernetes.install.rbac import jobs_binding
 from grus.model.identifiers import QueueName, UserName

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from grus.model.artefacts import Artifact
+from grus.model.artifacts import Artifact
 from grus.model.results import Metric, Result
 from grus.model.run_diff import OTHER, SET, Cell, Difference, DifferenceKind, differences
 from tests.store.builders import a_full_result, a_result

@@ -6,7 +6,7 @@ from torch import nn
 
 from grus.estimation.fake_tensor_trace import trace
 from grus.partition.capture_profile import Captured, capture
-from grus.partition.execution.step_simulator import ranks, simulate
+from grus.partition.execution.simulate_step import ranks, simulate
 from grus.partition.graph import Op
 from grus.partition.topology import alike
 from tests.partition.builders import SLOW

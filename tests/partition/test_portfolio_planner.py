@@ -5,7 +5,7 @@ from itertools import product
 from hypothesis import given
 
 from grus.partition.execution.placement_plan import Infeasible, Plan
-from grus.partition.execution.step_simulator import ranks, simulate
+from grus.partition.execution.simulate_step import ranks, simulate
 from grus.partition.graph import Op, OpGraph
 from grus.partition.operators.backward_graph import mirrored
 from grus.partition.placers.lower_bounds import step_bound

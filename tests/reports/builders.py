@@ -8,7 +8,7 @@ from grus.model.jobs import Phase
 from grus.model.metrics_history import Reported, curves
 from grus.model.profiles import GpuUsage, ProfiledRun, Speed
 from grus.model.resources import GPU
-from grus.reports.report_data_types import JobPast, PoolHistory, Span
+from grus.reports.history_types import JobPast, PoolHistory, Span
 from tests.scheduling.builders import a_job
 
 V100 = "V100"

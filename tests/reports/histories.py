@@ -13,8 +13,8 @@ from grus.model.identifiers import JobId, QueueName
 from grus.model.interfaces import Event
 from grus.model.jobs import Job
 from grus.model.queues import DEFAULT_QUEUE, Queue, Quota
+from grus.reports.history_types import JobPast, PoolHistory
 from grus.reports.job_timeline import spans
-from grus.reports.report_data_types import JobPast, PoolHistory
 from grus.simulation.cluster_spec import parse_nodes
 from grus.simulation.workload.job_history import gpus_asked
 

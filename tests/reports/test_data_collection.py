@@ -8,7 +8,7 @@ from grus.model.interfaces import User
 from grus.model.jobs import Phase
 from grus.reports import data_collection
 from grus.reports.data_collection import Scope, gather
-from grus.reports.report_data_types import PoolHistory
+from grus.reports.history_types import PoolHistory
 from tests.controlplane.plane import ADMIN, ANN, Plane
 from tests.scheduling.builders import a_queue
 

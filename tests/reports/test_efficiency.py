@@ -9,7 +9,7 @@ from grus.model.prices import Prices
 from grus.model.profiles import ProfiledRun
 from grus.reports.efficiency import JobEfficiency, Target, efficiency, output, parse_target, reached
 from grus.reports.gpu_hours_breakdown import hours
-from grus.reports.report_data_types import JobPast, PoolHistory
+from grus.reports.history_types import JobPast, PoolHistory
 from tests.reports.test_gpu_hours_breakdown import AGAIN, RUN
 from tests.reports.told import a_life, a_past
 

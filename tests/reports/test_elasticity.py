@@ -6,7 +6,7 @@ import pytest
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.nodes import Device, Node
 from grus.reports.elasticity import elasticity
-from grus.reports.report_data_types import JobPast, PoolHistory
+from grus.reports.history_types import JobPast, PoolHistory
 from grus.reports.supply_and_demand import supply
 from grus.telemetry.samples import Measure
 from grus.telemetry.tsdb import Series

@@ -11,7 +11,7 @@ from grus.model.identifiers import JobId
 from grus.model.profiles import GpuUsage, ProfiledRun
 from grus.model.resources import GPU
 from grus.reports.gpu_hours_breakdown import HOUR, LEAST_WATCHED, Hours, hours, timeline, usual_most
-from grus.reports.report_data_types import JobPast, PoolHistory
+from grus.reports.history_types import JobPast, PoolHistory
 from grus.telemetry.samples import Measure
 from tests.reports.told import a_life, a_past, a_series
 

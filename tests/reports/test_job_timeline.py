@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from grus.model.jobs import Checkpoint, PauseCause, Phase
+from grus.reports.history_types import JobPast
 from grus.reports.job_timeline import Interval, restarted, spans
-from grus.reports.report_data_types import JobPast
 from tests.reports.told import a_life, events_of
 from tests.scheduling.builders import a_job
 

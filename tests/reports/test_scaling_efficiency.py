@@ -5,7 +5,7 @@ import math
 import pytest
 
 from grus.model.profiles import Speed
-from grus.reports.report_data_types import JobPast
+from grus.reports.history_types import JobPast
 from grus.reports.scaling_efficiency import paces, scalability
 from tests.reports.builders import V100, a_past, a_past_job, a_report, an_event
 

@@ -8,7 +8,7 @@ from grus.model.identifiers import DeviceId, NodeId, QueueName
 from grus.model.jobs import JobType, Phase
 from grus.model.nodes import Device, Node
 from grus.model.queues import Queue, Quota
-from grus.reports.report_data_types import JobPast, PoolHistory
+from grus.reports.history_types import JobPast, PoolHistory
 from grus.reports.scaling_efficiency import scalability
 from grus.reports.static_split import measured_speedups, of_past, split
 from grus.simulation.workload.history_trace import TabulatedSpeedup, decode, encode, measured_costs

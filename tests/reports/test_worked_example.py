@@ -16,7 +16,7 @@ from grus.model.resources import GPU
 from grus.reports.efficiency import efficiency
 from grus.reports.elasticity import elasticity
 from grus.reports.gpu_hours_breakdown import hours
-from grus.reports.report_data_types import JobPast, PoolHistory
+from grus.reports.history_types import JobPast, PoolHistory
 from grus.reports.scaling_efficiency import scalability
 from grus.reports.static_split import of_past, split
 from grus.telemetry.tsdb import Series

@@ -10,8 +10,8 @@ from grus.model.interfaces import Event
 from grus.model.jobs import Job, Phase
 from grus.model.metrics_history import Reported, curves
 from grus.model.resources import GPU
+from grus.reports.history_types import JobPast, PoolHistory
 from grus.reports.job_timeline import Ended, spans
-from grus.reports.report_data_types import JobPast, PoolHistory
 from grus.telemetry.tsdb import Series
 from tests.scheduling.builders import a_job, a_pool
 

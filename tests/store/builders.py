@@ -6,7 +6,7 @@ from itertools import count
 from typing import TypeVar
 
 from grus.model.activity_labels import WorkloadKind
-from grus.model.artefacts import Artifact
+from grus.model.artifacts import Artifact
 from grus.model.execution_plans import Shortage, Way
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.interfaces import CORDONS, RESULTS, Event, Store

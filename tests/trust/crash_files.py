@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from grus.artefacts import artifact_store, artifact_upload
+from grus.artifacts import artifact_store, artifact_upload
 from grus.elastic.training_state import checkpoint_files
 
 PIECE = 1500

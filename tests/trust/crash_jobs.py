@@ -7,7 +7,7 @@ must be in the end. Those about stages and sweeps are in `tests.trust.crash_work
 import json
 
 from grus.model.activity_labels import Tag, WorkloadKind
-from grus.model.artefacts import Artifact, Input, Output
+from grus.model.artifacts import Artifact, Input, Output
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, NodeId
 from grus.model.interfaces import QUEUES

@@ -18,7 +18,7 @@ from grus.model.identifiers import JobId
 from grus.model.interfaces import RESULTS, TOKENS, Event, WorkerState
 from grus.model.jobs import Job
 from grus.store.sqlite import SqliteStore
-from tests.artefacts.builders import contents
+from tests.artifacts.builders import contents
 from tests.store.builders import a_job, an_event, done
 from tests.trust.power_work import DATABASE, a_tree, a_worker, digest, event_of
 
@@ -146,9 +146,9 @@ def checkpoints(folder: Path, words: Words) -> Findings:
 
 def vault(folder: Path, words: Words) -> Findings:
     """What was kept is there, each byte of it; what was not can be brought in again."""
-    from grus.artefacts.artifact_store import ArtifactStore
-    from grus.artefacts.artifact_upload import keep
-    from grus.artefacts.manifest import DamagedArtifact
+    from grus.artifacts.artifact_store import ArtifactStore
+    from grus.artifacts.artifact_upload import keep
+    from grus.artifacts.manifest import DamagedArtifact
 
     found = Findings(held=len(words))
     kept = ArtifactStore(folder / "vault")

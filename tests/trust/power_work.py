@@ -20,7 +20,7 @@ from pathlib import Path
 from grus.model.interfaces import RESULTS, Event, NewJob, WorkerSpec, WorkerState, WorkerStatus
 from grus.model.jobs import Job, Phase
 from grus.store import codec
-from grus.store.atomic_files import make_folder
+from grus.store.durable_files import make_folder
 from tests.store.builders import a_job, a_result, done
 
 SAID = "said"
@@ -159,8 +159,8 @@ def vault(folder: Path, seed: int, size: int) -> None:
     """`size` artefacts are kept."""
     import tempfile
 
-    from grus.artefacts.artifact_store import ArtifactStore
-    from grus.artefacts.artifact_upload import keep
+    from grus.artifacts.artifact_store import ArtifactStore
+    from grus.artifacts.artifact_upload import keep
 
     said = Said(folder)
     make_folder(folder / "vault")  # as the server does

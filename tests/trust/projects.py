@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from grus.model.artefacts import Artifact
+from grus.model.artifacts import Artifact
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.interfaces import PROFILES, QUEUES, RESULTS, TOKENS, USERS, AccessRole, Event, Token, User
 from grus.model.jobs import Exit, ExitCause, Job, JobType, PauseCause, Phase

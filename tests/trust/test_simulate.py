@@ -13,7 +13,7 @@ from grus.controlplane.history import retention
 from grus.controlplane.jobs import lifecycle
 from grus.controlplane.jobs.lifecycle import JobChange
 from grus.model.jobs import Job
-from grus.scheduling.preempt import candidates
+from grus.scheduling.preempt import victim_candidates
 from grus.store import rules
 from grus.store.memory import MemoryStore
 from tests.trust.simulate import run, shrink
@@ -81,7 +81,7 @@ def test_a_release_before_the_death_is_noticed_and_told_in_a_short_history(
 
 
 def test_a_queue_that_cannot_have_back_what_it_lent_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates, "may_reclaim", lambda *_: False)
+    monkeypatch.setattr(victim_candidates, "may_reclaim", lambda *_: False)
     assert _caught() == (0, "L1")
 
 

@@ -22,7 +22,7 @@ from grus.controlplane.monitoring.profile_ingest import Profiling
 from grus.controlplane.monitoring.profile_query import Insight
 from grus.controlplane.monitoring.telemetry_collector import Facts, Watching, holding
 from grus.controlplane.notifications.messages import Subscription
-from grus.controlplane.notifications.notifier import Notifier
+from grus.controlplane.notifications.receivers import Notifier
 from grus.controlplane.notifications.sender import Sender
 from grus.controlplane.reconciler.loop import ControlLoop, Decide, Tags
 from grus.controlplane.settings import Settings

@@ -33,7 +33,7 @@ from grus.elastic.data.loader import Loader, Stream
 from grus.elastic.data.sample_schedule import Micro, Progress
 from grus.elastic.gradients.noise_scale import NoiseMeter
 from grus.elastic.gradients.step_sync import Exchange, Flags
-from grus.elastic.rendezvous.backends import Broken
+from grus.elastic.rendezvous.collective_backends import Broken
 from grus.elastic.rendezvous.device_errors import OUT
 from grus.elastic.rendezvous.membership import Left, find_membership
 from grus.elastic.rendezvous.process_group import Group

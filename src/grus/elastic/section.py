@@ -27,7 +27,7 @@ import grus
 from grus.elastic.run import Run
 from grus.estimation.training_definition import Training
 from grus.estimation.training_factory import training_of
-from grus.model.artefacts import output_variable
+from grus.model.artifacts import output_variable
 from grus.model.distributed_options import Strategy, parse
 from grus.model.errors import BadInput, Mistake
 from grus.model.texts.plural_words import counted

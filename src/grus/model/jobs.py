@@ -13,7 +13,7 @@ attempt.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from grus.model.artefacts import Artifact, Input, Output
+from grus.model.artifacts import Artifact, Input, Output
 from grus.model.backoff import backoff
 from grus.model.execution_plans import Shortage
 from grus.model.identifiers import DeviceId, JobId, NodeId, QueueName, UserName, WorkerId

@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import dataclass
 
-from grus.model.artefacts import Artifact
+from grus.model.artifacts import Artifact
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import JobType, Phase
 from grus.model.profiles import ProfiledRun

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from grus.model.artefacts import Artifact
+from grus.model.artifacts import Artifact
 from grus.model.resources import GPU
 from grus.model.results import Result, words_of
 from grus.model.sweep_search import Value

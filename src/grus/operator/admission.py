@@ -24,8 +24,8 @@ from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.interfaces import AccessRole, Event, User
 from grus.model.jobs import Job, Spec
 from grus.model.queues import DEFAULT_QUEUE
-from grus.operator.decide_next_step import asked, document, id_of, size
 from grus.operator.namespaces import Openness, refused
+from grus.operator.reconcile_next_step import asked, document, id_of, size
 
 KUBECTL = UserName("kubectl")
 """User name that events give for changes of objects."""

@@ -31,7 +31,6 @@ from grus.model.interfaces import USERS, User
 from grus.model.jobs import Job
 from grus.operator import crd_schema_check
 from grus.operator.admission import Admission, Surroundings
-from grus.operator.decide_next_step import FINALIZER
 from grus.operator.foreign_jobs.sync import Converters
 from grus.operator.job_metrics_collector import from_nodes
 from grus.operator.jobs import Jobs
@@ -44,6 +43,7 @@ from grus.operator.plain.store_router import StoreWithPods
 from grus.operator.plain.unschedulable import Refuser
 from grus.operator.pod_fields import PodFields
 from grus.operator.queues import QueueBook, Queues
+from grus.operator.reconcile_next_step import FINALIZER
 from grus.scheduling.cycle import decide
 from grus.scheduling.decisions import Decisions
 from grus.scheduling.queues.policies import policy_named

@@ -21,7 +21,7 @@ from grus.model.interfaces import Written
 from grus.model.jobs import Job
 from grus.operator.admission import MANAGER, Admission, Refusal
 from grus.operator.conditions import Condition, message_of, with_conditions
-from grus.operator.decide_next_step import (
+from grus.operator.reconcile_next_step import (
     FINALIZER,
     AdmitObject,
     Follow,

@@ -23,8 +23,8 @@ from grus.estimation.training_definition import Training
 from grus.estimation.user_code_errors import blamed
 from grus.model.errors import BadInput, Mistake
 from grus.partition.graph import OpGraph
-from grus.partition.operators.joint_backward_step import Nodes, ResidentTensor, forward_graph, step_graph
 from grus.partition.operators.operator_costs import works
+from grus.partition.operators.training_step_graph import Nodes, ResidentTensor, forward_graph, step_graph
 from grus.partition.pipelining.stage_units import stage_units
 from grus.partition.tracing.capture_trace import CannotCapture, export
 from grus.partition.tracing.node_observations import Observed

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 
 from grus.partition.execution.placement_plan import Infeasible, Plan
-from grus.partition.execution.step_simulator import ranks, simulate
+from grus.partition.execution.simulate_step import ranks, simulate
 from grus.partition.graph import OpGraph
 from grus.partition.operators.coarsening import Limit, coarsen
 from grus.partition.operators.colocation_groups import breadth_first, depth_first, units_of

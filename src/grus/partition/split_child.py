@@ -17,7 +17,7 @@ from grus.model.texts.plural_words import counted
 from grus.partition import parse_devices
 from grus.partition.capture_profile import Captured, capture
 from grus.partition.execution.placement_plan import Infeasible, Pipeline, Plan, Rhythm, Schedule
-from grus.partition.execution.step_simulator import ranks, simulate
+from grus.partition.execution.simulate_step import ranks, simulate
 from grus.partition.graph import OpGraph
 from grus.partition.operators.batch_scaling import between
 from grus.partition.parse_devices import Gpu, at_most

@@ -13,7 +13,7 @@ from grus.model.identifiers import QueueName
 from grus.reports.efficiency import JobEfficiency, Target, efficiency
 from grus.reports.elasticity import elasticity
 from grus.reports.gpu_hours_breakdown import AllocatedHours, Hours, JobHours, hours, timeline, total
-from grus.reports.report_data_types import PoolHistory
+from grus.reports.history_types import PoolHistory
 from grus.reports.scaling_efficiency import scalability
 from grus.reports.static_split import of_past
 from grus.simulation.workload.history_trace import History

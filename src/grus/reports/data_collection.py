@@ -17,8 +17,8 @@ from grus.model.interfaces import Event, User
 from grus.model.jobs import Job
 from grus.model.profiles import JobProfile, ProfiledRun
 from grus.model.resources import GPU, Request
+from grus.reports.history_types import NO_CURVES, JobPast, PoolHistory
 from grus.reports.job_timeline import spans
-from grus.reports.report_data_types import NO_CURVES, JobPast, PoolHistory
 from grus.simulation.workload.job_history import gpus_asked
 from grus.telemetry.samples import Measure
 from grus.telemetry.tsdb import Series

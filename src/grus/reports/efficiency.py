@@ -19,7 +19,7 @@ from grus.model.jobs import Phase
 from grus.model.metrics_history import BATCH, STEP, Reported
 from grus.model.prices import Prices
 from grus.reports.gpu_hours_breakdown import HOUR, JobHours, use
-from grus.reports.report_data_types import JobPast, PoolHistory
+from grus.reports.history_types import JobPast, PoolHistory
 
 JOULES_PER_KWH = 3.6e6
 SAMPLES = "samples"

@@ -12,7 +12,7 @@ from grus.api.scaling_wire import AdaptingOut, CourseOut, ElasticityOut, Elastic
 from grus.api.wire_types.timestamps import rfc3339
 from grus.model.resources import GPU
 from grus.model.texts.units import gpu_number
-from grus.reports.report_data_types import JobPast, PoolHistory
+from grus.reports.history_types import JobPast, PoolHistory
 from grus.reports.rescale_events import RUNNING, Resize, ResizeKind, course, losses, resizes, restarts
 from grus.reports.supply_and_demand import supply
 

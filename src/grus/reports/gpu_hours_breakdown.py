@@ -34,9 +34,9 @@ import numpy as np
 from grus.model.identifiers import JobId
 from grus.model.jobs import Phase
 from grus.model.resources import GPU
+from grus.reports.history_types import JobPast, PoolHistory, Span
 from grus.reports.integrate_series import Steps, Sum, edges, grid, over, sampled, within
 from grus.reports.job_timeline import Interval, restarted
-from grus.reports.report_data_types import JobPast, PoolHistory, Span
 from grus.telemetry.samples import Measure
 
 HOUR = 3600.0

@@ -15,7 +15,7 @@ from grus.model.metrics_history import STEP, Reported
 from grus.model.phases import phase_after
 from grus.model.resources import GPU
 from grus.model.saving import SESSION, saves
-from grus.reports.report_data_types import JobPast, Span
+from grus.reports.history_types import JobPast, Span
 
 Ended = Callable[[str], float | None]
 """End time of the job of an id; None if it has not ended, or the time is unknown."""

@@ -13,7 +13,7 @@ from itertools import pairwise
 from grus.model.identifiers import JobId
 from grus.model.interfaces import Event
 from grus.model.resources import GPU
-from grus.reports.report_data_types import JobPast
+from grus.reports.history_types import JobPast
 
 FAILED = "failed"
 FAILURES = frozenset({FAILED, "retrying", "requeued", "enlarged"})

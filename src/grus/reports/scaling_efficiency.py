@@ -17,7 +17,7 @@ from grus.api.scaling_wire import FitOut, ResizeOut, ScalabilityOut, SpeedOut, S
 from grus.model.interfaces import Event
 from grus.model.metrics_history import BATCH, STEP, Reported
 from grus.model.resources import GPU
-from grus.reports.report_data_types import JobPast, PoolHistory
+from grus.reports.history_types import JobPast, PoolHistory
 from grus.reports.rescale_events import resizes
 from grus.scheduling.elasticity.throughput_model import StepModel, StepSample, dense_shapes, fit
 

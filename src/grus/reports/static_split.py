@@ -12,7 +12,7 @@ from grus.api.scaling_wire import ScalabilityOut, SplitOut, SplitSideOut
 from grus.model.errors import BadInput
 from grus.model.nodes import Node
 from grus.model.resources import GPU
-from grus.reports.report_data_types import JobPast, PoolHistory
+from grus.reports.history_types import JobPast, PoolHistory
 from grus.reports.scaling_efficiency import scalability
 from grus.simulation import result_summary
 from grus.simulation.outcome_metrics import MeasuredTimes

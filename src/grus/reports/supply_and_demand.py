@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from grus.api.scaling_wire import SupplyOut
 from grus.api.wire_types.timestamps import rfc3339
-from grus.reports.report_data_types import JobPast, PoolHistory, Span
+from grus.reports.history_types import JobPast, PoolHistory, Span
 from grus.telemetry.samples import Measure
 from grus.telemetry.tsdb import Series
 

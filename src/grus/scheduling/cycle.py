@@ -19,11 +19,11 @@ from grus.scheduling.placement.defragmentation import defragment
 from grus.scheduling.placement.gang_placement import PLANNED, Place, held_by_type, place
 from grus.scheduling.placement.heterogeneous_gpus import preferred_shapes
 from grus.scheduling.placement.pack_shared_gpus import SharingDecision, fold, pack
-from grus.scheduling.preempt.candidates import shrink_step
-from grus.scheduling.preempt.eligibility import MINIMUM_RUN, PATIENCE, CapacityRequest, Piece, inside
 from grus.scheduling.preempt.epoch_windows import wait_until
 from grus.scheduling.preempt.node_drain import leave_drained
 from grus.scheduling.preempt.preemption import make_room
+from grus.scheduling.preempt.reclaim_eligibility import MINIMUM_RUN, PATIENCE, CapacityRequest, Piece, inside
+from grus.scheduling.preempt.victim_candidates import shrink_step
 from grus.scheduling.queues.admission_stage import (
     BEHIND_GANG,
     BEHIND_PREEMPTOR,

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from grus.model.artefacts import input_variable, output_variable
+from grus.model.artifacts import input_variable, output_variable
 
 _CONTROL = "GRUS_CONTROL"
 _REPORT = "GRUS_REPORT"

@@ -51,7 +51,7 @@ from grus.server.runtime.telemetry_sources import telemetry
 from grus.server.runtime.unknown_names import unknown_names
 from grus.server.session_proxy.session_access import OneTimeLinks, Origins
 from grus.simulation.recorded.decision_recorder import MOST_BYTES, Recording
-from grus.store.atomic_files import PASSABLE, PRIVATE, closed_folder, make_state_folder, sync_folder
+from grus.store.durable_files import PASSABLE, PRIVATE, closed_folder, make_state_folder, sync_folder
 from grus.store.sqlite import SqliteStore
 from grus.telemetry.device_provider import DeviceSource
 

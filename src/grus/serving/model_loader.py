@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from grus.elastic.training_loop.model_export import EXPORTED, load_exported
 from grus.estimation.script_loader import function
 from grus.estimation.user_code_errors import blamed
-from grus.model.artefacts import input_variable
+from grus.model.artifacts import input_variable
 from grus.model.errors import BadInput, Mistake
 from grus.model.train_serve_spec import MODEL, ServeSection, is_function
 from grus.serving.json_tensors import DTYPES, Form

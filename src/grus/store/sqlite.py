@@ -25,7 +25,7 @@ from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.interfaces import Collection, Event, NewJob, PruneLimits, Written
 from grus.model.jobs import TERMINAL, Job, Phase
 from grus.store import codec, rules, sql_tables
-from grus.store.atomic_files import FileInPlace, make_folder, sync_folder
+from grus.store.durable_files import FileInPlace, make_folder, sync_folder
 from grus.store.migrations import migrate, version_of
 from grus.store.readers import BUSY, Readers, read_only
 from grus.store.write_batch import Elsewhere, JobWrite, WriteGroup

@@ -16,7 +16,7 @@ import msgspec
 from grus.model.audit import AuditRecord
 from grus.model.errors import StoreFailed
 from grus.model.identifiers import UserName
-from grus.store.atomic_files import sync_folder
+from grus.store.durable_files import sync_folder
 from grus.store.migrations import STEPS
 from grus.store.readers import BUSY, read_only
 from grus.store.restore_users import Access, keep_access, note_restore, read_access

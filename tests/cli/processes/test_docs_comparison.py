@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from grus.cli.main import app
-from grus.comparison import backends
-from tests.comparison.fake import FakeDriver
+from grus.compare import backends
+from tests.compare.fake import FakeDriver
 
 PAGE = Path(__file__).parents[3] / "docs" / "comparison.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

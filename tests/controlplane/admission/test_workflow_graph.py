@@ -9,7 +9,7 @@ import pytest
 
 from grus.api.inputs.job_schema import JobIn
 from grus.api.inputs.yaml_job_file import parse_job_file
-from grus.model.artefacts import Artifact
+from grus.model.artifacts import Artifact
 from grus.model.errors import BadInput, Conflict, DoesNotFit, NotAllowed, NotFound
 from grus.model.identifiers import JobId, UserName
 from grus.model.interfaces import USERS, NewJob, User

@@ -7,7 +7,7 @@ import pytest
 
 from grus.controlplane.admission.dry_run import LATER, NEVER, NOW
 from grus.controlplane.admission.submission import Submission
-from grus.model.artefacts import Input, Output
+from grus.model.artifacts import Input, Output
 from grus.model.errors import BadInput, Conflict, DoesNotFit, NotAllowed, NotFound
 from grus.model.identifiers import JobId, NodeId, QueueName, UserName
 from grus.model.interfaces import USERS, AccessRole, User

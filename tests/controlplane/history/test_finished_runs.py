@@ -15,7 +15,7 @@ from grus.controlplane.history.finished_runs_recorder import PAGE, ResultKeeper
 from grus.controlplane.history.retention import prune
 from grus.controlplane.monitoring.profile_ingest import FRESH, Profiling
 from grus.controlplane.monitoring.telemetry_collector import DetectedWorkloads, holding
-from grus.model.artefacts import Artifact, Input
+from grus.model.artifacts import Artifact, Input
 from grus.model.audit import AuditRecord
 from grus.model.errors import Conflict, NotFound, StoreFailed
 from grus.model.identifiers import JobId, QueueName, UserName

@@ -10,7 +10,7 @@ from grus.api.inputs.yaml_job_file import parse_job_file
 from grus.controlplane.fingerprint import fingerprints
 from grus.controlplane.jobs import stage_cache
 from grus.controlplane.jobs.stage_cache import Skipping, key_of, uncompared
-from grus.model.artefacts import Artifact
+from grus.model.artifacts import Artifact
 from grus.model.errors import StoreFailed
 from grus.model.identifiers import JobId, NodeId
 from grus.model.jobs import HOLDING, Job, JobType, Phase

@@ -9,7 +9,7 @@ import pytest
 
 from grus.controlplane.sweeps.sweep_summary import winner
 from grus.controlplane.sweeps.trial_spec import key
-from grus.model.artefacts import Output
+from grus.model.artifacts import Output
 from grus.model.errors import BadInput, Conflict, Fenced, NotFound
 from grus.model.identifiers import JobId
 from grus.model.jobs import Checkpoint, Desired, Job, JobType, PauseCause, Phase

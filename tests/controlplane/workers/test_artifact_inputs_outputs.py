@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.model.artefacts import Artifact, Input, Output
+from grus.model.artifacts import Artifact, Input, Output
 from grus.model.identifiers import JobId
 from grus.model.jobs import Phase
 from tests.controlplane.plane import ANN, Plane, a_spec

@@ -3,7 +3,7 @@
 import html
 from dataclasses import replace
 
-from grus.model.artefacts import Artifact
+from grus.model.artifacts import Artifact
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.interfaces import RESULTS
 from grus.model.jobs import JobType, Phase

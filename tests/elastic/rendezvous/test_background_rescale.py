@@ -8,8 +8,8 @@ import pytest
 import torch.distributed as dist
 
 from grus.elastic.gradients.step_sync import Flags
-from grus.elastic.rendezvous.backends import Broken, Communicator, Store
 from grus.elastic.rendezvous.background_rescale import Forming
+from grus.elastic.rendezvous.collective_backends import Broken, Communicator, Store
 from grus.elastic.rendezvous.worker_commands import RendezvousGroup
 
 PATIENCE = 300.0

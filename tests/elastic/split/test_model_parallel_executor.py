@@ -22,7 +22,7 @@ from grus.model.errors import BadInput
 from grus.model.jobs import Launch, Phase
 from grus.partition import parse_devices
 from grus.partition.capture_profile import capture
-from grus.partition.execution.step_simulator import ranks, simulate
+from grus.partition.execution.simulate_step import ranks, simulate
 from grus.partition.placement_plan_file import Split, written
 from tests.elastic import spread_program
 from tests.elastic.harness import ROOT, Pool

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from grus.elastic.data.sample_schedule import Progress
-from grus.elastic.rendezvous.backends import Broken, Pending
+from grus.elastic.rendezvous.collective_backends import Broken, Pending
 from grus.elastic.rendezvous.process_group import Group
 from grus.elastic.training_loop.validate_arguments import check
 from grus.elastic.training_state.state_sync import Torn, TrainingState

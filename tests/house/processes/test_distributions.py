@@ -25,9 +25,9 @@ NEEDS = {
 }
 """Packages of the SDK that need more than the standard library; the others need nothing."""
 IN_A_JOB = (
-    "grus.artefacts.archive",
-    "grus.artefacts.stage",
-    "grus.artefacts.sweeping",
+    "grus.artifacts.archive",
+    "grus.artifacts.stage",
+    "grus.artifacts.gc",
     "grus.interactive.lab",
     "grus.interactive.session",
     "grus.interactive.shell",

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from grus.api.inputs.pod_field_policy import fields_for
 from grus.cli.main import app
 from grus.kubernetes.install import rbac
-from grus.kubernetes.install.install_settings import Settings
+from grus.kubernetes.install.install_options import Settings
 from grus.kubernetes.install.manifests import LEADER, objects
 from grus.server.runtime.kubernetes_operator import allowed_pod_fields
 

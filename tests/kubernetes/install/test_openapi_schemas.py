@@ -19,7 +19,7 @@ from grus.kubernetes.client.versions import release_of
 from grus.kubernetes.install import foreign_crds
 from grus.kubernetes.install.admission_policies import policies
 from grus.kubernetes.install.custom_resources import definitions
-from grus.kubernetes.install.install_settings import Settings
+from grus.kubernetes.install.install_options import Settings
 from grus.kubernetes.install.manifests import objects
 from grus.model.interfaces import AccessRole, User
 from tests.controlplane.plane import a_spec

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grus.partition.execution.placement_plan import Pipeline, Plan, Rhythm, Schedule
-from grus.partition.execution.step_simulator import ranks, simulate
+from grus.partition.execution.simulate_step import ranks, simulate
 from grus.partition.execution.timeline import COMPUTING, ActivityKind, strips
 from grus.partition.graph import Op, OpGraph
 from grus.partition.pipelining.pipeline_search import place_stages

@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree
 
-from grus.partition.execution.step_simulator import ranks, simulate
+from grus.partition.execution.simulate_step import ranks, simulate
 from grus.partition.execution.timeline import Strip, strips
 from grus.partition.execution.timeline_svg import LEFT, RIGHT, WIDTH, svg
 from grus.partition.graph import Op, OpGraph

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grus.partition.execution.placement_plan import Plan
-from grus.partition.execution.step_simulator import ranks, simulate
+from grus.partition.execution.simulate_step import ranks, simulate
 from grus.partition.graph import Op, OpGraph
 from grus.partition.operators.backward_graph import mirrored
 from grus.partition.operators.coarsening import Coarse, Limit, coarsen

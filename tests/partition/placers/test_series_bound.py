@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 from hypothesis import given
 
-from grus.partition.execution.step_simulator import ranks, simulate
+from grus.partition.execution.simulate_step import ranks, simulate
 from grus.partition.graph import Op, OpGraph
 from grus.partition.operators.backward_graph import mirrored
 from grus.partition.placers.lower_bounds import heads, step_bound, tails

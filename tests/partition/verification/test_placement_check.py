@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from grus.partition.execution.placement_plan import Plan, Transfer
-from grus.partition.execution.step_simulator import simulate
+from grus.partition.execution.simulate_step import simulate
 from grus.partition.graph import Op, OpGraph
 from grus.partition.verification.placement_check import faults
 from tests.partition.builders import a_diamond, two

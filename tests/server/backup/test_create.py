@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from grus.artefacts.artifact_store import CHUNKS, MANIFESTS, ArtifactStore
+from grus.artifacts.artifact_store import CHUNKS, MANIFESTS, ArtifactStore
 from grus.model.errors import BadInput, StoreFailed
 from grus.sdk.state_paths import GrusPaths
 from grus.server.backup.create import Backup, back_up, contents, copy_logs, copy_vaults, inline_secrets
 from grus.store.sqlite import SqliteStore
-from tests.artefacts.builders import a_vault
+from tests.artifacts.builders import a_vault
 
 NOW = 1000.0
 

@@ -14,8 +14,8 @@ from grus.scheduling.cycle import Cycle
 from grus.scheduling.placement import fractional_gpus, gang_placement
 from grus.scheduling.placement.fragmentation import slice_share
 from grus.scheduling.placement.gang_placement import Place
-from grus.scheduling.preempt import candidates
-from grus.scheduling.preempt.eligibility import Piece
+from grus.scheduling.preempt import victim_candidates
+from grus.scheduling.preempt.reclaim_eligibility import Piece
 from grus.scheduling.queues.queue_usage_tree import QueueNode
 from grus.scheduling.state.job_entry import Entry
 from grus.scheduling.state.node_capacity_index import NOW, SOON, DeviceState, NodeState
@@ -191,7 +191,7 @@ BUGS = (
         "lent-for-ever",
         "what was lent is not taken back for who is inside their quota",
         issue("kubernetes-sigs/kueue", 3948),
-        (Swap(candidates, "may_reclaim", always(False)),),
+        (Swap(victim_candidates, "may_reclaim", always(False)),),
         (
             SEEDS,
             "tests/scheduling/placement/test_gang_placement.py::test_a_gang_inside_quota_is_served_by_reclaim_whole",

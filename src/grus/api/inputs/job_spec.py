@@ -12,7 +12,7 @@ from grus.api.inputs.serving_schema import ServeIn, serve_argv, serve_name
 from grus.api.inputs.sweep_schema import to_sweep
 from grus.api.inputs.training_schema import TrainIn, section_name
 from grus.api.inputs.workflow_stages import ALWAYS, split_reference
-from grus.model.artefacts import Input, Output
+from grus.model.artifacts import Input, Output
 from grus.model.distributed_options import Strategy, parse
 from grus.model.errors import BadInput, Mistake
 from grus.model.execution_plans import Way

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from grus.api.parsing import fields as f
 from grus.api.parsing.validation_errors import BrokenRule, Place, failure, field_name, shown
 from grus.api.parsing.yaml_document import FILE, Document
-from grus.model.artefacts import MOST_RESULTS
+from grus.model.artifacts import MOST_RESULTS
 from grus.model.errors import Mistake
 from grus.model.identifiers import NAME, NAME_RULE
 from grus.model.job_spec import MOST_STAGES

@@ -13,7 +13,7 @@ from grus.api.profile_wire import ExpectedOut, TagOut
 from grus.api.wire_types.base import Convert, Derived, GpuCount, Out, Source, Timestamp
 from grus.model import saving
 from grus.model.activity_labels import Tag
-from grus.model.artefacts import Input, Output
+from grus.model.artifacts import Input, Output
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase, Seat
 from grus.model.sweep_search import Value

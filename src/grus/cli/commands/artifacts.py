@@ -86,8 +86,8 @@ def get(
 
 
 def _get(client: "Client", job: "JobOut", artefact: "ArtefactOut", folder: Path) -> Path:
-    from grus.artefacts.archive import unpack
-    from grus.artefacts.cache import remove_tree
+    from grus.artifacts.archive import unpack
+    from grus.artifacts.cache import remove_tree
 
     target = folder.absolute()
     near = target if target.is_dir() else target.parent

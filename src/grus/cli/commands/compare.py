@@ -11,8 +11,8 @@ from grus.cli.render.output import Format, Output, emit, examples, hint, say, ta
 from grus.model.errors import BadInput, Mistake
 
 if TYPE_CHECKING:
-    from grus.comparison.comparison_verdict import ComparisonReport
-    from grus.comparison.html_report import Sheet
+    from grus.compare.comparison_verdict import ComparisonReport
+    from grus.compare.html_report import Sheet
 
 PANEL = "Looking back"
 MOST_REPEATS = 1000
@@ -75,7 +75,7 @@ def run(
     Started again, it makes only the missing runs. Exit code 1 if an environment was blocked: the measurements
     are shown all the same.
     """
-    from grus.comparison import backends, comparison_runner, comparison_verdict, environments, workload
+    from grus.compare import backends, comparison_runner, comparison_verdict, environments, workload
     from grus.model.texts.units import parse_seconds
 
     _refuse(html)
@@ -107,7 +107,7 @@ def show(
     output: Output = Format.TABLE,
 ) -> None:
     """Show the results of a comparison, which may be unfinished."""
-    from grus.comparison import comparison_verdict, result_directory
+    from grus.compare import comparison_verdict, result_directory
 
     _refuse(html)
     print_sheet(_sheet(comparison_verdict.report(result_directory.read(Path(folder)))), html, output)
@@ -119,14 +119,14 @@ def _refuse(html: str) -> None:
 
 
 def _sheet(made: "ComparisonReport") -> "Sheet":
-    from grus.comparison import report_tables
+    from grus.compare import report_tables
 
     return report_tables.sheet(made)
 
 
 def print_sheet(made: "Sheet", html: str, output: Format) -> None:
     """Print the tables of a sheet, or its data, and write its page where one is wanted."""
-    from grus.comparison.html_report import page
+    from grus.compare.html_report import page
 
     def tables() -> None:
         for sentence in made.answers:

@@ -145,7 +145,7 @@ def _read() -> "Contexts":
 def _write(contexts: "Contexts") -> None:
     from grus.sdk.contexts import contexts_file
     from grus.sdk.state_paths import places
-    from grus.store.atomic_files import write_secret
+    from grus.store.durable_files import write_secret
 
     write_secret(contexts_file(places()), contexts.as_json().encode())
 

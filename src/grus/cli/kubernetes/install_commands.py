@@ -12,7 +12,7 @@ from grus.model.errors import BadInput, Conflict, Mistake
 
 if TYPE_CHECKING:
     from grus.kubernetes.client.api import Api
-    from grus.kubernetes.install.install_settings import Settings
+    from grus.kubernetes.install.install_options import Settings
     from grus.sdk.client import Client
 
 PANEL = "Server"
@@ -147,7 +147,7 @@ def install(
     a cluster's administrator.
     """
     from grus.cli.kubernetes import installer
-    from grus.kubernetes.install.install_settings import Settings
+    from grus.kubernetes.install.install_options import Settings
     from grus.kubernetes.install.manifests import objects
 
     api = cluster(kubeconfig)
@@ -269,7 +269,7 @@ def manifests(
 
     With `-o json` as a List. It asks no cluster.
     """
-    from grus.kubernetes.install.install_settings import Settings
+    from grus.kubernetes.install.install_options import Settings
     from grus.kubernetes.install.manifests import objects
 
     settings = Settings(

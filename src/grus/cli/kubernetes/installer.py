@@ -14,7 +14,7 @@ from grus.kubernetes.client.api import Api, Conflicts, Missing, Object, Resource
 from grus.kubernetes.client.versions import budgets_of
 from grus.kubernetes.install import rbac
 from grus.kubernetes.install.foreign_crds import PLURALS
-from grus.kubernetes.install.install_settings import PART_OF
+from grus.kubernetes.install.install_options import PART_OF
 from grus.model.errors import Conflict, GrusError
 
 FIELD_MANAGER = "grus-install"

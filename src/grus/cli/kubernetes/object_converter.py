@@ -20,7 +20,7 @@ from grus.model.errors import BadInput
 from grus.model.identifiers import UserName
 from grus.model.job_spec import with_launch
 from grus.model.jobs import Job, Launch
-from grus.operator.decide_next_step import document, id_of
+from grus.operator.reconcile_next_step import document, id_of
 from grus.store.kubernetes.job_status_codec import found
 
 NOT_SEEN = "no controller has looked at it yet; `kubectl -n grus-system get pods` shows whether one runs"

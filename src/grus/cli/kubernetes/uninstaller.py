@@ -24,7 +24,7 @@ from grus.kubernetes.install.foreign_crds import (
     HOROVOD_PLURAL,
     HOROVOD_VERSION,
 )
-from grus.kubernetes.install.install_settings import COMPONENT, PART_OF
+from grus.kubernetes.install.install_options import COMPONENT, PART_OF
 from grus.kubernetes.names import ENDED, JOB, MANAGED, PREFIX, RESERVATION
 from grus.model.jobs import TERMINAL
 

@@ -21,7 +21,7 @@ from grus.model.errors import Conflict, GrusError
 from grus.sdk.state_paths import GrusPaths, Running, running
 from grus.sdk.tls_trust import pinned
 from grus.server.runtime.lock import is_held_by
-from grus.store.atomic_files import make_state_folder
+from grus.store.durable_files import make_state_folder
 
 PATIENCE = 30.0
 """Seconds within which a server must answer after it has announced itself, or end after being asked to."""

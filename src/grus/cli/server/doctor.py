@@ -114,7 +114,7 @@ def _state_folder(at: GrusPaths) -> DoctorFinding:
 
 
 def _passage(at: GrusPaths) -> DoctorFinding:
-    from grus.store.atomic_files import closed_folder
+    from grus.store.durable_files import closed_folder
 
     if os.geteuid() != 0:
         return DoctorFinding("passage", OK, "not needed: jobs run as the account of the server")

@@ -97,7 +97,7 @@ def _check_every(every: str) -> None:
 def _check_folder(folder: Path, user: str) -> None:
     """Make the folder of the backups, owned by the account that writes them."""
     from grus.server.backup.create import require_outside
-    from grus.store.atomic_files import make_folder
+    from grus.store.durable_files import make_folder
 
     require_outside(places(), folder, "--backups")
     new = not folder.exists()

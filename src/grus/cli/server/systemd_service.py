@@ -161,7 +161,7 @@ def _end_backups(where: Path, folder: Path | None) -> list[str]:
 
 def _warn_of_closed_state(wanted: "Service") -> None:
     from grus.cli.server.service_options import state_of
-    from grus.store.atomic_files import closed_folder
+    from grus.store.durable_files import closed_folder
 
     if wanted.user != "root":
         return

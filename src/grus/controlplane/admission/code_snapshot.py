@@ -15,7 +15,7 @@ from pathlib import Path
 
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import UserName
-from grus.store.atomic_files import make_folder, sync_folder
+from grus.store.durable_files import make_folder, sync_folder
 
 PIECE = 1 << 20
 SYNCS = 16

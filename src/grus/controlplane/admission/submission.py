@@ -13,7 +13,7 @@ from pathlib import Path
 from grus.api.inputs import pod_field_policy
 from grus.controlplane.admission import code_snapshot
 from grus.controlplane.admission.fit_check import FitCheck
-from grus.controlplane.admission.spec_checks import (
+from grus.controlplane.admission.spec_validation import (
     cluster_mistakes,
     container_mistakes,
     input_problem,
@@ -26,7 +26,7 @@ from grus.controlplane.reconciler.cluster_state_cache import ClusterState
 from grus.controlplane.security import rbac
 from grus.controlplane.security.secret_store import SecretStore
 from grus.controlplane.settings import Settings
-from grus.model.artefacts import Input
+from grus.model.artifacts import Input
 from grus.model.errors import BadInput, DoesNotFit, Mistake, NotAllowed, NotFound
 from grus.model.identifiers import JobId, UserName
 from grus.model.interfaces import USERS, Event, NewJob, Store, User

@@ -1,5 +1,5 @@
 """Garbage collection of artifacts: gather the artifacts that the record still references; a process of each
-artifact store's owner then sweeps that store (`grus.artefacts.sweeping`).
+artifact store's owner then sweeps that store (`grus.artifacts.gc`).
 
 Artifacts written or used between the gathering and the sweep are young, so the sweep keeps them.
 """
@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from grus.artefacts.sweeping import Order
+from grus.artifacts.gc import Order
 from grus.controlplane.artifacts.stores import ArtifactStores
 from grus.controlplane.settings import Settings
 from grus.controlplane.workers import artifact_inputs_outputs

@@ -16,17 +16,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from grus.artefacts.artifact_store import CACHE, ArtifactStore
-from grus.artefacts.cache import TREE, WHOLE
+from grus.artifacts.artifact_store import CACHE, ArtifactStore
+from grus.artifacts.cache import TREE, WHOLE
 from grus.controlplane.settings import Settings
 from grus.controlplane.workers import artifact_inputs_outputs, interpreters, session_command
 from grus.controlplane.workers.artifact_inputs_outputs import StagingSetup
 from grus.controlplane.workers.interpreters import Runner
-from grus.model.artefacts import Artifact
+from grus.model.artifacts import Artifact
 from grus.model.identifiers import NodeId, UserName
 from grus.model.interfaces import Store
 from grus.model.jobs import Job, Spec
-from grus.store.atomic_files import make_folder, sync_folder
+from grus.store.durable_files import make_folder, sync_folder
 
 
 def place_of(settings: Settings, user: UserName, unix_user: str) -> Path:
@@ -140,7 +140,7 @@ class ArtifactStores:
         """Start a process that writes the artifact as a tar, from this byte on, to its stdout."""
         place = self.place(user)
         return subprocess.Popen(
-            self._runner_of(place).module("grus.artefacts.archive", str(place), artefact.digest, str(offset)),
+            self._runner_of(place).module("grus.artifacts.archive", str(place), artefact.digest, str(offset)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -150,7 +150,7 @@ class ArtifactStores:
     def sweeper(self, place: Path) -> "subprocess.Popen[str]":
         """Start a process that sweeps an artifact store as its stdin says."""
         return subprocess.Popen(
-            self._runner_of(place).module("grus.artefacts.sweeping", str(place)),
+            self._runner_of(place).module("grus.artifacts.gc", str(place)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from subprocess import Popen
 
-from grus.controlplane.admission.spec_checks import NO_SESSIONS
+from grus.controlplane.admission.spec_validation import NO_SESSIONS
 from grus.controlplane.reconciler.loop import ControlLoop
 from grus.controlplane.security import rbac
 from grus.controlplane.visibility import JobVisibility
 from grus.controlplane.workers import logs
 from grus.controlplane.workers.endpoints import Endpoint, endpoints, require_use
-from grus.model.artefacts import Artifact
+from grus.model.artifacts import Artifact
 from grus.model.errors import Conflict, NotAllowed, NotFound
 from grus.model.identifiers import JobId
 from grus.model.interfaces import REPORTS, Engine, Store, User, WorkerStatus

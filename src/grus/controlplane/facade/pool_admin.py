@@ -10,7 +10,7 @@ from grus.controlplane.facade.job_reader import HIDDEN
 from grus.controlplane.jobs.drained_jobs import DrainedJobs, drained_jobs
 from grus.controlplane.monitoring.profile_query import Insight
 from grus.controlplane.monitoring.telemetry_collector import Watching, holding
-from grus.controlplane.notifications.notifier import Notifier
+from grus.controlplane.notifications.receivers import Notifier
 from grus.controlplane.reconciler.loop import ControlLoop
 from grus.controlplane.security import audit_records, isolation, rbac
 from grus.controlplane.settings import LAST_BACKUP, Settings

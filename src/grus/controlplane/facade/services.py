@@ -25,7 +25,7 @@ from grus.controlplane.monitoring.profile_query import Insight
 from grus.controlplane.monitoring.series_query import Readings
 from grus.controlplane.monitoring.telemetry_collector import Watching
 from grus.controlplane.monitoring.trend_forecast import Prospects
-from grus.controlplane.notifications.notifier import Notifier
+from grus.controlplane.notifications.receivers import Notifier
 from grus.controlplane.reconciler.loop import ControlLoop
 from grus.controlplane.security.secret_store import SecretStore
 from grus.controlplane.security.user_tokens import Accounts

@@ -12,7 +12,7 @@ from grus.controlplane.fingerprint.profile_cache import JobIdentity
 from grus.controlplane.security import rbac
 from grus.controlplane.security.rbac import Owner
 from grus.controlplane.visibility import JobVisibility
-from grus.model.artefacts import Artifact
+from grus.model.artifacts import Artifact
 from grus.model.errors import Conflict, NotFound
 from grus.model.identifiers import JobId, QueueName
 from grus.model.interfaces import RESULTS, Event, Store, User

@@ -14,7 +14,7 @@ from grus.concurrency.background_thread import BackgroundThread
 from grus.controlplane.fingerprint.profile_cache import Profiles
 from grus.controlplane.history.finished_runs import result_of
 from grus.controlplane.jobs.elapsed import Running
-from grus.model.artefacts import Artifact
+from grus.model.artifacts import Artifact
 from grus.model.errors import GrusError, NotFound
 from grus.model.identifiers import JobId
 from grus.model.interfaces import REPORTS, RESULTS, Event, Store, Written

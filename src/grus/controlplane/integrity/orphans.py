@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from grus.artefacts.artifact_store import ArtifactStore
-from grus.artefacts.manifest import DamagedArtifact
+from grus.artifacts.artifact_store import ArtifactStore
+from grus.artifacts.manifest import DamagedArtifact
 from grus.controlplane.artifacts.stores import place_of
 from grus.controlplane.security import rbac
 from grus.controlplane.settings import Settings
 from grus.engines.local import state_files
-from grus.model.artefacts import Artifact, Input
+from grus.model.artifacts import Artifact, Input
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, UserName
 from grus.model.integrity_findings import Finding

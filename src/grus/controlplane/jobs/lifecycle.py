@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 
 from grus.controlplane.gpu_sizing.memory_sizing import NoFittingSize, SizedSpec
 from grus.controlplane.gpu_sizing.size_selection import OomResponse, with_size
-from grus.controlplane.jobs import replicas, worker_group_membership
+from grus.controlplane.jobs import replica_restarts, worker_group_membership
 from grus.controlplane.workers import artifact_inputs_outputs, exit_status
 from grus.controlplane.workers.exit_status import Statuses, sentence
 from grus.controlplane.workers.worker_launch_spec import LAUNCHER, Member, members, setup_id
-from grus.model.artefacts import Artifact
+from grus.model.artifacts import Artifact
 from grus.model.identifiers import JobId, NodeId
 from grus.model.interfaces import Event, WorkerState, WorkerStatus
 from grus.model.jobs import (
@@ -125,7 +125,7 @@ def _firm(job: Job, seats: tuple[Member, ...], own: Statuses) -> list[Member]:
     staying = [
         member for member in seats if not member.leaving and not worker_group_membership.apart(job, member)
     ]
-    return replicas.firm(job, staying, own)
+    return replica_restarts.firm(job, staying, own)
 
 
 def _of_team(job: Job, step: worker_group_membership.JobTransition | None, now: float) -> JobChange | None:
@@ -236,7 +236,7 @@ def _stuck(job: Job, staying: list[Member], own: Statuses, by: float) -> list[st
 
     Empty for replicas that serve independently: the others continue.
     """
-    if replicas.apart(job):
+    if replica_restarts.apart(job):
         return []
     return [
         exit_status.name(member, staying)
@@ -263,7 +263,7 @@ def up_since(job: Job, own: Statuses) -> float | None:
 
 def _replaced(job: Job, own: Statuses, now: float) -> JobChange | None:
     """Put others in the place of replicas that have ended."""
-    found = replicas.replaced(job, own, now)
+    found = replica_restarts.replaced(job, own, now)
     return None if found is None else change(found[0], "replacing", now, found[1], reason=job.reason)
 
 
@@ -356,7 +356,7 @@ def _again(job: Job, exit_: Exit, now: float, *, charged: bool) -> JobChange:
         waits = replace(job, exit=exit_, not_before=now + FIRST_BACK_OFF)
         text = f"{sentence(exit_)}; it waits for another start, which is not charged"
         return _waits(waits, "requeued", now, text)
-    if replicas.apart(job):
+    if replica_restarts.apart(job):
         return _serves_again(job, exit_, now)
     failures = job.failures + 1
     failed = replace(job, exit=exit_, failures=failures)
@@ -372,7 +372,7 @@ def _serves_again(job: Job, exit_: Exit, now: float) -> JobChange:
     """Restart a served model without limit: a model must not stop answering because it has failed often
     enough.
     """
-    failures = replicas.failures_after(job, now)
+    failures = replica_restarts.failures_after(job, now)
     wait = job_backoff(failures)
     waits = replace(job, exit=exit_, failures=failures, not_before=now + wait)
     return _waits(waits, "retrying", now, f"{sentence(exit_)}; it starts again in {wait:g} s")

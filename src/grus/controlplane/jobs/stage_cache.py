@@ -22,7 +22,7 @@ from grus.controlplane.fingerprint.code_digest import StageCode
 from grus.controlplane.jobs import lifecycle
 from grus.controlplane.jobs.lifecycle import JobChange
 from grus.controlplane.workers import artifact_inputs_outputs
-from grus.model.artefacts import Artifact
+from grus.model.artifacts import Artifact
 from grus.model.errors import Fenced, GrusError, NotFound, StaleVersion
 from grus.model.identifiers import JobId, NodeId, UserName
 from grus.model.interfaces import RESULTS, Store

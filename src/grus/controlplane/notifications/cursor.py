@@ -7,7 +7,7 @@ from pathlib import Path
 from grus.controlplane.event_log import last_seq
 from grus.model.errors import StoreFailed
 from grus.model.interfaces import Store
-from grus.store.atomic_files import write_secret
+from grus.store.durable_files import write_secret
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from grus.controlplane import cluster_view
 from grus.controlplane.artifacts.stores import ArtifactStores
 from grus.controlplane.fingerprint.profile_cache import Profiles
-from grus.controlplane.jobs import replicas, worker_group_membership
+from grus.controlplane.jobs import replica_restarts, worker_group_membership
 from grus.controlplane.jobs.dependencies import Dependencies
 from grus.controlplane.jobs.idle_policy import Policy, policies
 from grus.controlplane.jobs.lifecycle import Limits, ending
@@ -260,7 +260,7 @@ class ClusterState:
             for status in self.statuses(job.id).values()
             if status.state is WorkerState.STARTING and status.started_at is not None
         ]
-        replica = replicas.next_look(job, self.statuses(job.id))
+        replica = replica_restarts.next_look(job, self.statuses(job.id))
         times += [at for at in (team, replica, job.not_before) if at is not None]
         # Timers that are already due are handled now. If the record fails, they are tried again after a
         # pause; a time in the past would be due again at once, in a tight loop.

@@ -24,7 +24,7 @@ from grus.controlplane.gpu_sizing.size_selection import JobSizer
 from grus.controlplane.jobs import (
     apply_decision,
     lifecycle,
-    replicas,
+    replica_restarts,
     worker_group_membership,
 )
 from grus.controlplane.jobs.dependencies import Dependencies
@@ -389,7 +389,7 @@ class ControlLoop:
             assert larger.sizing is not None
             return lifecycle.change(larger, "sized", now, f"takes {larger.sizing.why}")
         grows = isinstance(decision, Resize) and len(decision.seats) > len(job.seats)
-        if grows and not replicas.apart(job):
+        if grows and not replica_restarts.apart(job):
             # A job with a finished worker is about to end: a new worker would start from nothing.
             statuses = self.picture.statuses(job.id)
             if any(exit_status.over(statuses.get(member.id)) for member in members(job)):

@@ -16,7 +16,7 @@ from grus.controlplane.settings import Settings
 from grus.model.errors import Conflict
 from grus.model.identifiers import UserName
 from grus.model.interfaces import AccessRole, User
-from grus.store.atomic_files import write_secret
+from grus.store.durable_files import write_secret
 
 ACCEPTED = "shared-account.json"
 """File in the state: who accepted that people share one account, and when."""

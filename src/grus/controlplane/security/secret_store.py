@@ -18,7 +18,7 @@ from grus.model.errors import BadInput, Conflict, Mistake, NotFound
 from grus.model.identifiers import NAME, NAME_RULE, UserName
 from grus.model.interfaces import User
 from grus.model.jobs import Spec
-from grus.store.atomic_files import make_folder, sync_folder, write_secret
+from grus.store.durable_files import make_folder, sync_folder, write_secret
 
 MOST_OF_ONE_USER = 256
 

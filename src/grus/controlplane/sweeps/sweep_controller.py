@@ -25,7 +25,7 @@ from grus.controlplane.sweeps import sweep_state_machine
 from grus.controlplane.sweeps.capacity import room
 from grus.controlplane.sweeps.trial_index import Trials
 from grus.controlplane.sweeps.trial_spec import heard_rungs, key, trial_job
-from grus.model.artefacts import Artifact
+from grus.model.artifacts import Artifact
 from grus.model.errors import Conflict, Fenced, GrusError, NotFound
 from grus.model.identifiers import JobId, job_id
 from grus.model.interfaces import Event, Store, Written

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from grus.controlplane.jobs import user_actions
 from grus.controlplane.jobs.lifecycle import JobChange, change
 from grus.controlplane.sweeps.trial_spec import grows_while_running, resumable, scaled
-from grus.model.artefacts import Artifact
+from grus.model.artifacts import Artifact
 from grus.model.jobs import HOLDING, Desired, Exit, ExitCause, Job, PauseCause, Phase
 from grus.model.texts.plural_words import counted
 from grus.tuning.orders import Finish, Order, Pause, Resume, ScaleTrial, Stop

@@ -11,16 +11,16 @@ import os.path
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grus.model.artefacts import Artifact, Input
+from grus.model.artifacts import Artifact, Input
 from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, NodeId
 from grus.model.jobs import Job, Spec
 
 PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv[1]);"
-    "from grus.artefacts.stage import main; main(sys.argv[2], sys.argv[4:])"
+    "from grus.artifacts.stage import main; main(sys.argv[2], sys.argv[4:])"
 )
-"""Equivalent of `python -m grus.artefacts.stage`, without anything of the job's own environment."""
+"""Equivalent of `python -m grus.artifacts.stage`, without anything of the job's own environment."""
 
 
 @dataclass(frozen=True, slots=True)

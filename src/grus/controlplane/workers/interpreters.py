@@ -20,11 +20,11 @@ import grus
 OPTIONS = ("-I", "-S", "-X", "utf8")
 """Options without site-packages and without the job's environment: small, quick, and always the same."""
 SOURCE = Path(grus.__file__).resolve().parent
-_MODEL = ("__init__", "artefacts", "errors", "identifiers")
+_MODEL = ("__init__", "artifacts", "errors", "identifiers")
 _SDK = ("__init__", "sigterm", "worker")
 CODE = (
     "__init__.py",
-    "artefacts/*.py",
+    "artifacts/*.py",
     "interactive/**/*",
     *(f"model/{name}.py" for name in _MODEL),
     *(f"sdk/{name}.py" for name in _SDK),

@@ -10,8 +10,8 @@ from grus.controlplane.facade.services import Services
 from grus.controlplane.monitoring.series_query import Readings, Whose, combined
 from grus.controlplane.monitoring.trend_forecast import Reach
 from grus.dashboard.views import job_charts
-from grus.dashboard.views.job import JobPageData
 from grus.dashboard.views.job_charts import ChartLine, Figure
+from grus.dashboard.views.job_detail import JobPageData
 from grus.dashboard.views.job_timeline import attempts, strip
 from grus.model.activity_labels import Tag, of_job
 from grus.model.errors import Conflict, NotFound

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from grus.dashboard.live_state.job_detail import JobView, charts
 from grus.dashboard.live_state.page_stream import PageUpdate, live_page
 from grus.dashboard.page_rendering import page
-from grus.dashboard.views.job import event_rows, fixed, parts
+from grus.dashboard.views.job_detail import event_rows, fixed, parts
 from grus.model.identifiers import JobId
 from grus.model.jobs import HOLDING
 from grus.server.http.dependencies import Does, JobPath, Live, Who, WhoExactly, off_loop

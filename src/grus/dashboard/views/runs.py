@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from grus.dashboard.views.job import BADGES
+from grus.dashboard.views.job_detail import BADGES
 from grus.dashboard.views.sweep import HOUR, amount
 from grus.dashboard.views.sweep_search_data import value_words
-from grus.model.artefacts import Artifact
+from grus.model.artifacts import Artifact
 from grus.model.metrics_history import BATCH, STEP
 from grus.model.results import Result, words_of
 from grus.model.run_diff import Difference, DifferenceKind, differences

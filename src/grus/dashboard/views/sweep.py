@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from grus.controlplane.jobs import user_actions
 from grus.dashboard.views import sweep_charts
-from grus.dashboard.views.job import BADGES, buttons, sentence
 from grus.dashboard.views.job_charts import Figure
+from grus.dashboard.views.job_detail import BADGES, buttons, sentence
 from grus.dashboard.views.parallel_coordinates import parallel
 from grus.dashboard.views.sweep_search_data import SweepSnapshot, TrialRow, params_words, value_words
 from grus.model.interfaces import User

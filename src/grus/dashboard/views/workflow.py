@@ -2,7 +2,7 @@
 
 from grus.controlplane.admission.workflow_graph import Graph
 from grus.controlplane.admission.workflow_graph import WorkflowStage as Member
-from grus.dashboard.views.job import BADGES
+from grus.dashboard.views.job_detail import BADGES
 from grus.dashboard.views.workflow_dag_layout import Drawing, StageNode, drawing
 from grus.model.jobs import Job, Phase
 from grus.model.texts.formatting import number, span

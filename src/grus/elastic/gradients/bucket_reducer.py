@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import torch
 
 from grus.elastic.gradients.compression import Plain, Wire
-from grus.elastic.rendezvous.backends import Broken, Pending
+from grus.elastic.rendezvous.collective_backends import Broken, Pending
 from grus.elastic.rendezvous.process_group import Group
 
 BUCKET = 25 << 20

@@ -12,7 +12,7 @@ import torch
 from grus.elastic.data.sample_schedule import Micro
 from grus.elastic.gradients.bucket_reducer import Reducer, Scattered
 from grus.elastic.gradients.compression import wire_for
-from grus.elastic.rendezvous.backends import Broken, Pending
+from grus.elastic.rendezvous.collective_backends import Broken, Pending
 from grus.elastic.rendezvous.process_group import Group
 from grus.elastic.training_loop.validate_arguments import Arguments
 from grus.elastic.training_state.optimizer_parameters import (

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from grus.elastic.rendezvous.backends import Broken, Communicator, Store
+from grus.elastic.rendezvous.collective_backends import Broken, Communicator, Store
 from grus.elastic.rendezvous.worker_commands import RendezvousGroup
 from grus.elastic.training_loop import shutdown
 

@@ -23,8 +23,15 @@ from typing import Protocol
 import torch
 
 from grus.elastic.rendezvous import worker_commands as orders
-from grus.elastic.rendezvous.backends import Backend, Broken, Communicator, Store, backend_for, dist
 from grus.elastic.rendezvous.background_rescale import QUICK, Forming
+from grus.elastic.rendezvous.collective_backends import (
+    Backend,
+    Broken,
+    Communicator,
+    Store,
+    backend_for,
+    dist,
+)
 from grus.elastic.rendezvous.device_errors import end_apart
 from grus.elastic.rendezvous.process_group import Group
 from grus.elastic.rendezvous.worker_commands import Orders, RendezvousGroup

@@ -9,7 +9,7 @@ import time
 
 import torch
 
-from grus.elastic.rendezvous.backends import Broken, Communicator, Pending
+from grus.elastic.rendezvous.collective_backends import Broken, Communicator, Pending
 from grus.elastic.training_loop import shutdown
 
 

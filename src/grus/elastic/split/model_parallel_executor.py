@@ -22,8 +22,8 @@ from grus.estimation.training_definition import Training
 from grus.model.errors import BadInput, Mistake
 from grus.model.texts.plural_words import counted
 from grus.partition.capture_profile import capture
-from grus.partition.module_runner import realize
 from grus.partition.placement_plan_file import Split
+from grus.partition.rewrite_for_devices import realize
 
 AGAIN = "Make it again with `grus split`"
 _ANY = virtual(2 * VIRTUAL_CONTEXT)

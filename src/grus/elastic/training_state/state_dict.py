@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import torch
 
-from grus.elastic.rendezvous.backends import Broken
+from grus.elastic.rendezvous.collective_backends import Broken
 from grus.elastic.rendezvous.process_group import Group
 
 CHUNK = 64 << 20

@@ -20,8 +20,8 @@ from grus.engines.kubernetes.logs import Logs
 from grus.engines.kubernetes.node_agents import Agents
 from grus.engines.kubernetes.node_inventory import KubernetesPool
 from grus.engines.kubernetes.nodes import Rules
-from grus.engines.kubernetes.pod_actions import PodExecutor, PodRules
 from grus.engines.kubernetes.pod_manifest import Recipe
+from grus.engines.kubernetes.pod_operations import PodExecutor, PodRules
 from grus.engines.kubernetes.watcher import Watcher
 from grus.engines.local.log_rotation import read
 from grus.kubernetes.api_objects.job_home import Home

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from grus.kubernetes.install.install_settings import PART_OF
+from grus.kubernetes.install.install_options import PART_OF
 from grus.kubernetes.names import ALLOWED_POD_FIELDS, MANAGED, QUEUE, USER
 from grus.model.errors import Mistake
 from grus.model.identifiers import QueueName, UserName

@@ -1,7 +1,7 @@
 """DaemonSets of Grus: the node agent and the profiler. Pure."""
 
 from grus.kubernetes.install import rbac
-from grus.kubernetes.install.install_settings import (
+from grus.kubernetes.install.install_options import (
     RESTRICTED,
     Object,
     Settings,

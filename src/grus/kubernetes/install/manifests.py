@@ -9,7 +9,7 @@ import json
 
 from grus.kubernetes.install import admission_policies, daemonsets, foreign_crds, rbac
 from grus.kubernetes.install.custom_resources import GROUP, definitions
-from grus.kubernetes.install.install_settings import (
+from grus.kubernetes.install.install_options import (
     HOME,
     PART_OF,
     PORT,

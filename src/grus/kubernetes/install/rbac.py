@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from grus.kubernetes.install.custom_resources import GROUP
 from grus.kubernetes.install.foreign_crds import HOROVOD_DISCOVERY, PLURALS
-from grus.kubernetes.install.install_settings import PART_OF
+from grus.kubernetes.install.install_options import PART_OF
 
 Object = dict[str, Any]
 

@@ -5,7 +5,7 @@ claims of the job.
 {"at": …, "trouble": "input data (output data of job j0c4…): artefact 9f86d081884c is not kept any more"}
 """
 
-from grus.model.artefacts import MOST_RESULTS, Artifact
+from grus.model.artifacts import MOST_RESULTS, Artifact
 from grus.model.identifiers import NAME
 from grus.model.worker_reports.report_lines import parsed
 

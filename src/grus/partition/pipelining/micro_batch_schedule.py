@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 
 from grus.partition.execution.placement_plan import Message, Rhythm, Schedule, Turn
-from grus.partition.execution.step_simulator import highest, hold
+from grus.partition.execution.simulate_step import highest, hold
 from grus.partition.pipelining.pipeline_cost import Flow
 from grus.partition.topology import Topology
 

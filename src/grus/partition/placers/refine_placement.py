@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
 from grus.partition.execution.placement_plan import Plan
-from grus.partition.execution.step_simulator import StepSimulation, simulate
+from grus.partition.execution.simulate_step import StepSimulation, simulate
 from grus.partition.graph import OpGraph
 from grus.partition.operators.colocation_groups import Units
 from grus.partition.topology import Topology

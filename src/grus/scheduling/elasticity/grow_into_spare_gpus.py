@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from grus.model.jobs import Phase
 from grus.model.resources import GPU
 from grus.scheduling.placement.gang_placement import PLANNED, place
-from grus.scheduling.preempt.eligibility import CapacityRequest, inside
 from grus.scheduling.preempt.epoch_windows import resizes_from_zero
 from grus.scheduling.preempt.preemption import make_room
+from grus.scheduling.preempt.reclaim_eligibility import CapacityRequest, inside
 from grus.scheduling.queues.nomination import behind_preemptor
 from grus.scheduling.queues.ordering import giving_key
 from grus.scheduling.queues.user_limits import held_back

@@ -15,8 +15,8 @@ from grus.model.resources import GPU
 from grus.scheduling.elasticity.grow_into_spare_gpus import growth, present_size
 from grus.scheduling.elasticity.throughput_outlook import SizeStep
 from grus.scheduling.placement.gang_placement import PLANNED, place
-from grus.scheduling.preempt.candidates import shrink_step
-from grus.scheduling.preempt.eligibility import Piece
+from grus.scheduling.preempt.reclaim_eligibility import Piece
+from grus.scheduling.preempt.victim_candidates import shrink_step
 from grus.scheduling.queues.nomination import behind_preemptor
 from grus.scheduling.state.node_capacity_index import SOON
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from grus.model.resources import GPU
 from grus.scheduling.placement.gang_placement import PLANNED, place
-from grus.scheduling.preempt.eligibility import CapacityRequest, Piece
 from grus.scheduling.preempt.preemption import NODES_TRIED
+from grus.scheduling.preempt.reclaim_eligibility import CapacityRequest, Piece
 from grus.scheduling.state.node_capacity_index import SOON, NodeState
 
 if TYPE_CHECKING:

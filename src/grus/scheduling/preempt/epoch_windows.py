@@ -16,7 +16,7 @@ from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.jobs import resizes_live
 
 if TYPE_CHECKING:
-    from grus.scheduling.preempt.eligibility import CapacityRequest, Piece
+    from grus.scheduling.preempt.reclaim_eligibility import CapacityRequest, Piece
     from grus.scheduling.state.job_entry import Entry
 
 LONGEST_WAIT = 60.0

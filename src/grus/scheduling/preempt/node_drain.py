@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from grus.model import saving
 from grus.model.jobs import Job
 from grus.scheduling.placement.gang_placement import Place
-from grus.scheduling.preempt.candidates import shrink_step
 from grus.scheduling.preempt.epoch_windows import resizes_from_zero
+from grus.scheduling.preempt.victim_candidates import shrink_step
 
 if TYPE_CHECKING:
     from grus.scheduling.cycle import Cycle

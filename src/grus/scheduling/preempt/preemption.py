@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from grus.model.resources import GPU
 from grus.scheduling.placement.gang_placement import PLANNED, Place
-from grus.scheduling.preempt.candidates import (
+from grus.scheduling.preempt.epoch_windows import moment
+from grus.scheduling.preempt.reclaim_eligibility import CapacityRequest, Piece, has_own, inside, victims_of
+from grus.scheduling.preempt.victim_candidates import (
     cached_over_minima,
     late_backfills,
     own_then_reclaim,
@@ -19,8 +21,6 @@ from grus.scheduling.preempt.candidates import (
     reclaim_then_shrink,
     surplus_above_share,
 )
-from grus.scheduling.preempt.eligibility import CapacityRequest, Piece, has_own, inside, victims_of
-from grus.scheduling.preempt.epoch_windows import moment
 from grus.scheduling.queues.queue_usage_tree import QueueNode
 from grus.scheduling.state.job_entry import Entry
 from grus.scheduling.state.node_capacity_index import SOON, NodeState

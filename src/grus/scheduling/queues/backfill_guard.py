@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from grus.model.resources import GPU
 from grus.scheduling.placement.gang_placement import PLANNED, place
-from grus.scheduling.preempt.eligibility import CapacityRequest
+from grus.scheduling.preempt.reclaim_eligibility import CapacityRequest
 from grus.scheduling.queues.gang_reservation import due_in_quota, passes
 from grus.scheduling.queues.queue_usage_tree import QueueNode
 from grus.scheduling.state.node_capacity_index import SOON

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from grus.model.resources import GPU
 from grus.scheduling.placement.gang_placement import Place, place
-from grus.scheduling.preempt.eligibility import PATIENCE, CapacityRequest
+from grus.scheduling.preempt.reclaim_eligibility import PATIENCE, CapacityRequest
 from grus.scheduling.state.node_capacity_index import SOON, DeviceState
 
 if TYPE_CHECKING:

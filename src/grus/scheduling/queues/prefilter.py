@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from grus.scheduling.preempt.candidates import finds_victim
-from grus.scheduling.preempt.eligibility import may_take
+from grus.scheduling.preempt.reclaim_eligibility import may_take
+from grus.scheduling.preempt.victim_candidates import finds_victim
 from grus.scheduling.queues.admission_stage import AllocationStage
 from grus.scheduling.queues.queue_usage_tree import QueueNode
 from grus.scheduling.state.node_capacity_index import SOON

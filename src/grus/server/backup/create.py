@@ -25,8 +25,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import grus
-from grus.artefacts.artifact_store import CHUNKS, MANIFESTS, ArtifactStore
-from grus.artefacts.manifest import is_digest
+from grus.artifacts.artifact_store import CHUNKS, MANIFESTS, ArtifactStore
+from grus.artifacts.manifest import is_digest
 from grus.controlplane.settings import LAST_BACKUP
 from grus.engines.local import state_files
 from grus.model.errors import BadInput, Mistake, NotFound, StoreFailed
@@ -36,7 +36,7 @@ from grus.server.backup.rotation import CONTENTS, backups_in
 from grus.server.runtime.device_inventory import remembered
 from grus.server.runtime.state_check import DATABASE, require
 from grus.store import sqlite_backup
-from grus.store.atomic_files import make_folder, sync_folder
+from grus.store.durable_files import make_folder, sync_folder
 
 SETTINGS, ARTEFACTS, LOGS = "config.toml", "artefacts", "logs"
 _PIECE = 1 << 20

@@ -39,7 +39,7 @@ from grus.server.runtime.device_inventory import FILE, remembered
 from grus.server.runtime.lock import StateLock
 from grus.server.runtime.state_check import DATABASE
 from grus.store import sqlite_backup
-from grus.store.atomic_files import make_folder, make_state_folder, sync_folder, write_secret
+from grus.store.durable_files import make_folder, make_state_folder, sync_folder, write_secret
 from grus.store.verify_integrity import examine
 from grus.telemetry.virtual_gpus import VirtualSource
 

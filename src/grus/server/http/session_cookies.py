@@ -15,7 +15,7 @@ from pathlib import Path
 
 from grus.model.errors import NotLoggedIn
 from grus.model.interfaces import User
-from grus.store.atomic_files import write_secret
+from grus.store.durable_files import write_secret
 
 COOKIE = "grus_session"
 FORM = "Grus-Form"

@@ -11,7 +11,7 @@ from pathlib import Path
 from grus.model.errors import BadInput, Conflict, DoesNotFit, Mistake
 from grus.server.config import AUTO_POOL
 from grus.server.runtime.state_check import DATABASE
-from grus.store.atomic_files import write_secret
+from grus.store.durable_files import write_secret
 from grus.telemetry.device_provider import DeviceSource
 from grus.telemetry.tsdb.devices import recorded_devices
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from grus.model.errors import BadInput, Mistake
 from grus.model.identifiers import UserName
 from grus.model.interfaces import TOKENS, USERS, AccessRole, Store, Token, User
-from grus.store.atomic_files import write_secret
+from grus.store.durable_files import write_secret
 
 ADMIN = UserName("admin")
 PREFIX = "grus_"

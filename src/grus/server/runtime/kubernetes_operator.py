@@ -17,7 +17,7 @@ from pathlib import Path
 from grus.kubernetes.api_objects.job_namespaces import RESTRICTED
 from grus.kubernetes.client.api import Api, Refused, Unreachable
 from grus.kubernetes.client.resource_kinds import PODS
-from grus.kubernetes.install.install_settings import NO_FIELDS, PORT, PROBES
+from grus.kubernetes.install.install_options import NO_FIELDS, PORT, PROBES
 from grus.kubernetes.install.manifests import LEADER
 from grus.operator.controller import Controller
 from grus.operator.leader_lifecycle import Brake, lead, on_signals

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from grus.sdk.state_paths import GrusPaths
-from grus.store.atomic_files import write_secret
+from grus.store.durable_files import write_secret
 
 FILE = "listen.json"
 

@@ -15,7 +15,7 @@ from grus.cli.server import service_checks
 from grus.cli.server.service_checks import scheduled, settings, words_of
 from grus.cli.server.systemd_units import Schedule
 from grus.sdk.state_paths import GrusPaths, running
-from grus.store import atomic_files
+from grus.store import durable_files
 from tests.cli.real import RealGrus
 from tests.server.certificates import make_certificate
 from tests.server.process import PATIENCE, eventually
@@ -272,7 +272,7 @@ def test_options_that_up_would_refuse_are_refused(
 def test_the_state_is_shown_and_a_closed_one_is_a_warning(
     grus: RealGrus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(atomic_files, "closed_folder", lambda _: Path("/root"))
+    monkeypatch.setattr(durable_files, "closed_folder", lambda _: Path("/root"))
     done = grus("service", "install", "--units", str(grus.home / "units"))
     assert str(grus.home / "state") in done.stdout
     assert ("cannot pass /root" in done.stderr) is (os.geteuid() == 0)

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from grus.artefacts.artifact_store import ArtifactStore
-from grus.artefacts.artifact_upload import keep
+from grus.artifacts.artifact_store import ArtifactStore
+from grus.artifacts.artifact_upload import keep
 from grus.controlplane.artifacts.gc import Collector
-from grus.model.artefacts import Artifact, Input, Output
+from grus.model.artifacts import Artifact, Input, Output
 from grus.model.identifiers import JobId
 from grus.model.interfaces import RESULTS
 from grus.model.jobs import JobType, Phase
 from grus.model.results import Result
-from tests.artefacts.builders import a_folder, a_vault
+from tests.artifacts.builders import a_folder, a_vault
 from tests.controlplane.plane import ANN, Plane, a_spec
 
 DAY = 86_400.0
@@ -120,7 +120,7 @@ def test_an_artefact_that_a_job_is_about_to_take_becomes_young_at_its_submit(
 
 
 def test_nodes_that_have_an_input_in_their_cache_are_known(plane: Plane, tmp_path: Path) -> None:
-    from grus.artefacts.cache import fetch
+    from grus.artifacts.cache import fetch
     from grus.controlplane.workers.artifact_inputs_outputs import cache_name
     from grus.model.identifiers import NodeId
 

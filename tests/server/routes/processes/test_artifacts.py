@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from grus.artefacts.archive import unpack
+from grus.artifacts.archive import unpack
 from grus.model.errors import BadInput, NotAllowed, NotFound, Unreachable
 from grus.sdk.client import Client, Handle
 from grus.sdk.transport import Transport
-from tests.artefacts.builders import contents
+from tests.artifacts.builders import contents
 from tests.server.process import ServerProcess, eventually
 
 MAKE = (

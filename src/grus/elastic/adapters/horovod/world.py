@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import torch
 
 from grus.elastic.adapters.horovod.errors import HorovodInternalError
-from grus.elastic.rendezvous.backends import Broken
+from grus.elastic.rendezvous.collective_backends import Broken
 from grus.elastic.rendezvous.membership import Membership, find_membership
 from grus.elastic.rendezvous.process_group import Group
 
