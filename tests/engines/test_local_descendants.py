@@ -1,5 +1,7 @@
 """Nothing that a worker started outlives it, and memory caps hit the right one."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import pytest
 
 from grus.engines.local import processes
 from grus.engines.local.engine import LocalEngine
+from grus.engines.local.memory import proportional
 from grus.model.identifiers import DeviceId, WorkerId
 from grus.model.interfaces import WorkerState
 from grus.model.jobs import Exit, ExitCause
@@ -134,6 +137,15 @@ def test_pages_that_children_share_are_counted_once(local: LocalEngine) -> None:
     )
     local.start(a_worker("loaders", "", argv=hog(80, forks), devices=(), memory=250_000_000))
     assert end_of(local, WorkerId("loaders")).cause is ExitCause.DONE
+
+
+def test_a_process_that_has_ended_has_no_memory_before_its_parent_takes_notice() -> None:
+    with subprocess.Popen(["true"]) as child:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        found = processes.read(child.pid)
+        assert found is not None
+        assert not found.alive
+        assert proportional(found._replace(resident=80_000_000)) == 0
 
 
 @pytest.mark.parametrize("fault", ["no-such", "a-file"])

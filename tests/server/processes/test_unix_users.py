@@ -86,7 +86,7 @@ def test_who_has_no_unix_user_may_not_submit_and_an_administrator_runs_as_the_se
 
 
 def test_a_unix_user_that_is_not_there_is_refused_when_it_is_named(server: ServerProcess) -> None:
-    with server.client() as admin, pytest.raises(BadInput, match="no Unix user"):
+    with server.client() as admin, pytest.raises(BadInput, match="is no account"):
         admin.put_user("ada", {"unix_user": "no-such-user"})
 
 

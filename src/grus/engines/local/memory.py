@@ -9,7 +9,6 @@ requests too much gets an allocation error, as from a GPU, and is not killed. Th
 check, since the memory left is the tree's and the limits are those of single processes.
 """
 
-import os
 import resource
 import time
 from collections.abc import Iterable
@@ -92,16 +91,20 @@ def _data(process: Process) -> int:
 
 
 def proportional(process: Process) -> int:
-    """Bytes, each shared page divided among its sharers; the resident size where that is hidden."""
+    """Bytes, each shared page divided among its sharers; the resident size where that is hidden.
+
+    A process that ends has no memory any more, also while its former size is still known: otherwise data
+    loaders that end together would count their shared pages once each.
+    """
     try:
         with open(f"/proc/{process.pid}/smaps_rollup", "rb") as file:
             for line in file:
                 if line.startswith(b"Pss:"):
                     return int(line.split()[1]) << 10
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it has ended, or is just ending
         return 0
-    except OSError:  # not readable for us, or it is just ending
-        return process.resident if os.path.exists(f"/proc/{process.pid}/stat") else 0
+    except OSError:  # not readable for us
+        return process.resident
     return 0
 
 
