@@ -21,10 +21,10 @@ from grus.model.jobs import Job, Phase, Spec
 from grus.model.nodes import Device, Node
 from grus.model.queues import Queue, Quota
 from grus.model.resources import Range, Replica, Request, Role
-from grus.scheduling.cycle import decide
-from grus.scheduling.decisions import Decisions, Pause, Start
-from grus.scheduling.explain import explain
-from grus.scheduling.state.snapshot import Snapshot
+from grus.scheduler.cycle import decide
+from grus.scheduler.decisions import Decisions, Pause, Start
+from grus.scheduler.explain import explain
+from grus.scheduler.state.snapshot import Snapshot
 
 PER_NODE = 8
 QUEUES = 50

@@ -16,10 +16,10 @@ from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import Job, Launch, Phase, Spec
 from grus.model.queues import Queue, Quota
 from grus.model.resources import Range, Replica, Request, Role
-from grus.scheduling.cycle import decide
-from grus.scheduling.decisions import Decisions, Pause, Resize, Start
-from grus.scheduling.elasticity.throughput_outlook import Outlook
-from grus.scheduling.state.snapshot import Snapshot
+from grus.scheduler.cycle import decide
+from grus.scheduler.decisions import Decisions, Pause, Resize, Start
+from grus.scheduler.elasticity.throughput_outlook import Outlook
+from grus.scheduler.state.snapshot import Snapshot
 
 SIZES = (64, 512, 2048, 10_240)
 TEAMS = 8

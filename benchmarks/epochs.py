@@ -25,14 +25,14 @@ from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import HOLDING
 from grus.model.queues import Queue, Quota
-from grus.scheduling import cycle
-from grus.scheduling.decisions import Decisions
-from grus.scheduling.state.snapshot import Snapshot
-from grus.simulation.cluster_spec import parse_nodes
-from grus.simulation.events.decision_executor import Costs
-from grus.simulation.events.run_results import Result
-from grus.simulation.simulator import Simulation
-from grus.simulation.workload.job_work import TraceJob
+from grus.scheduler import cycle
+from grus.scheduler.decisions import Decisions
+from grus.scheduler.state.snapshot import Snapshot
+from grus.simulator.cluster_spec import parse_nodes
+from grus.simulator.events.decision_executor import Costs
+from grus.simulator.events.run_results import Result
+from grus.simulator.simulator import Simulation
+from grus.simulator.workload.job_work import TraceJob
 
 POOL = "4x8xA100"
 LENDER, BORROWER = QueueName("lender"), QueueName("borrower")

@@ -31,18 +31,18 @@ from benchmarks.machine import facts
 from benchmarks.philly import POOL, say, trace_file
 from grus.model.identifiers import JobId, QueueName
 from grus.model.queues import Queue
-from grus.scheduling.decisions import Decisions, Start
-from grus.simulation.cluster_spec import parse_nodes, quotas_by_use
-from grus.simulation.events.decision_executor import Costs
-from grus.simulation.events.job_progress import SimulatedRun
-from grus.simulation.forecasting.calibration import ForecastOutcome, calibrate, outcome
-from grus.simulation.forecasting.durations import Durations
-from grus.simulation.forecasting.eta_prediction import Forecast, Present, forecast
-from grus.simulation.forecasting.expected_duration import ForecastJob, expected, traits_of
-from grus.simulation.forecasting.quantiles import LEVELS, Chances
-from grus.simulation.simulator import Simulation
-from grus.simulation.workload.job_work import TraceJob
-from grus.simulation.workload.traces import read_trace
+from grus.scheduler.decisions import Decisions, Start
+from grus.simulator.cluster_spec import parse_nodes, quotas_by_use
+from grus.simulator.events.decision_executor import Costs
+from grus.simulator.events.job_progress import SimulatedRun
+from grus.simulator.forecasting.calibration import ForecastOutcome, calibrate, outcome
+from grus.simulator.forecasting.durations import Durations
+from grus.simulator.forecasting.eta_prediction import Forecast, Present, forecast
+from grus.simulator.forecasting.expected_duration import ForecastJob, expected, traits_of
+from grus.simulator.forecasting.quantiles import LEVELS, Chances
+from grus.simulator.simulator import Simulation
+from grus.simulator.workload.job_work import TraceJob
+from grus.simulator.workload.traces import read_trace
 
 DAY = 86400.0
 JUDGED = 14 * DAY

@@ -36,8 +36,8 @@ from benchmarks.machine import facts
 from benchmarks.philly import say, trace_file
 from grus.patterns.demand_forecast import DAY, WEEK, Nothing, forecast
 from grus.patterns.periods import rhythm
-from grus.simulation.workload.job_work import TraceJob
-from grus.simulation.workload.traces import read_trace
+from grus.simulator.workload.job_work import TraceJob
+from grus.simulator.workload.traces import read_trace
 
 Array = NDArray[np.float64]
 

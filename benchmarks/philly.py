@@ -18,10 +18,10 @@ import time
 from pathlib import Path
 
 from benchmarks.machine import facts
-from grus.simulation.cluster_spec import parse_nodes, quotas_by_use
-from grus.simulation.outcome_metrics import measure
-from grus.simulation.simulator import Simulation
-from grus.simulation.workload.traces import read_trace
+from grus.simulator.cluster_spec import parse_nodes, quotas_by_use
+from grus.simulator.outcome_metrics import measure
+from grus.simulator.simulator import Simulation
+from grus.simulator.workload.traces import read_trace
 
 POOL = "80x8xP100"
 

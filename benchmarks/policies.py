@@ -17,13 +17,13 @@ from pathlib import Path
 from benchmarks.machine import facts
 from benchmarks.pollux_traces import WORKLOADS, data_folder, published, read_applications
 from grus.model.queues import DEFAULT_QUEUE, Queue, Quota
-from grus.scheduling.queues.policies import POLICIES, policy_named
-from grus.simulation.cluster_spec import parse_nodes
-from grus.simulation.events.decision_executor import Costs
-from grus.simulation.outcome_metrics import SimulationOutcome, measure
-from grus.simulation.simulator import Simulation
-from grus.simulation.workload.pollux_jobs import PolluxCurves
-from grus.simulation.workload.traces import read_trace
+from grus.scheduler.queues.policies import POLICIES, policy_named
+from grus.simulator.cluster_spec import parse_nodes
+from grus.simulator.events.decision_executor import Costs
+from grus.simulator.outcome_metrics import SimulationOutcome, measure
+from grus.simulator.simulator import Simulation
+from grus.simulator.workload.pollux_jobs import PolluxCurves
+from grus.simulator.workload.traces import read_trace
 
 COSTS = Costs(start=30.0, resize=1.0)
 

@@ -26,8 +26,8 @@ from benchmarks.pollux_policies import Optimus, Tiresias
 from benchmarks.pollux_replay import AskedBatch, Outcome, Policy, Running, replay
 from benchmarks.pollux_sizes import doubling, one_left_out
 from benchmarks.pollux_traces import WORKLOADS, data_folder, published, read_applications, read_workload
-from grus.scheduling.elasticity.size_values import Rule
-from grus.simulation.workload.pollux_applications import Application
+from grus.scheduler.elasticity.size_values import Rule
+from grus.simulator.workload.pollux_applications import Application
 
 HELD_OUT = (5, 6, 7, 8)
 

@@ -8,7 +8,7 @@ waited too long are placed before anything is weighed: a low weight delays a job
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
-from grus.scheduling.elasticity.size_values import Candidate, Key, Rule, values
+from grus.scheduler.elasticity.size_values import Candidate, Key, Rule, values
 
 DEFAULT = Rule()
 

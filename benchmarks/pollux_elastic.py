@@ -15,8 +15,8 @@ from benchmarks.pollux_allocation import allocate
 from benchmarks.pollux_goodput import Batches, Choice, GradientNoise, SpeedTable
 from benchmarks.pollux_placing import arrange
 from benchmarks.pollux_replay import NODES, PER_NODE, RESTART, Allocation, Running
-from grus.scheduling.elasticity.size_values import Candidate, Rule, within_reach
-from grus.scheduling.elasticity.throughput_model import (
+from grus.scheduler.elasticity.size_values import Candidate, Rule, within_reach
+from grus.scheduler.elasticity.throughput_model import (
     Profile,
     StepModel,
     StepSample,
@@ -24,7 +24,7 @@ from grus.scheduling.elasticity.throughput_model import (
     fit,
     pooled,
 )
-from grus.simulation.workload.pollux_applications import Application, rigid_batch
+from grus.simulator.workload.pollux_applications import Application, rigid_batch
 
 SIZES = (1, 2, 4, *range(8, NODES * PER_NODE + 1, 4))
 SHAPES = dense_shapes(SIZES, PER_NODE)

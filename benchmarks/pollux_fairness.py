@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.pollux_elastic import PINNED
 from benchmarks.pollux_replay import NODES, PER_NODE
 from benchmarks.pollux_traces import Submission
-from grus.simulation.workload.pollux_applications import Application, dense, gain, rigid_batch
+from grus.simulator.workload.pollux_applications import Application, dense, gain, rigid_batch
 
 BATCHES_TRIED = 50
 

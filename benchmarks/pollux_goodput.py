@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from grus.scheduling.elasticity.throughput_model import TINY, Floats, StepModel
+from grus.scheduler.elasticity.throughput_model import TINY, Floats, StepModel
 
 BATCHES_TRIED = 50
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from benchmarks.pollux_replay import NODES, PER_NODE, TICK, Allocation, Running
-from grus.simulation.workload.pollux_applications import SLACK, Application, clipped, dense
+from grus.simulator.workload.pollux_applications import SLACK, Application, clipped, dense
 
 THRESHOLD = 16 * 3600  # GPU-seconds after which Tiresias puts a job into its second queue
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from benchmarks.pollux_traces import Submission
-from grus.simulation.workload.pollux_applications import Application, Placement, rigid_batch
+from grus.simulator.workload.pollux_applications import Application, Placement, rigid_batch
 
 NODES = 16
 PER_NODE = 4

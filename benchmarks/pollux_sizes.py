@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from benchmarks.pollux_replay import PER_NODE
-from grus.scheduling.elasticity.throughput_model import StepSample, fit
-from grus.simulation.workload.pollux_applications import Application, dense
+from grus.scheduler.elasticity.throughput_model import StepSample, fit
+from grus.simulator.workload.pollux_applications import Application, dense
 
 SIZES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 BATCHES = 4  # About so many local batches a size.

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from grus.simulation.workload.pollux_applications import EPOCHS, Application, make_application
+from grus.simulator.workload.pollux_applications import EPOCHS, Application, make_application
 
 WORKLOADS = tuple(range(1, 9))
 

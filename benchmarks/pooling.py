@@ -27,10 +27,10 @@ from benchmarks.pooling_lab import POOL, WEEK, Habits, Lab, owners, queues
 from grus.model.identifiers import JobId
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU, Range
-from grus.simulation.cluster_spec import count_gpus, parse_nodes
-from grus.simulation.events.run_results import JobOutcome, Result
-from grus.simulation.simulator import Simulation
-from grus.simulation.workload.job_work import TraceJob
+from grus.simulator.cluster_spec import count_gpus, parse_nodes
+from grus.simulator.events.run_results import JobOutcome, Result
+from grus.simulator.simulator import Simulation
+from grus.simulator.workload.job_work import TraceJob
 
 Fit = Callable[[TraceJob], TraceJob]
 FIRST_SEED = 100

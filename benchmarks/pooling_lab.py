@@ -21,8 +21,8 @@ from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import PRIORITIES, JobType
 from grus.model.queues import Queue, Quota
 from grus.model.resources import Range
-from grus.simulation.events.run_results import JobOutcome
-from grus.simulation.workload.job_work import Linear, TraceJob
+from grus.simulator.events.run_results import JobOutcome
+from grus.simulator.workload.job_work import Linear, TraceJob
 
 HOUR, DAY, WEEK = 3600.0, 86400.0, 7 * 86400.0
 POOL = "2x8xA100+4x2xRTX3090+8x1xRTX3060"

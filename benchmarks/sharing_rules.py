@@ -13,9 +13,9 @@ from grus.model.jobs import PRIORITIES, Job, Phase, Spec
 from grus.model.nodes import Node
 from grus.model.queues import DEFAULT_QUEUE, Queue, Quota
 from grus.model.resources import GPU, Range, Replica, Request, Role
-from grus.scheduling.cycle import decide
-from grus.scheduling.decisions import Start
-from grus.scheduling.state.snapshot import Snapshot
+from grus.scheduler.cycle import decide
+from grus.scheduler.decisions import Start
+from grus.scheduler.state.snapshot import Snapshot
 
 Placed = tuple[int, tuple[int, ...]]
 Rule = Callable[[Sequence[Machine], Sort], Placed | None]

@@ -25,7 +25,7 @@ from grus.cli.render.scaling_report import with_static
 from grus.reports import charts
 from grus.reports.report_html import page
 from grus.sdk.client import Client
-from grus.simulation.html_pages.page_skeleton import Figure
+from grus.simulator.html_pages.page_skeleton import Figure
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 TRAINING = Path(__file__).resolve().parent / "lab_training.py"

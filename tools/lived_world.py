@@ -13,7 +13,7 @@ from grus.model.identifiers import NodeId, WorkerId
 from grus.model.interfaces import Event
 from grus.model.jobs import Job, Phase
 from grus.model.resources import GPU
-from grus.simulation.workload.job_history import gpus_asked
+from grus.simulator.workload.job_history import gpus_asked
 from grus.telemetry.samples import Measure, Sample, Subject
 from grus.telemetry.tsdb import POOL
 from tests.dashboard import large

@@ -22,8 +22,8 @@ from benchmarks.recorded_traces.features import (
 from benchmarks.recorded_traces.misleading_figures import objections
 from benchmarks.recorded_traces.traces import Trace, TraceResource, TraceSet, Values
 from grus.compare.html_report import Plot, Section, Sheet, digits
-from grus.simulation.html_pages import page_skeleton as html
-from grus.simulation.html_pages.page_skeleton import COLOURS, Figure
+from grus.simulator.html_pages import page_skeleton as html
+from grus.simulator.html_pages.page_skeleton import COLOURS, Figure
 
 WHOLE, STEADY = "whole trace", "after the ramp-up"
 

@@ -32,8 +32,8 @@ from grus.model.nodes import Device, Health, Node
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU, Range
 from grus.model.texts.job_text import request_text
-from grus.scheduling.explain import Explanation
-from grus.scheduling.queues.queue_usage_tree import QueueState
+from grus.scheduler.explain import Explanation
+from grus.scheduler.queues.queue_usage_tree import QueueState
 from grus.store.kubernetes.queues import form
 from tests.store.builders import a_result
 

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.cycle_elastic import Scene, exponent
-from grus.scheduling.decisions import Resize
+from grus.scheduler.decisions import Resize
 
 
 def test_an_exponent_is_the_power_with_which_the_time_grows() -> None:

@@ -5,11 +5,11 @@ import random
 import pytest
 
 from benchmarks.eta import DAY, Observer, Told, judge, pinball, sampled
-from grus.scheduling.decisions import Decisions
-from grus.simulation.cluster_spec import parse_nodes, quotas_by_use
-from grus.simulation.simulator import Simulation
-from grus.simulation.workload.job_work import TraceJob
-from tests.simulation.scenes import a_work
+from grus.scheduler.decisions import Decisions
+from grus.simulator.cluster_spec import parse_nodes, quotas_by_use
+from grus.simulator.simulator import Simulation
+from grus.simulator.workload.job_work import TraceJob
+from tests.simulator.scenes import a_work
 
 
 def a_trace(jobs: int = 400) -> list[TraceJob]:

@@ -7,7 +7,7 @@ from benchmarks.forecast import HOUR, Score, demand, score
 from benchmarks.gpu_days import KINDS, gpu_days
 from grus.model.identifiers import JobId
 from grus.patterns.demand_forecast import DAY
-from grus.simulation.workload.job_work import TraceJob
+from grus.simulator.workload.job_work import TraceJob
 
 
 def test_demand_is_the_mean_number_of_gpus_wanted_in_each_hour() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.pollux import differences
 from benchmarks.pollux_traces import WORKLOADS, data_folder, read_applications
-from grus.simulation.workload.pollux_applications import Application, Placement, canonical, dense, rigid_batch
+from grus.simulator.workload.pollux_applications import Application, Placement, canonical, dense, rigid_batch
 
 DATA = data_folder()
 needs_data = pytest.mark.skipif(DATA is None, reason="set GRUS_DATA to the folder that holds pollux/")

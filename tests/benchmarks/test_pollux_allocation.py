@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.pollux_allocation import allocate, hull
-from grus.scheduling.elasticity.size_values import Candidate, Rule, values
+from grus.scheduler.elasticity.size_values import Candidate, Rule, values
 
 SIZES = (1, 2, 4, 8, 12, 16)
 RULE = Rule(patience=math.inf)

@@ -11,7 +11,7 @@ from benchmarks.pollux_live import LiveReplay
 from benchmarks.pollux_placing import arrange
 from benchmarks.pollux_replay import NODES, PER_NODE, RESTART, Allocation, Running
 from benchmarks.pollux_traces import Submission, data_folder, read_applications
-from grus.simulation.workload.pollux_applications import Application
+from grus.simulator.workload.pollux_applications import Application
 
 DATA = data_folder()
 needs_data = pytest.mark.skipif(DATA is None, reason="set GRUS_DATA to the folder that holds pollux/")

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.pollux_goodput import Batches, GradientNoise, SpeedTable, best_batch, efficiency
-from grus.scheduling.elasticity.throughput_model import dense_shapes, fit
-from tests.scheduling.elasticity.test_throughput_model import a_sample, samples
+from grus.scheduler.elasticity.throughput_model import dense_shapes, fit
+from tests.scheduler.elasticity.test_throughput_model import a_sample, samples
 
 NOISE = GradientNoise(grad_sqr=1.0, grad_var=20.0)
 

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.pollux_allocation import allocate
-from grus.scheduling.elasticity.size_values import Candidate, Rule
+from grus.scheduler.elasticity.size_values import Candidate, Rule
 
 GPUS = 8
 EVERY = 45.0  # Decisions come at least this often.

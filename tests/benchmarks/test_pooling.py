@@ -5,7 +5,7 @@ import pytest
 from benchmarks.pooling import compare, cut, lab, split_queues
 from benchmarks.pooling_lab import DAY, HOUR, POOL, Habits, Lab, at_work, later, owners, people
 from grus.model.resources import GPU
-from grus.simulation.cluster_spec import count_gpus, parse_nodes
+from grus.simulator.cluster_spec import count_gpus, parse_nodes
 
 BUSY = Habits(quiet=(0.0, 0.0), at_once=1, variants=(1, 2, 4), hours=4.0)
 """Everybody experiments from the first day on, so that a few days show something."""

@@ -17,7 +17,7 @@ from grus.api.wire_types.workflow import GraphOut
 from grus.model.errors import GrusError, NotFound
 from grus.model.jobs import TERMINAL
 from grus.sdk.client import LogPiece
-from grus.simulation.workload.history_trace import History, encode
+from grus.simulator.workload.history_trace import History, encode
 
 SUBMITTED = "2026-11-15T12:00:00.000Z"
 

@@ -21,13 +21,13 @@ from grus.model.jobs import HOLDING, NEXT, Job, Phase, Spec
 from grus.model.nodes import Node
 from grus.model.queues import Queue
 from grus.model.resources import GPU
-from grus.scheduling.cycle import decide as real_decide
-from grus.scheduling.state.snapshot import Snapshot
-from grus.simulation.recorded.decision_recorder import Recording
+from grus.scheduler.cycle import decide as real_decide
+from grus.scheduler.state.snapshot import Snapshot
+from grus.simulator.recorded.decision_recorder import Recording
 from grus.store.memory import MemoryStore
 from grus.tuning import decide_trials
 from tests.fakes.engine import SimulatedEngine
-from tests.scheduling.builders import a_job, a_pool
+from tests.scheduler.builders import a_job, a_pool
 
 ADMIN = User(name=UserName("root"), role=AccessRole.ADMIN)
 ANN = User(name=UserName("ann"))

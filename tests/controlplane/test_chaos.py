@@ -15,7 +15,7 @@ from grus.model.errors import Conflict
 from grus.model.jobs import TERMINAL, Idle, Phase
 from grus.model.resources import Range
 from tests.controlplane.plane import ANN, Plane
-from tests.scheduling.builders import a_queue, a_role
+from tests.scheduler.builders import a_queue, a_role
 
 STEPS = 120
 

@@ -11,7 +11,7 @@ from grus.model.interfaces import USERS, User
 from grus.model.jobs import Checkpoint, Phase
 from grus.model.resources import GPU
 from tests.controlplane.plane import ADMIN, ANN, Plane
-from tests.scheduling.builders import a_queue
+from tests.scheduler.builders import a_queue
 
 BOB = User(name=UserName("bob"))
 MESSAGE = "new disks until 15:00"

@@ -13,9 +13,9 @@ from grus.model.execution_plans import Shortage, Way
 from grus.model.identifiers import JobId
 from grus.model.interfaces import PROFILES
 from grus.model.jobs import Exit, ExitCause, Job, Launch, Phase, Spec
-from grus.simulation.recorded.replay import replay
+from grus.simulator.recorded.replay import replay
 from tests.controlplane.plane import ANN, Plane, a_spec
-from tests.scheduling.builders import GB, a_queue, a_role
+from tests.scheduler.builders import GB, a_queue, a_role
 
 OUT = Exit(ExitCause.GPU_MEMORY, 1, "the log ends with a CUDA out-of-memory error")
 MIXED = "1x2:RTX3060+1x2:A100"

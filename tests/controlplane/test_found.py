@@ -5,7 +5,7 @@ from grus.model.jobs import Exit, ExitCause, Phase
 from grus.model.resources import Range
 from grus.store.memory import MemoryStore
 from tests.controlplane.plane import ANN, Plane
-from tests.scheduling.builders import a_queue, lose
+from tests.scheduler.builders import a_queue, lose
 
 
 def test_late_news_of_a_forgotten_worker_does_not_keep_its_job_alive() -> None:

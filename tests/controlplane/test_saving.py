@@ -7,7 +7,7 @@ from grus.model.jobs import Checkpoint, Job, JobType, Phase, Resizing
 from grus.model.saving import lost_by_pause, saves
 from grus.model.texts.job_warnings import NO_CHECKPOINT, SAME_WORK, warnings_of
 from tests.controlplane.plane import ANN, Plane, a_spec
-from tests.scheduling.builders import a_job, a_queue
+from tests.scheduler.builders import a_job, a_queue
 
 
 def plain(gpus: int | str = 1) -> Job:

@@ -24,13 +24,13 @@ from grus.model.interfaces import USERS, Event
 from grus.model.jobs import Job, JobType, Phase
 from grus.model.queues import Queue
 from grus.model.sweep_search import Axis, Budget, Rule, Stopping, Sweep, Trial
-from grus.scheduling.cycle import decide
-from grus.scheduling.decisions import Decisions
-from grus.scheduling.state.snapshot import Snapshot
+from grus.scheduler.cycle import decide
+from grus.scheduler.decisions import Decisions
+from grus.scheduler.state.snapshot import Snapshot
 from grus.store.memory import MemoryStore
 from tests.controlplane.plane import ADMIN, ANN, Plane, a_spec
 from tests.fakes.engine import SimulatedEngine
-from tests.scheduling.builders import a_job, a_pool
+from tests.scheduler.builders import a_job, a_pool
 
 
 def test_a_timer_tells_once_and_the_last_time_set_counts() -> None:

@@ -38,7 +38,7 @@ from grus.telemetry.telemetry_analyzer import JobFacts
 from grus.telemetry.tsdb import Recorder
 from grus.telemetry.virtual_gpus import parse_pool
 from tests.fakes.engine import SimulatedEngine
-from tests.scheduling.builders import a_job, a_queue
+from tests.scheduler.builders import a_job, a_queue
 
 PEOPLE = ("ada", "ben", "cleo", "dan", "eve", "finn", "gus", "hana")
 NAMES = ("resnet50", "bert-large", "gan", "speech", "segment", "rl-agent", "llm-tune", "detect")

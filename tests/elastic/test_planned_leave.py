@@ -14,7 +14,7 @@ from grus.model.identifiers import DeviceId, NodeId
 from grus.model.interfaces import WorkerState, WorkerStatus
 from grus.model.jobs import Exit, ExitCause, Job, Phase, Seat
 from grus.model.resources import GPU
-from tests.scheduling.builders import a_job
+from tests.scheduler.builders import a_job
 
 ABORTED = 134
 ENDS = [

@@ -11,7 +11,7 @@ from grus.model.interfaces import Event
 from grus.model.jobs import Job
 from tests.controlplane.plane import ANN, Plane
 from tests.golden.files import FOLDER
-from tests.scheduling.builders import a_queue, lose
+from tests.scheduler.builders import a_queue, lose
 
 FILE = FOLDER / "recorded_run.jsonl"
 Hear = Callable[[Event], object]

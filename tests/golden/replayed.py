@@ -7,11 +7,11 @@ from functools import cache
 import msgspec
 
 from grus.model.jobs import Seat
-from grus.scheduling import cycle
-from grus.scheduling.decisions import Decisions
-from grus.scheduling.state.snapshot import Snapshot
-from grus.simulation.recorded.decision_recorder import Action, RecordedDecision, flat
-from grus.simulation.recorded.replay import Replay, replay
+from grus.scheduler import cycle
+from grus.scheduler.decisions import Decisions
+from grus.scheduler.state.snapshot import Snapshot
+from grus.simulator.recorded.decision_recorder import Action, RecordedDecision, flat
+from grus.simulator.recorded.replay import Replay, replay
 from tests.golden.record import FILE
 
 

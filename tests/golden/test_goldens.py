@@ -12,7 +12,7 @@ from grus.controlplane.reconciler.apply_engine_calls import Control
 from grus.model.jobs import Job
 from grus.model.worker_reports import report_lines
 from grus.server.runtime import device_metrics
-from grus.simulation.recorded.decision_recorder import lines
+from grus.simulator.recorded.decision_recorder import lines
 from tests.golden import files, metrics, record, replayed, sources, stored, workers, write
 from tests.golden.complete import complete, defaults_left
 from tests.golden.files import COMMAND, Golden, as_json, without_words, words

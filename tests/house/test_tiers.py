@@ -10,14 +10,14 @@ from tests.tiers import BROWSER, CLUSTER, CORE, FOLDERS, PROCESS, TESTS, TORCH, 
 @pytest.mark.parametrize(
     ("file", "tier"),
     [
-        ("scheduling/queues/test_queue_usage_tree.py", CORE),
+        ("scheduler/queues/test_queue_usage_tree.py", CORE),
         ("cli/commands/test_jobs.py", CORE),
         ("cli/processes/test_end_to_end.py", PROCESS),
         ("live/test_gangs.py", PROCESS),
         ("elastic/test_models.py", TORCH),
         ("kubernetes/engine/test_contract.py", CLUSTER),
         ("operator/foreign_jobs/cluster/test_sync.py", CLUSTER),
-        ("simulation/html_pages/browser/test_comparison_page.py", BROWSER),
+        ("simulator/html_pages/browser/test_comparison_page.py", BROWSER),
     ],
 )
 def test_the_innermost_folder_that_names_a_tier_decides(file: str, tier: str) -> None:

@@ -1,6 +1,6 @@
 """A real `grus` server on a virtual pool, real jobs that wait at gates, and the kernel as a witness.
 
-The words are those of `tests.scheduling.world`, so that a history reads the same through the pure core and
+The words are those of `tests.scheduler.world`, so that a history reads the same through the pure core and
 through the whole product. `settle` does not wait for some time but for a proof that nothing moves any more.
 """
 

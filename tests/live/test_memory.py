@@ -8,7 +8,7 @@ import pytest
 
 from grus.api.wire_types.job import JobOut
 from grus.model.errors import DoesNotFit
-from grus.simulation.recorded.replay import replay
+from grus.simulator.recorded.replay import replay
 from tests.live import memory_program
 from tests.live.test_replay import RecordedPool
 

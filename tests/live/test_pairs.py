@@ -10,9 +10,9 @@ from pathlib import Path
 from benchmarks import pairs_program
 from grus.api.wire_types.job import EventOut, JobOut
 from grus.api.wire_types.timestamps import parse_time
-from grus.scheduling.state.gpu_footprint import MEASURED
-from grus.simulation.recorded.decision_recorder import lines
-from grus.simulation.recorded.replay import replay
+from grus.scheduler.state.gpu_footprint import MEASURED
+from grus.simulator.recorded.decision_recorder import lines
+from grus.simulator.recorded.replay import replay
 from tests.live.pool import PATIENCE
 from tests.live.test_replay import RecordedPool
 from tests.server.process import eventually

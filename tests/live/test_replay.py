@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.simulation.recorded.replay import Replay, replay
+from grus.simulator.recorded.replay import Replay, replay
 from tests.live.pool import PATIENCE, LivePool, QueueRules
 
 ELASTIC = {"launch": "per-gpu"}

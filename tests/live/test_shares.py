@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from grus.scheduling.preempt.reclaim_eligibility import MINIMUM_RUN
+from grus.scheduler.preempt.reclaim_eligibility import MINIMUM_RUN
 from tests.live.pool import LivePool, two_queues
 from tests.server.process import eventually
 

@@ -5,8 +5,8 @@ import sys
 import time
 from pathlib import Path
 
-from grus.simulation.recorded.decision_recorder import lines
-from grus.simulation.recorded.replay import replay
+from grus.simulator.recorded.decision_recorder import lines
+from grus.simulator.recorded.replay import replay
 from tests.live import epochs
 from tests.live.pool import PATIENCE
 from tests.live.test_replay import RecordedPool

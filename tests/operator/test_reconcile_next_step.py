@@ -20,7 +20,7 @@ from grus.operator.reconcile_next_step import (
     next_step,
 )
 from tests.operator.objects import a_gpu_job
-from tests.scheduling.builders import a_job
+from tests.scheduler.builders import a_job
 
 JOB = a_job("j")
 

@@ -13,7 +13,7 @@ from grus.operator.admission import Admission, Refusal, Surroundings
 from grus.operator.namespaces import Openness
 from tests.controlplane.plane import Plane
 from tests.operator.objects import a_gpu_job
-from tests.scheduling.builders import GB
+from tests.scheduler.builders import GB
 
 
 @pytest.fixture

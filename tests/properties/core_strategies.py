@@ -8,7 +8,7 @@ from grus.model.jobs import Job
 from grus.model.nodes import Health, Node
 from grus.model.queues import Queue
 from grus.model.resources import GPU, Role
-from tests.scheduling.builders import Gpus, a_job, a_pool, a_queue, a_role, with_device
+from tests.scheduler.builders import Gpus, a_job, a_pool, a_queue, a_role, with_device
 
 TYPES = ["A100", "RTX3060", "T4"]
 SLICES: list[Gpus] = [0.5, 0.25, 0.7, "6GB", "8GB", "20GB"]

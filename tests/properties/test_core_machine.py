@@ -1,6 +1,6 @@
 """Random histories of the scheduling core against a naive reference.
 
-Every step of every history checks what `tests.scheduling.invariants` says: no over-allocation, gangs whole,
+Every step of every history checks what `tests.scheduler.invariants` says: no over-allocation, gangs whole,
 limits and reserved kept, never-preempted work inside quota, one decision per job, the snapshot left as it
 was, the same bytes in any order, no swapping, and nobody inside quota left waiting. Jobs may be recognised:
 then those who have to make room may finish their epochs first, for a bounded time.
@@ -19,13 +19,13 @@ from grus.model.jobs import Desired, Job, Phase
 from grus.model.nodes import Health
 from grus.model.queues import Queue, Quota
 from grus.model.resources import GPU
-from grus.scheduling.placement.feasibility import never_fits
+from grus.scheduler.placement.feasibility import never_fits
 from tests.properties.core_strategies import jobs, pools, size_of, trees
 from tests.properties.profiles import profile
-from tests.scheduling import invariants, reference
-from tests.scheduling.builders import a_job, a_queue
-from tests.scheduling.changes import change_is_true
-from tests.scheduling.world import World
+from tests.scheduler import invariants, reference
+from tests.scheduler.builders import a_job, a_queue
+from tests.scheduler.changes import change_is_true
+from tests.scheduler.world import World
 
 
 class CoreMachine(RuleBasedStateMachine):

@@ -1,6 +1,6 @@
 """Random histories in which every running job has a rhythm: who has to make room may finish its epoch first.
 
-Every step checks what `tests.scheduling.world` does – the same bytes in any order, no swapping, nobody inside
+Every step checks what `tests.scheduler.world` does – the same bytes in any order, no swapping, nobody inside
 quota left waiting, no wait longer than the bound – and at rest the shares are those without any rhythm.
 """
 
@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.queues import Queue
-from grus.scheduling.preempt.epoch_windows import LONGEST_WAIT
+from grus.scheduler.preempt.epoch_windows import LONGEST_WAIT
 from tests.properties.profiles import profile
 from tests.properties.test_core_machine import flat
-from tests.scheduling import invariants
-from tests.scheduling.builders import a_job
-from tests.scheduling.world import World
+from tests.scheduler import invariants
+from tests.scheduler.builders import a_job
+from tests.scheduler.world import World
 
 PERIODS = [6.0, 25.0, 60.0, 90.0, 400.0]
 

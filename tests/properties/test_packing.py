@@ -11,14 +11,14 @@ from dataclasses import replace
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase
 from grus.model.resources import GPU
-from grus.scheduling.cycle import decide
-from grus.scheduling.decisions import Decision, Decisions, Share, Start
-from grus.scheduling.state.gpu_footprint import MEASURED, Footprint
-from grus.scheduling.state.snapshot import Snapshot
+from grus.scheduler.cycle import decide
+from grus.scheduler.decisions import Decision, Decisions, Share, Start
+from grus.scheduler.state.gpu_footprint import MEASURED, Footprint
+from grus.scheduler.state.snapshot import Snapshot
 from tests.properties.profiles import PROOF
-from tests.scheduling import reference
-from tests.scheduling.builders import GB, Gpus, a_job, a_pool, a_queue
-from tests.scheduling.world import World
+from tests.scheduler import reference
+from tests.scheduler.builders import GB, Gpus, a_job, a_pool, a_queue
+from tests.scheduler.world import World
 
 STEPS = 40
 NAMES = ("light", "mean", "heavy")

@@ -19,7 +19,7 @@ from grus.controlplane.gpu_sizing.memory_sizing import given as granted_on
 from grus.model.execution_plans import Shortage, Way, merged
 from grus.model.jobs import Spec
 from grus.model.resources import GPU
-from tests.scheduling.builders import a_job
+from tests.scheduler.builders import a_job
 
 MB = 1_000_000
 kinds = st.lists(

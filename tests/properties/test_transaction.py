@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grus.scheduling.placement.gang_placement import place
-from grus.scheduling.state.job_entry import Entry
-from grus.scheduling.state.transaction import Transaction
+from grus.scheduler.placement.gang_placement import place
+from grus.scheduler.state.job_entry import Entry
+from grus.scheduler.state.transaction import Transaction
 from tests.properties.core_strategies import jobs, pools, size_of, trees
 from tests.properties.profiles import profile
-from tests.scheduling.dump import dump
-from tests.scheduling.world import WORKED_OUT, World
+from tests.scheduler.dump import dump
+from tests.scheduler.world import WORKED_OUT, World
 
 
 @given(st.data())

@@ -9,7 +9,7 @@ from grus.model.metrics_history import Reported, curves
 from grus.model.profiles import GpuUsage, ProfiledRun, Speed
 from grus.model.resources import GPU
 from grus.reports.history_types import JobPast, PoolHistory, Span
-from tests.scheduling.builders import a_job
+from tests.scheduler.builders import a_job
 
 V100 = "V100"
 

@@ -15,8 +15,8 @@ from grus.model.jobs import Job
 from grus.model.queues import DEFAULT_QUEUE, Queue, Quota
 from grus.reports.history_types import JobPast, PoolHistory
 from grus.reports.job_timeline import spans
-from grus.simulation.cluster_spec import parse_nodes
-from grus.simulation.workload.job_history import gpus_asked
+from grus.simulator.cluster_spec import parse_nodes
+from grus.simulator.workload.job_history import gpus_asked
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "histories"
 NAMES = ("demo", "sequence", "actions")

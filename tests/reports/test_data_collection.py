@@ -10,7 +10,7 @@ from grus.reports import data_collection
 from grus.reports.data_collection import Scope, gather
 from grus.reports.history_types import PoolHistory
 from tests.controlplane.plane import ADMIN, ANN, Plane
-from tests.scheduling.builders import a_queue
+from tests.scheduler.builders import a_queue
 
 
 def past_of(plane: Plane, user: User = ADMIN, **scope: object) -> PoolHistory:

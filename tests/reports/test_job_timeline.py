@@ -8,7 +8,7 @@ from grus.model.jobs import Checkpoint, PauseCause, Phase
 from grus.reports.history_types import JobPast
 from grus.reports.job_timeline import Interval, restarted, spans
 from tests.reports.told import a_life, events_of
-from tests.scheduling.builders import a_job
+from tests.scheduler.builders import a_job
 
 
 def rows(past: JobPast) -> list[tuple[float, float, str, int, float]]:

@@ -12,10 +12,10 @@ from grus.reports.build_report import report
 from grus.reports.static_split import of_past, split
 from grus.reports.text_tables import completion_sentence
 from grus.reports.wire import report_out
-from grus.simulation import result_summary
-from grus.simulation.events.decision_executor import Costs
-from grus.simulation.whatif_scenarios import ScenarioChange, compare
-from grus.simulation.workload.history_trace import decode, encode, measured
+from grus.simulator import result_summary
+from grus.simulator.events.decision_executor import Costs
+from grus.simulator.whatif_scenarios import ScenarioChange, compare
+from grus.simulator.workload.history_trace import decode, encode, measured
 from tests.reports.histories import NAMES, past_of, recorded
 
 CLOSE = 0.15

@@ -11,8 +11,8 @@ from grus.model.queues import Queue, Quota
 from grus.reports.history_types import JobPast, PoolHistory
 from grus.reports.scaling_efficiency import scalability
 from grus.reports.static_split import measured_speedups, of_past, split
-from grus.simulation.workload.history_trace import TabulatedSpeedup, decode, encode, measured_costs
-from grus.simulation.workload.job_history import HistoryEvent
+from grus.simulator.workload.history_trace import TabulatedSpeedup, decode, encode, measured_costs
+from grus.simulator.workload.job_history import HistoryEvent
 from tests.reports.builders import a_past_job, a_span, an_event
 from tests.reports.test_scaling_efficiency import a_run
 

@@ -13,7 +13,7 @@ from grus.model.resources import GPU
 from grus.reports.history_types import JobPast, PoolHistory
 from grus.reports.job_timeline import Ended, spans
 from grus.telemetry.tsdb import Series
-from tests.scheduling.builders import a_job, a_pool
+from tests.scheduler.builders import a_job, a_pool
 
 ENDS = {"succeeded": Phase.SUCCEEDED, "failed": Phase.FAILED, "stopped": Phase.STOPPED}
 Happened = Sequence[tuple[float, str, float]]

@@ -15,7 +15,7 @@ from grus.model.jobs import Exit, ExitCause, Idle, PauseCause, Phase
 from grus.model.queues import Queue
 from grus.model.resources import Range
 from tests.controlplane.plane import ADMIN, ANN
-from tests.scheduling.builders import GB, a_queue, a_role, lose
+from tests.scheduler.builders import GB, a_queue, a_role, lose
 from tests.store.builders import cordoned
 from tests.trust.dying import Drive
 

@@ -16,9 +16,9 @@ from grus.model.jobs import HOLDING, NEVER_CHARGED, NEXT, Desired, Job, JobType,
 from grus.model.nodes import Node
 from grus.model.queues import Queue
 from grus.model.resources import GPU
-from grus.scheduling.state.node_capacity_index import NOW
-from tests.scheduling import reference
-from tests.scheduling.reference import Facts
+from grus.scheduler.state.node_capacity_index import NOW
+from tests.scheduler import reference
+from tests.scheduler.reference import Facts
 from tests.trust.machines import Pool
 from tests.trust.violations import Broken
 

@@ -16,7 +16,7 @@ from grus.model.queues import Quota
 from grus.model.resources import GPU, Range
 from grus.model.sweep_search import Axis, Budget, Rule, Stopping, Sweep
 from tests.controlplane.plane import ADMIN, ANN, a_spec
-from tests.scheduling.builders import a_pool, a_queue, a_role
+from tests.scheduler.builders import a_pool, a_queue, a_role
 from tests.trust.deeds import Deed
 from tests.trust.machines import Moods
 from tests.trust.violations import Broken

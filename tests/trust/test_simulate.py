@@ -13,7 +13,7 @@ from grus.controlplane.history import retention
 from grus.controlplane.jobs import lifecycle
 from grus.controlplane.jobs.lifecycle import JobChange
 from grus.model.jobs import Job
-from grus.scheduling.preempt import victim_candidates
+from grus.scheduler.preempt import victim_candidates
 from grus.store import rules
 from grus.store.memory import MemoryStore
 from tests.trust.simulate import run, shrink

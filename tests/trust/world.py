@@ -26,12 +26,12 @@ from grus.model.interfaces import QUEUES, USERS, Event, WorkerSpec, WorkerStatus
 from grus.model.jobs import HOLDING, ExitCause, Job, JobType, Phase
 from grus.model.nodes import Node
 from grus.model.queues import Queue
-from grus.scheduling import cycle
-from grus.scheduling.decisions import Decisions
-from grus.scheduling.state.snapshot import Snapshot
+from grus.scheduler import cycle
+from grus.scheduler.decisions import Decisions
+from grus.scheduler.state.snapshot import Snapshot
 from tests.controlplane.plane import ADMIN, ANN, Server
-from tests.scheduling import invariants
-from tests.scheduling.reference import Facts
+from tests.scheduler import invariants
+from tests.scheduler.reference import Facts
 from tests.trust.machines import Machines, Nature, Pool, Trouble
 from tests.trust.promises import Actor, Promises
 from tests.trust.simulated_disk import SimulatedDisk

@@ -5,8 +5,8 @@ from html import escape
 from grus.compare import cpu_stress, run_metrics
 from grus.compare.comparison_verdict import HEADLINES, ComparisonReport
 from grus.compare.html_report import Plot
-from grus.simulation.html_pages import page_skeleton as html
-from grus.simulation.html_pages.page_skeleton import COLOURS, Figure
+from grus.simulator.html_pages import page_skeleton as html
+from grus.simulator.html_pages.page_skeleton import COLOURS, Figure
 
 
 def plots(made: ComparisonReport) -> tuple[Plot, ...]:

@@ -6,8 +6,8 @@ same for programs.
 
 from dataclasses import dataclass, field
 
-from grus.simulation.html_pages import page_skeleton as html
-from grus.simulation.html_pages.page_skeleton import Figure
+from grus.simulator.html_pages import page_skeleton as html
+from grus.simulator.html_pages.page_skeleton import Figure
 
 NOTHING = "–"
 """Marks a value that was not measured."""

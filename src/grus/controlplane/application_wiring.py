@@ -31,8 +31,8 @@ from grus.controlplane.sweeps.trial_index import Trials
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.interfaces import Engine, Store
 from grus.model.jobs import Job
-from grus.scheduling import cycle
-from grus.scheduling.state.snapshot import Snapshot
+from grus.scheduler import cycle
+from grus.scheduler.state.snapshot import Snapshot
 
 Telemetry = Callable[[ControlLoop, Facts], Watching]
 """Builds the sampler of a loop's jobs. The caller owns the recorder behind it."""

@@ -83,7 +83,7 @@ class Prediction:
     """Forecast for a job when it was first examined: moments by which it starts and ends, with probabilities.
 
     It is kept for comparison with the actual times. The probabilities are those of
-    `grus.simulation.forecasting.quantiles.LEVELS`.
+    `grus.simulator.forecasting.quantiles.LEVELS`.
     """
 
     job: JobId

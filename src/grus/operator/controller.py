@@ -44,10 +44,10 @@ from grus.operator.plain.unschedulable import Refuser
 from grus.operator.pod_fields import PodFields
 from grus.operator.queues import QueueBook, Queues
 from grus.operator.reconcile_next_step import FINALIZER
-from grus.scheduling.cycle import decide
-from grus.scheduling.decisions import Decisions
-from grus.scheduling.queues.policies import policy_named
-from grus.scheduling.state.snapshot import Snapshot
+from grus.scheduler.cycle import decide
+from grus.scheduler.decisions import Decisions
+from grus.scheduler.queues.policies import policy_named
+from grus.scheduler.state.snapshot import Snapshot
 from grus.store.kubernetes.store import KubernetesStore
 from grus.telemetry.tsdb import Recorder
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from grus.kubernetes.api_objects.job_namespaces import RESTRICTED
-from grus.scheduling.queues.policies import GRUS
+from grus.scheduler.queues.policies import GRUS
 
 SYSTEM = "grus-system"
 

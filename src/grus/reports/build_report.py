@@ -16,7 +16,7 @@ from grus.reports.gpu_hours_breakdown import AllocatedHours, Hours, JobHours, ho
 from grus.reports.history_types import PoolHistory
 from grus.reports.scaling_efficiency import scalability
 from grus.reports.static_split import of_past
-from grus.simulation.workload.history_trace import History
+from grus.simulator.workload.history_trace import History
 
 PARTS = 48
 """About so many parts of the window are shown over time."""

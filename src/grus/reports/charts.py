@@ -11,7 +11,7 @@ from math import isclose
 from grus.api.scaling_wire import ElasticJobOut, SpeedOut, SpeedupOut, SplitOut, SplitSideOut, SupplyOut
 from grus.api.wire_types.report import HoursOut
 from grus.api.wire_types.timestamps import parse_time
-from grus.simulation.html_pages.page_skeleton import COLOURS, Figure, colour, layout, scaled, unit
+from grus.simulator.html_pages.page_skeleton import COLOURS, Figure, colour, layout, scaled, unit
 
 BLUE, ORANGE, TEAL, PURPLE, YELLOW, RED = COLOURS[:6]
 GREY, PALE = "#8a8f98", "#b9bfc9"

@@ -19,7 +19,7 @@ from grus.model.profiles import JobProfile, ProfiledRun
 from grus.model.resources import GPU, Request
 from grus.reports.history_types import NO_CURVES, JobPast, PoolHistory
 from grus.reports.job_timeline import spans
-from grus.simulation.workload.job_history import gpus_asked
+from grus.simulator.workload.job_history import gpus_asked
 from grus.telemetry.samples import Measure
 from grus.telemetry.tsdb import Series
 

@@ -12,8 +12,8 @@ from grus.api.wire_types.timestamps import parse_time
 from grus.model.texts.plural_words import counted
 from grus.reports import charts, text_tables
 from grus.reports.text_tables import DASH, GpuTime, amount, part
-from grus.simulation.html_pages import page_skeleton
-from grus.simulation.result_summary import span
+from grus.simulator.html_pages import page_skeleton
+from grus.simulator.result_summary import span
 
 MOST_SPEEDUPS = 6
 

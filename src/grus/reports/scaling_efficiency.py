@@ -19,7 +19,7 @@ from grus.model.metrics_history import BATCH, STEP, Reported
 from grus.model.resources import GPU
 from grus.reports.history_types import JobPast, PoolHistory
 from grus.reports.rescale_events import resizes
-from grus.scheduling.elasticity.throughput_model import StepModel, StepSample, dense_shapes, fit
+from grus.scheduler.elasticity.throughput_model import StepModel, StepSample, dense_shapes, fit
 
 FULL = 0.8
 """Efficiency from which on a size counts as taken full advantage of."""

@@ -14,9 +14,9 @@ from grus.model.nodes import Node
 from grus.model.resources import GPU
 from grus.reports.history_types import JobPast, PoolHistory
 from grus.reports.scaling_efficiency import scalability
-from grus.simulation import result_summary
-from grus.simulation.outcome_metrics import MeasuredTimes
-from grus.simulation.whatif_scenarios import (
+from grus.simulator import result_summary
+from grus.simulator.outcome_metrics import MeasuredTimes
+from grus.simulator.whatif_scenarios import (
     Runner,
     Scenario,
     ScenarioChange,
@@ -24,7 +24,7 @@ from grus.simulation.whatif_scenarios import (
     one_by_one,
     static_split,
 )
-from grus.simulation.workload.history_trace import (
+from grus.simulator.workload.history_trace import (
     MOST_JOBS,
     EndedJob,
     History,
@@ -35,7 +35,7 @@ from grus.simulation.workload.history_trace import (
     plain,
     sound,
 )
-from grus.simulation.workload.job_history import HistoryEvent, seconds_run, work_of
+from grus.simulator.workload.job_history import HistoryEvent, seconds_run, work_of
 
 MEASURED = "measured"
 WORLDS = 5

@@ -14,7 +14,7 @@ from grus.api.scaling_wire import (
 from grus.api.wire_types.report import HeldOut, HoursOut, JobReportOut, QueueHoursOut
 from grus.model.texts.formatting import number
 from grus.reports.charts import HELD, POOL, SIDES, parts
-from grus.simulation.result_summary import span
+from grus.simulator.result_summary import span
 
 Table = tuple[list[str], list[list[str]]]
 """Heading and rows."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from grus.api.wire_types.report import JobReportOut, ReportOut
 from grus.reports.build_report import UsageReport
 from grus.reports.static_split import measured_side
-from grus.simulation.workload.history_trace import measured
+from grus.simulator.workload.history_trace import measured
 
 MOST_JOBS = 1000
 """Number of jobs that are listed one by one."""

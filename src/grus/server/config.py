@@ -39,7 +39,7 @@ from grus.api.wire_types.pool import QueueIn
 from grus.model.errors import BadInput, Mistake
 from grus.model.prices import NO_PRICES, Prices
 from grus.model.texts.units import parse_bytes, parse_seconds
-from grus.scheduling.queues.policies import GRUS, POLICIES
+from grus.scheduler.queues.policies import GRUS, POLICIES
 from grus.sdk.bounded_read import LARGEST_SETTINGS, read_text
 from grus.sdk.connection_errors import is_loopback
 from grus.sdk.state_paths import GrusPaths
@@ -191,7 +191,7 @@ class ServerSettings:
     """Several people may submit though their jobs are not isolated from each other."""
     policy: str = GRUS.name
     """Policy that chooses the next job in a queue and the job that grows: a name of
-    `grus.scheduling.queues.policies`.
+    `grus.scheduler.queues.policies`.
     """
     certificate: Path | None = None
     key: Path | None = None

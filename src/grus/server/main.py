@@ -30,9 +30,9 @@ from grus.model.identifiers import QueueName, UserName
 from grus.model.interfaces import QUEUES, USERS, Store, User
 from grus.model.queues import DEFAULT_QUEUE, check_tree, pool_of_quotas
 from grus.model.resources import GPU
-from grus.scheduling.cycle import decide
-from grus.scheduling.queues.policies import policy_named
-from grus.scheduling.state.snapshot import Snapshot
+from grus.scheduler.cycle import decide
+from grus.scheduler.queues.policies import policy_named
+from grus.scheduler.state.snapshot import Snapshot
 from grus.sdk.connection_errors import is_loopback
 from grus.server.app import Mount, create_app
 from grus.server.config import ServerSettings, in_file, with_identity
@@ -50,7 +50,7 @@ from grus.server.runtime.state_check import DATABASE, require
 from grus.server.runtime.telemetry_sources import telemetry
 from grus.server.runtime.unknown_names import unknown_names
 from grus.server.session_proxy.session_access import OneTimeLinks, Origins
-from grus.simulation.recorded.decision_recorder import MOST_BYTES, Recording
+from grus.simulator.recorded.decision_recorder import MOST_BYTES, Recording
 from grus.store.durable_files import PASSABLE, PRIVATE, closed_folder, make_state_folder, sync_folder
 from grus.store.sqlite import SqliteStore
 from grus.telemetry.device_provider import DeviceSource

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from grus.cli.whatif import parallel_runs
-from grus.simulation.cluster_spec import parse_nodes, quotas_by_use
-from grus.simulation.whatif_scenarios import PRESENT, Scenario, ScenarioChange, compare
-from grus.simulation.workload.synthetic import Mix, synthesize
+from grus.simulator.cluster_spec import parse_nodes, quotas_by_use
+from grus.simulator.whatif_scenarios import PRESENT, Scenario, ScenarioChange, compare
+from grus.simulator.workload.synthetic import Mix, synthesize
 
 MIX = "days=2,jobs=40,elastic=0.6"
 WORDS = (

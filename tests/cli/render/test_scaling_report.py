@@ -6,13 +6,13 @@ from pathlib import Path
 
 from grus.model.jobs import Phase
 from grus.model.queues import DEFAULT_QUEUE, Queue, Quota
-from grus.simulation.cluster_spec import parse_nodes
-from grus.simulation.workload.history_trace import EndedJob, History
+from grus.simulator.cluster_spec import parse_nodes
+from grus.simulator.workload.history_trace import EndedJob, History
 from tests.cli.commands.test_usage_report import a_report
 from tests.cli.conftest import Grus
 from tests.cli.fake import FakeClient
 from tests.reports.test_report_html import a_report as a_full_report
-from tests.scheduling.builders import a_job as a_stored_job
+from tests.scheduler.builders import a_job as a_stored_job
 
 
 def an_ended_job(client: FakeClient) -> None:

@@ -9,7 +9,7 @@ import pytest
 from grus.api.wire_types.job import EtaOut, PlanOut
 from grus.cli.whatif.split_or_wait import alternatives, types
 from grus.estimation import estimate_subprocess
-from grus.simulation.cluster_spec import parse_nodes
+from grus.simulator.cluster_spec import parse_nodes
 from tests.cli.conftest import Grus
 from tests.cli.fake import FakeClient
 

@@ -15,7 +15,7 @@ from grus.model.identifiers import JobId, UserName
 from grus.model.interfaces import USERS, NewJob, User
 from grus.model.jobs import Job, Phase
 from tests.controlplane.plane import ADMIN, ANN, Plane, a_spec
-from tests.scheduling.builders import a_queue
+from tests.scheduler.builders import a_queue
 
 BEN = User(name=UserName("ben"))
 CHAIN = """

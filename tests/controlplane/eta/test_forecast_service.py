@@ -13,10 +13,10 @@ from grus.controlplane.eta.forecast_service import Expectation, Forecaster, in_o
 from grus.model.identifiers import JobId
 from grus.model.interfaces import PREDICTIONS, Prediction
 from grus.model.jobs import Phase
-from grus.simulation.forecasting.eta_prediction import Enough, Forecast
-from grus.simulation.forecasting.expected_duration import NO_HISTORY
-from grus.simulation.forecasting.live_forecast_service import Fact, ForecastQuery, JobForecaster
-from grus.simulation.forecasting.quantiles import LEVELS
+from grus.simulator.forecasting.eta_prediction import Enough, Forecast
+from grus.simulator.forecasting.expected_duration import NO_HISTORY
+from grus.simulator.forecasting.live_forecast_service import Fact, ForecastQuery, JobForecaster
+from grus.simulator.forecasting.quantiles import LEVELS
 from tests.controlplane.plane import ANN, Plane, a_spec
 
 

@@ -15,7 +15,7 @@ from grus.model.jobs import Checkpoint, Launch, Phase
 from grus.model.queues import DEFAULT_QUEUE, Queue
 from grus.model.resources import GPU, Range
 from tests.controlplane.plane import ADMIN, ANN, Plane, a_request, a_spec
-from tests.scheduling.builders import a_queue
+from tests.scheduler.builders import a_queue
 from tests.store.builders import cordoned
 
 BOB = User(name=UserName("bob"))

@@ -10,7 +10,7 @@ from grus.controlplane.fingerprint import fingerprints
 from grus.controlplane.fingerprint.fingerprints import code_digest, data_digest, program
 from grus.model.identifiers import UserName
 from grus.model.jobs import Spec
-from tests.scheduling.builders import a_job
+from tests.scheduler.builders import a_job
 
 ADA, BOB = UserName("ada"), UserName("bob")
 

@@ -17,7 +17,7 @@ from grus.model.interfaces import PROFILES, Collection
 from grus.model.jobs import Job, Phase
 from grus.model.profiles import MOST_RUNS, JobProfile, Pair, ProfiledRun, Speed
 from grus.store.memory import MemoryStore
-from tests.scheduling.builders import a_job
+from tests.scheduler.builders import a_job
 
 
 def a_run(job: Job, seconds: float = 1.0, **more: object) -> ProfiledRun:

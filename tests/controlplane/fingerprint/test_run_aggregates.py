@@ -12,7 +12,7 @@ from grus.model.jobs import Job, Launch, Phase, Seat, worker_id
 from grus.model.profiles import ProfiledRun
 from grus.model.resources import GPU
 from grus.telemetry.samples import Measure, Sample, Subject
-from tests.scheduling.builders import a_job
+from tests.scheduler.builders import a_job
 
 TYPES = {DeviceId(f"n-{number}"): "A100" for number in range(8)}
 N = NodeId("n")

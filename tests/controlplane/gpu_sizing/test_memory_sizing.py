@@ -19,7 +19,7 @@ from grus.model.identifiers import JobId
 from grus.model.jobs import Launch, Phase, Spec
 from grus.model.profiles import GpuUsage, JobProfile, ProfiledRun
 from grus.model.resources import GPU, Range
-from tests.scheduling.builders import GB, a_job
+from tests.scheduler.builders import GB, a_job
 
 SMALL, LARGE = GpuModel("RTX3060", 12 * GB), GpuModel("A100", 80 * GB)
 POOL = (LARGE, SMALL)

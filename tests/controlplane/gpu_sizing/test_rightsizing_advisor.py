@@ -11,7 +11,7 @@ from grus.model.jobs import Job, Phase, Seat
 from grus.model.profiles import Speed
 from grus.model.resources import GPU
 from tests.controlplane.plane import ANN, Plane
-from tests.scheduling.builders import GB, a_job, a_queue
+from tests.scheduler.builders import GB, a_job, a_queue
 
 NOW = 10_000.0
 TAG = Tag(kind=WorkloadKind.TRAINING, at=0.0, expires=1e9, utilisation=0.8, peak_memory=12 * GB)

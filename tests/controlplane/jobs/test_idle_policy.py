@@ -10,7 +10,7 @@ from grus.model.activity_labels import Tag, TrainingStage, WorkloadKind
 from grus.model.identifiers import JobId, QueueName
 from grus.model.jobs import Desired, Idle, PauseCause, Phase
 from tests.controlplane.plane import ANN, Plane
-from tests.scheduling.builders import a_job, a_queue
+from tests.scheduler.builders import a_job, a_queue
 
 LOOK = 5.0
 """Seconds in which the loop looks at its nodes, and so at tags."""

@@ -12,7 +12,7 @@ from grus.model.identifiers import DeviceId, NodeId, WorkerId
 from grus.model.interfaces import WorkerState, WorkerStatus
 from grus.model.jobs import HOLDING, NEXT, Desired, Exit, ExitCause, Job, PauseCause, Phase, Seat, job_backoff
 from grus.model.resources import GPU
-from tests.scheduling.builders import a_job
+from tests.scheduler.builders import a_job
 
 LIMITS = Limits(start_timeout=60.0, max_runtime=None)
 NOW = 1010.0

@@ -8,7 +8,7 @@ from grus.controlplane.jobs.progress import taken
 from grus.model.jobs import Launch, Phase
 from grus.model.worker_reports.report_lines import MOST_FIGURES, progress, read
 from tests.controlplane.plane import ADMIN, Plane
-from tests.scheduling.builders import a_job
+from tests.scheduler.builders import a_job
 
 NOW = 2000.0
 

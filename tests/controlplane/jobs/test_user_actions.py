@@ -8,7 +8,7 @@ from grus.model.identifiers import UserName
 from grus.model.jobs import HOLDING, NEXT, TERMINAL, Desired, PauseCause, Phase
 from grus.model.resources import Range
 from tests.controlplane.jobs.test_lifecycle import running_job
-from tests.scheduling.builders import a_job
+from tests.scheduler.builders import a_job
 
 ANN = UserName("ann")
 

@@ -13,9 +13,9 @@ from grus.model.identifiers import DeviceId, JobId
 from grus.model.interfaces import WorkerState
 from grus.model.jobs import Job, Phase, Seat
 from grus.model.resources import Range
-from grus.scheduling.decisions import Resize
+from grus.scheduler.decisions import Resize
 from tests.controlplane.plane import ANN, Plane
-from tests.scheduling.builders import a_role
+from tests.scheduler.builders import a_role
 
 START_TIMEOUT = 60.0
 

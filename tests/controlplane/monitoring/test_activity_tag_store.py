@@ -13,7 +13,7 @@ from grus.model.jobs import Seat
 from grus.model.resources import GPU
 from grus.store.memory import MemoryStore
 from grus.telemetry.samples import Subject
-from tests.scheduling.builders import a_job
+from tests.scheduler.builders import a_job
 
 JOB = "job/j1"
 

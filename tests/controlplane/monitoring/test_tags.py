@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.identifiers import JobId
-from grus.simulation.recorded.replay import replay
+from grus.simulator.recorded.replay import replay
 from tests.controlplane.plane import Plane
 
 LOOK = 6.0

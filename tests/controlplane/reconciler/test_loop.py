@@ -17,7 +17,7 @@ from grus.model.resources import Range
 from grus.store.memory import MemoryStore
 from tests.controlplane.plane import ADMIN, ANN, Plane, Server, a_spec
 from tests.fakes.engine import SimulatedEngine
-from tests.scheduling.builders import a_pool, a_queue, a_role, lose
+from tests.scheduler.builders import a_pool, a_queue, a_role, lose
 
 
 @pytest.fixture

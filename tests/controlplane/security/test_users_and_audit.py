@@ -11,7 +11,7 @@ from grus.model.interfaces import QUEUES, USERS, User
 from grus.model.jobs import Phase
 from grus.model.resources import Range
 from tests.controlplane.plane import ADMIN, ANN, Plane
-from tests.scheduling.builders import a_queue
+from tests.scheduler.builders import a_queue
 
 BOB = User(name=UserName("bob"))
 TEAM = QueueName("team")

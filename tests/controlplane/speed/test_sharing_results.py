@@ -9,7 +9,7 @@ from grus.model.activity_labels import Tag, WorkloadKind
 from grus.model.identifiers import JobId
 from grus.model.jobs import Exit, ExitCause, Phase
 from grus.model.resources import GPU
-from grus.simulation.recorded.replay import replay
+from grus.simulator.recorded.replay import replay
 from tests.controlplane.plane import ANN, Plane
 
 LOOK = 6.0

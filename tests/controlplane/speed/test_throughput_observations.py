@@ -10,10 +10,10 @@ from grus.controlplane.speed.throughput_observations import Learning
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.jobs import Job, Launch, Phase, Seat
 from grus.model.resources import GPU, Range
-from grus.scheduling.elasticity.throughput_outlook import Outlook
+from grus.scheduler.elasticity.throughput_outlook import Outlook
 from grus.store.memory import MemoryStore
 from tests.controlplane.plane import ADMIN, Plane
-from tests.scheduling.builders import a_job
+from tests.scheduler.builders import a_job
 
 
 def a_line(at: float, team: int = 0, **figures: object) -> str:

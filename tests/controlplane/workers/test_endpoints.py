@@ -12,7 +12,7 @@ from grus.model.identifiers import JobId, UserName
 from grus.model.interfaces import REPORTS, USERS, AccessRole, User
 from grus.model.jobs import JobType
 from tests.controlplane.plane import ADMIN, ANN, Plane
-from tests.scheduling.builders import a_queue
+from tests.scheduler.builders import a_queue
 
 BOB = User(name=UserName("bob"))
 EVE = User(name=UserName("eve"))

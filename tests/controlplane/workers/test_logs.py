@@ -10,7 +10,7 @@ from grus.model.errors import NotFound
 from grus.model.identifiers import JobId, WorkerId
 from grus.model.interfaces import Engine
 from grus.model.jobs import Job
-from tests.scheduling.builders import a_job
+from tests.scheduler.builders import a_job
 
 
 @dataclass

@@ -11,7 +11,7 @@ from grus.model.jobs import Job, Phase, Seat
 from grus.model.nodes import Drain, Health
 from grus.model.resources import GPU
 from grus.telemetry.samples import Fault, Measure, Sample, Subject
-from tests.scheduling.builders import a_job, a_pool, with_device
+from tests.scheduler.builders import a_job, a_pool, with_device
 
 POOL = a_pool("2x4")
 

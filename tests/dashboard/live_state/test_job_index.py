@@ -9,7 +9,7 @@ from grus.dashboard.live_state.job_index import SORTS, STATES, Board, JobFilter,
 from grus.model.identifiers import JobId, QueueName, UserName
 from grus.model.jobs import Desired, Job, JobType, Phase, Seat
 from grus.model.resources import GPU, Range
-from tests.scheduling.builders import a_job
+from tests.scheduler.builders import a_job
 
 PHASES = list(Phase)
 

@@ -10,7 +10,7 @@ import httpx2
 
 from grus.dashboard.live_state.job_detail import JobView
 from grus.model.identifiers import JobId
-from grus.scheduling.explain import Explanation
+from grus.scheduler.explain import Explanation
 from tests.server.house import House, events_of
 
 WROTE = "<script>alert(1)</script>&'\""

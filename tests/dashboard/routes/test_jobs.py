@@ -11,7 +11,7 @@ import httpx2
 from grus.dashboard.live_state.job_index import JobFilter
 from grus.dashboard.mounting import mount
 from grus.server.app import create_app
-from tests.scheduling.builders import a_job
+from tests.scheduler.builders import a_job
 from tests.server.house import House, events_of
 
 

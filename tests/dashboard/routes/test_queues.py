@@ -15,9 +15,9 @@ from grus.dashboard.views.queues import FULL, QueueTableRow, rows
 from grus.model.identifiers import QueueName, UserName
 from grus.model.interfaces import AccessRole, User
 from grus.model.resources import GPU
-from grus.scheduling.queues.queue_usage_tree import QueueState
+from grus.scheduler.queues.queue_usage_tree import QueueState
 from grus.server.http.auth_middleware import Caller
-from tests.scheduling.builders import a_queue
+from tests.scheduler.builders import a_queue
 from tests.server.house import House, events_of
 
 

@@ -16,7 +16,7 @@ from grus.model.identifiers import UserName
 from grus.model.interfaces import AccessRole, User
 from grus.model.jobs import Checkpoint, Job, Phase, Resizing
 from grus.model.resources import Range, Replica, Role
-from grus.scheduling.explain import Explanation
+from grus.scheduler.explain import Explanation
 from grus.telemetry.samples import Measure, Sample, Subject
 from tests.controlplane.plane import ANN, Plane
 

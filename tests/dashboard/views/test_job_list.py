@@ -10,7 +10,7 @@ from grus.dashboard.views.job_list import MOST_ROWS, PAGE, ClientRows, differenc
 from grus.model.identifiers import DeviceId, NodeId
 from grus.model.jobs import Job, Phase, Seat
 from grus.model.resources import GPU
-from tests.scheduling.builders import a_job
+from tests.scheduler.builders import a_job
 
 
 def seats(count: int) -> tuple[Seat, ...]:

@@ -9,7 +9,7 @@ import pytest
 from grus.model.identifiers import JobId
 from grus.model.resources import GPU
 from grus.server.routes.reports import one_at_a_time
-from grus.simulation.workload.history_trace import decode, measured
+from grus.simulator.workload.history_trace import decode, measured
 from tests.controlplane.plane import ADMIN
 from tests.server.house import JOB, House
 

@@ -13,8 +13,8 @@ from grus.controlplane.sweeps.trial_index import Trials
 from grus.model.identifiers import JobId, WorkerId
 from grus.model.interfaces import Event, WorkerStatus
 from grus.model.jobs import Desired, Exit, ExitCause, Job, PauseCause, Phase
-from grus.scheduling.decisions import Decision
-from grus.scheduling.state import snapshot
+from grus.scheduler.decisions import Decision
+from grus.scheduler.state import snapshot
 from grus.store import rules
 from tests.trust.bugs.planting import SEEDS, Bug, Swap, always, instead, issue
 from tests.trust.bugs.planting import change as pull

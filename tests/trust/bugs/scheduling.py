@@ -10,17 +10,17 @@ from grus.model.jobs import Job
 from grus.model.nodes import Device
 from grus.model.queues import Queue
 from grus.model.resources import GPU
-from grus.scheduling.cycle import Cycle
-from grus.scheduling.placement import fractional_gpus, gang_placement
-from grus.scheduling.placement.fragmentation import slice_share
-from grus.scheduling.placement.gang_placement import Place
-from grus.scheduling.preempt import victim_candidates
-from grus.scheduling.preempt.reclaim_eligibility import Piece
-from grus.scheduling.queues.queue_usage_tree import QueueNode
-from grus.scheduling.state.job_entry import Entry
-from grus.scheduling.state.node_capacity_index import NOW, SOON, DeviceState, NodeState
-from grus.scheduling.state.request_shapes import RoleShape
-from grus.scheduling.state.snapshot import Snapshot
+from grus.scheduler.cycle import Cycle
+from grus.scheduler.placement import fractional_gpus, gang_placement
+from grus.scheduler.placement.fragmentation import slice_share
+from grus.scheduler.placement.gang_placement import Place
+from grus.scheduler.preempt import victim_candidates
+from grus.scheduler.preempt.reclaim_eligibility import Piece
+from grus.scheduler.queues.queue_usage_tree import QueueNode
+from grus.scheduler.state.job_entry import Entry
+from grus.scheduler.state.node_capacity_index import NOW, SOON, DeviceState, NodeState
+from grus.scheduler.state.request_shapes import RoleShape
+from grus.scheduler.state.snapshot import Snapshot
 from tests.trust.bugs.planting import SEEDS, Bug, Swap, always, issue
 from tests.trust.bugs.planting import change as pull
 
@@ -174,7 +174,7 @@ BUGS = (
         (Swap(Snapshot, "_occupy", usage_never_counted_again),),
         (
             SEEDS,
-            "tests/scheduling/queues/test_queue_usage_tree.py::test_what_was_given_back_counts_again_when_it_is_held_again",
+            "tests/scheduler/queues/test_queue_usage_tree.py::test_what_was_given_back_counts_again_when_it_is_held_again",
         ),
     ),
     Bug(
@@ -185,7 +185,7 @@ BUGS = (
             Swap(Cycle, "note_victims", victims_counted_twice),
             Swap(Cycle, "close", victims_counted_back),
         ),
-        ("tests/scheduling/preempt/test_reclaim.py::test_each_of_two_requests_is_given_a_victim_of_its_own",),
+        ("tests/scheduler/preempt/test_reclaim.py::test_each_of_two_requests_is_given_a_victim_of_its_own",),
     ),
     Bug(
         "lent-for-ever",
@@ -194,7 +194,7 @@ BUGS = (
         (Swap(victim_candidates, "may_reclaim", always(False)),),
         (
             SEEDS,
-            "tests/scheduling/placement/test_gang_placement.py::test_a_gang_inside_quota_is_served_by_reclaim_whole",
+            "tests/scheduler/placement/test_gang_placement.py::test_a_gang_inside_quota_is_served_by_reclaim_whole",
         ),
     ),
     Bug(
@@ -204,7 +204,7 @@ BUGS = (
         (Swap(gang_placement._GangSearch, "_part", part_of_a_gang),),
         (
             SEEDS,
-            "tests/scheduling/placement/test_gang_placement.py::test_a_blocked_gang_is_passed_only_by_what_ends_before_its_reservation",
+            "tests/scheduler/placement/test_gang_placement.py::test_a_blocked_gang_is_passed_only_by_what_ends_before_its_reservation",
         ),
     ),
     Bug(
@@ -222,7 +222,7 @@ BUGS = (
         (Swap(QueueNode, "_claims_more", always(False)),),
         (
             SEEDS,
-            "tests/scheduling/queues/test_queue_hierarchy.py::test_reserved_holds_at_every_level",
+            "tests/scheduler/queues/test_queue_hierarchy.py::test_reserved_holds_at_every_level",
         ),
     ),
     Bug(
@@ -232,7 +232,7 @@ BUGS = (
         (Swap(QueueNode, "breaks", only_full_queues_are_over_limit),),
         (
             SEEDS,
-            "tests/scheduling/queues/test_queue_usage_tree.py::test_a_gang_that_would_cross_the_limit_waits_although_its_queue_is_below_it",
+            "tests/scheduler/queues/test_queue_usage_tree.py::test_a_gang_that_would_cross_the_limit_waits_although_its_queue_is_below_it",
         ),
     ),
     Bug(
@@ -242,7 +242,7 @@ BUGS = (
         (Swap(fractional_gpus._DeviceSearch, "_levels", fractions_of_the_pool),),
         (
             SEEDS,
-            "tests/scheduling/placement/test_fractional_gpus.py::test_what_two_gpus_have_left_together_is_no_place_for_a_slice",
+            "tests/scheduler/placement/test_fractional_gpus.py::test_what_two_gpus_have_left_together_is_no_place_for_a_slice",
         ),
     ),
     Bug(
@@ -251,7 +251,7 @@ BUGS = (
         issue("AliyunContainerService/gpushare-scheduler-extender", 219),
         (Swap(fractional_gpus, "slice_share", memory_of_the_largest),),
         (
-            "tests/scheduling/placement/test_fractional_gpus.py::test_on_a_smaller_gpu_a_memory_slice_takes_more_of_it",
+            "tests/scheduler/placement/test_fractional_gpus.py::test_on_a_smaller_gpu_a_memory_slice_takes_more_of_it",
         ),
     ),
     Bug(
@@ -261,7 +261,7 @@ BUGS = (
         (Swap(DeviceState, "__init__", open_although_ill),),
         (
             SEEDS,
-            "tests/scheduling/test_health.py::test_unhealthy_devices_take_no_work",
+            "tests/scheduler/test_health.py::test_unhealthy_devices_take_no_work",
         ),
     ),
     Bug(
@@ -270,7 +270,7 @@ BUGS = (
         issue("kubernetes/kubernetes", 72122),
         (Swap(Snapshot, "put", end_without_a_look),),
         (
-            "tests/scheduling/placement/test_gang_placement.py::test_where_ends_are_unknown_the_reservation_starts_after_ten_minutes",
+            "tests/scheduler/placement/test_gang_placement.py::test_where_ends_are_unknown_the_reservation_starts_after_ten_minutes",
         ),
     ),
     Bug(

@@ -29,7 +29,7 @@ from grus.model.texts.units import (
 )
 
 if TYPE_CHECKING:
-    from grus.scheduling.queues.queue_usage_tree import QueueState
+    from grus.scheduler.queues.queue_usage_tree import QueueState
 
 _GPUS = f.number(0, 10 * MOST_GPUS)
 _USERS = f.items(f.name, most=10_000)

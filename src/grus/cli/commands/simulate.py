@@ -16,8 +16,8 @@ from grus.model.errors import BadInput, Mistake
 
 if TYPE_CHECKING:
     from grus.cli.whatif.scenario_inputs import WorkloadSource
-    from grus.simulation.events.decision_executor import Costs
-    from grus.simulation.whatif_scenarios import Scenario, WhatIfComparison
+    from grus.simulator.events.decision_executor import Costs
+    from grus.simulator.whatif_scenarios import Scenario, WhatIfComparison
 
 PANEL = "Looking ahead"
 MOST_SEEDS = 100
@@ -128,8 +128,8 @@ def simulate(
         return
     from grus.cli.whatif import scenario_inputs
     from grus.cli.whatif.parallel_runs import run_all
-    from grus.simulation.whatif_scenarios import compare
-    from grus.simulation.workload.history_trace import measured
+    from grus.simulator.whatif_scenarios import compare
+    from grus.simulator.workload.history_trace import measured
 
     gathering = scenario_inputs.Gathering()
     change = scenario_inputs.change(gathering, add_nodes, remove or [], quota or [], load, policy)
@@ -162,7 +162,7 @@ def simulate(
     if present.history is not None and not nodes:  # on another pool there is nothing to compare with
         comparison = replace(comparison, measured=measured(present.history))
     if html:
-        from grus.simulation.html_pages.comparison_page import page
+        from grus.simulator.html_pages.comparison_page import page
 
         html_file.write(html, lambda script: page(comparison, script, _title(source)))
     _show(comparison, scenario.costs, output)
@@ -185,7 +185,7 @@ def _with_costs(scenario: "Scenario", start: float | None, pause: float | None, 
 
 def _replay(path: str, output: Format) -> None:
     """Exit code 1 if any decision differs."""
-    from grus.simulation.recorded.replay import replay
+    from grus.simulator.recorded.replay import replay
 
     try:
         with Path(path).open("rb") as file:
@@ -208,7 +208,7 @@ def _replay(path: str, output: Format) -> None:
 
 
 def _show(comparison: "WhatIfComparison", costs: "Costs", output: Format) -> None:
-    from grus.simulation import result_summary
+    from grus.simulator import result_summary
 
     def tables() -> None:
         table(*result_summary.table(comparison))

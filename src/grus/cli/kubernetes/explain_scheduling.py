@@ -24,9 +24,9 @@ from grus.model.identifiers import DeviceId, JobId
 from grus.model.jobs import HOLDING, Job, PauseCause, Phase
 from grus.model.nodes import Node
 from grus.model.queues import Queue
-from grus.scheduling.explain import Explanation, explain
-from grus.scheduling.queues.queue_usage_tree import queue_states
-from grus.scheduling.state.snapshot import Snapshot
+from grus.scheduler.explain import Explanation, explain
+from grus.scheduler.queues.queue_usage_tree import queue_states
+from grus.scheduler.state.snapshot import Snapshot
 from grus.store.kubernetes.queues import queue_of
 
 

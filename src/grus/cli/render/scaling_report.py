@@ -13,7 +13,7 @@ def with_static(client: "Client", found: "ReportOut", since: str | None) -> "Rep
     """The report with its jobs on a static split: simulated here, on all cores."""
     from grus.cli.whatif.parallel_runs import run_all
     from grus.reports.static_split import split
-    from grus.simulation.workload.history_trace import decode
+    from grus.simulator.workload.history_trace import decode
 
     history = decode(client.history(last=since, until=found.until))
     made = split(history, runner=lambda scenarios: run_all(scenarios, 0))

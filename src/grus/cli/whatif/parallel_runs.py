@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from grus.simulation.whatif_scenarios import Scenario, Simulated
+    from grus.simulator.whatif_scenarios import Scenario, Simulated
 
 SMALL = 4000
 """Jobs in all simulations together up to which starting more processes costs more than it gives."""
@@ -22,7 +22,7 @@ def run_all(scenarios: "Sequence[Scenario]", cores: int) -> "list[Simulated]":
 
 
 def _here(scenarios: "Sequence[Scenario]", advance: Callable[[int], None]) -> "list[Simulated]":
-    from grus.simulation.whatif_scenarios import run
+    from grus.simulator.whatif_scenarios import run
 
     outcomes, before = [], 0
     for scenario in scenarios:
@@ -38,7 +38,7 @@ def _on_cores(
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
-    from grus.simulation.whatif_scenarios import run
+    from grus.simulator.whatif_scenarios import run
 
     outcomes, done = [], 0
     # Spawned, not forked: the progress bar has a thread.

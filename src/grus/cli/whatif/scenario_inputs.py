@@ -17,11 +17,11 @@ from grus.model.errors import BadInput, Mistake
 if TYPE_CHECKING:
     from grus.model.nodes import Node
     from grus.model.queues import Queue
-    from grus.simulation.whatif_scenarios import Chaos, Scenario, ScenarioChange
-    from grus.simulation.workload.history_trace import History
-    from grus.simulation.workload.job_work import TraceJob
-    from grus.simulation.workload.pollux_applications import Application
-    from grus.simulation.workload.pollux_jobs import PolluxCurves
+    from grus.simulator.whatif_scenarios import Chaos, Scenario, ScenarioChange
+    from grus.simulator.workload.history_trace import History
+    from grus.simulator.workload.job_work import TraceJob
+    from grus.simulator.workload.pollux_applications import Application
+    from grus.simulator.workload.pollux_jobs import PolluxCurves
 
 USUAL_NODE = 8
 """GPUs per node if an error hides the pool: the trace is read all the same."""
@@ -77,7 +77,7 @@ def present(source: WorkloadSource, change: "ScenarioChange", gathering: Gatheri
     """Build the present scenario; None (with its errors and those of the change recorded) if anything is
     invalid.
     """
-    from grus.simulation.whatif_scenarios import PRESENT, Scenario, changed
+    from grus.simulator.whatif_scenarios import PRESENT, Scenario, changed
 
     if sum((bool(source.trace), source.synthetic is not None, source.history)) != 1:
         gathering.note("trace", 'give one of a CSV file, --synthetic (may be empty: "") and --history')
@@ -122,8 +122,8 @@ def change(
     load: float,
     policy: str,
 ) -> "ScenarioChange":
-    from grus.scheduling.queues.policies import policy_named
-    from grus.simulation.whatif_scenarios import ScenarioChange
+    from grus.scheduler.queues.policies import policy_named
+    from grus.simulator.whatif_scenarios import ScenarioChange
 
     numbers: dict[str, float] = {}
     for text in quotas:
@@ -142,7 +142,7 @@ def change(
 
 def chaos(gathering: Gathering, faults: str) -> "Chaos | None":
     from grus.model.texts.units import parse_seconds
-    from grus.simulation.whatif_scenarios import Chaos
+    from grus.simulator.whatif_scenarios import Chaos
 
     if not faults:
         return None
@@ -157,7 +157,7 @@ def chaos(gathering: Gathering, faults: str) -> "Chaos | None":
 
 
 def _parsed(nodes: str) -> "tuple[Node, ...]":
-    from grus.simulation.cluster_spec import parse_nodes
+    from grus.simulator.cluster_spec import parse_nodes
 
     if not nodes:
         rule = "say which GPUs there are: nodes x GPUs x type, such as --nodes 2x8xA100"
@@ -169,8 +169,8 @@ def _parsed(nodes: str) -> "tuple[Node, ...]":
 
 
 def _works(source: WorkloadSource, pool: "tuple[Node, ...]", queues: "tuple[Queue, ...]") -> "list[TraceJob]":
-    from grus.simulation.cluster_spec import largest_node
-    from grus.simulation.workload.synthetic import Mix, synthesize
+    from grus.simulator.cluster_spec import largest_node
+    from grus.simulator.workload.synthetic import Mix, synthesize
 
     if source.synthetic is not None:
         mix = Mix.parse(source.synthetic)
@@ -185,9 +185,9 @@ def _works(source: WorkloadSource, pool: "tuple[Node, ...]", queues: "tuple[Queu
 
 
 def _trace(source: WorkloadSource, pool: "tuple[Node, ...]", queues: "tuple[Queue, ...]") -> "list[TraceJob]":
-    from grus.simulation.cluster_spec import largest_node, quotas_by_use
-    from grus.simulation.whatif_scenarios import PRESENT, Scenario, misfits
-    from grus.simulation.workload.traces import read_trace
+    from grus.simulator.cluster_spec import largest_node, quotas_by_use
+    from grus.simulator.whatif_scenarios import PRESENT, Scenario, misfits
+    from grus.simulator.workload.traces import read_trace
 
     def judge(works: "list[TraceJob]") -> list[Mistake]:
         known = queues or tuple(quotas_by_use(works, pool, least=1))
@@ -217,7 +217,7 @@ def _curves(source: WorkloadSource) -> "Callable[[], PolluxCurves] | None":
             return None
 
     def load() -> "PolluxCurves":
-        from grus.simulation.workload.pollux_jobs import PolluxCurves
+        from grus.simulator.workload.pollux_jobs import PolluxCurves
 
         return PolluxCurves(lambda name: _application(folder, name))
 
@@ -225,7 +225,7 @@ def _curves(source: WorkloadSource) -> "Callable[[], PolluxCurves] | None":
 
 
 def _application(traces: Path, name: str) -> "Application | None":
-    from grus.simulation.workload.pollux_applications import EPOCHS, make_application
+    from grus.simulator.workload.pollux_applications import EPOCHS, make_application
 
     folder = traces / name
     if name not in EPOCHS or not folder.is_dir():
@@ -248,7 +248,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def _quotas(works: "list[TraceJob]", pool: "tuple[Node, ...]") -> "tuple[Queue, ...]":
-    from grus.simulation.cluster_spec import quotas_by_use
+    from grus.simulator.cluster_spec import quotas_by_use
 
     made = quotas_by_use(works, pool, least=1)
     if len(made) > 1:
@@ -263,8 +263,8 @@ def _queues_of(path: str, pool: "tuple[Node, ...]") -> "tuple[Queue, ...]":
     from grus.api.wire_types.pool import QueueIn, to_queue
     from grus.model.queues import DEFAULT_QUEUE, check_tree
     from grus.model.resources import GPU
-    from grus.scheduling.queues.queue_usage_tree import default_queue
-    from grus.simulation.cluster_spec import count_gpus
+    from grus.scheduler.queues.queue_usage_tree import default_queue
+    from grus.simulator.cluster_spec import count_gpus
 
     data = _document(path)
     listed = data.get("queues", data)
@@ -324,7 +324,7 @@ def server_pool() -> "tuple[tuple[Node, ...], tuple[Queue, ...]]":
 
 def _ended_jobs(since: str) -> "History":
     from grus.cli.connection import connected
-    from grus.simulation.workload.history_trace import decode
+    from grus.simulator.workload.history_trace import decode
 
     with connected() as client:
         found = decode(client.history(last=since or None))

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from grus.estimation.estimate_subprocess import Limits
     from grus.model.nodes import Node
     from grus.sdk.client import Client
-    from grus.simulation.alternatives import Advice, Alternative, Future
-    from grus.simulation.whatif_scenarios import Scenario
+    from grus.simulator.alternatives import Advice, Alternative, Future
+    from grus.simulator.whatif_scenarios import Scenario
 
 CHILD = "grus.partition.options:find"
 MOST = 4
@@ -31,7 +31,7 @@ def on_described(
     target: str, batch: int | None, seconds: float, nodes: str, jobs: str, limits: "Limits", output: Format
 ) -> None:
     """The pool that `--nodes` names, with the jobs of a file that run, wait or come on it."""
-    from grus.simulation.alternatives import ProposedJob, advise
+    from grus.simulator.alternatives import ProposedJob, advise
 
     scene = _scene(nodes, jobs)
     found = _find(target, batch, scene.nodes, limits)
@@ -47,7 +47,7 @@ def on_server(
 ) -> None:
     """Decide for the pool of the server: each execution plan is requested as `grus submit --plan` does."""
     from grus.cli.whatif.scenario_inputs import server_pool
-    from grus.simulation.alternatives import decide
+    from grus.simulator.alternatives import decide
 
     nodes, _ = server_pool()
     found = _find(target, batch, nodes, limits)
@@ -72,8 +72,8 @@ def _scene(nodes: str, jobs: str) -> "Scenario":
     from grus.cli.whatif.scenario_inputs import Gathering, WorkloadSource, present
     from grus.model.identifiers import QueueName
     from grus.model.queues import DEFAULT_QUEUE, Queue, Quota
-    from grus.simulation.cluster_spec import count_gpus, parse_nodes
-    from grus.simulation.whatif_scenarios import PRESENT, Scenario, ScenarioChange
+    from grus.simulator.cluster_spec import count_gpus, parse_nodes
+    from grus.simulator.whatif_scenarios import PRESENT, Scenario, ScenarioChange
 
     if not jobs:
         pool = parse_nodes(nodes)
@@ -131,7 +131,7 @@ def types(nodes: "Sequence[Node]") -> list[dict[str, Any]]:
 
 def alternatives(options: Sequence[dict[str, Any]]) -> "list[Alternative]":
     """One for each way; whole GPUs of several types are one. The fastest single GPU has speed 1."""
-    from grus.simulation.alternatives import Alternative
+    from grus.simulator.alternatives import Alternative
 
     alone = [one for one in options if one["gpus"] == 1]
     base = min(one["seconds"] for one in (alone or options))
@@ -156,7 +156,7 @@ def _planned(client: "Client", way: "Alternative", seconds: float) -> "Future":
 
     from grus.api.inputs.job_schema import JobIn
     from grus.api.parsing.validation_errors import read
-    from grus.simulation.alternatives import Future
+    from grus.simulator.alternatives import Future
 
     asked = {
         "name": "split-or-wait",

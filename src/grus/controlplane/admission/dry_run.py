@@ -8,10 +8,10 @@ from grus.model.identifiers import JobId
 from grus.model.jobs import Job, Phase, Seat
 from grus.model.run_prediction import Expected
 from grus.model.texts.job_warnings import warnings_of
-from grus.scheduling import cycle
-from grus.scheduling.decisions import Decision, Decisions, Pause, Resize, Start
-from grus.scheduling.explain import explain
-from grus.scheduling.state.snapshot import Snapshot
+from grus.scheduler import cycle
+from grus.scheduler.decisions import Decision, Decisions, Pause, Resize, Start
+from grus.scheduler.explain import explain
+from grus.scheduler.state.snapshot import Snapshot
 
 NOW, LATER, NEVER = "now", "later", "never"
 

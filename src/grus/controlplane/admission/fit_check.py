@@ -9,8 +9,8 @@ import threading
 from grus.controlplane.reconciler.cluster_state_cache import ClusterState
 from grus.model.jobs import Spec
 from grus.model.resources import Range
-from grus.scheduling.placement.feasibility import above_limit, never_fits, never_fits_at
-from grus.scheduling.state.snapshot import Snapshot
+from grus.scheduler.placement.feasibility import above_limit, never_fits, never_fits_at
+from grus.scheduler.state.snapshot import Snapshot
 
 MOST_REMEMBERED = 1000
 

@@ -22,9 +22,9 @@ from itertools import chain, islice
 from typing import IO, BinaryIO, Protocol, TypeVar
 
 from grus.model.identifiers import JobId
-from grus.simulation.forecasting.eta_prediction import Forecast
-from grus.simulation.forecasting.expected_duration import ForecastJob
-from grus.simulation.forecasting.live_forecast_service import Fact, ForecastQuery, JobForecaster
+from grus.simulator.forecasting.eta_prediction import Forecast
+from grus.simulator.forecasting.expected_duration import ForecastJob
+from grus.simulator.forecasting.live_forecast_service import Fact, ForecastQuery, JobForecaster
 
 T = TypeVar("T")
 

@@ -22,11 +22,11 @@ from grus.model.errors import NotFound
 from grus.model.identifiers import JobId
 from grus.model.interfaces import PREDICTIONS, Prediction, Store, Written
 from grus.model.jobs import TERMINAL, Job, Phase
-from grus.simulation.forecasting.calibration import Calibration, ForecastOutcome, calibrate, outcome
-from grus.simulation.forecasting.eta_prediction import HORIZON, Forecast, Present
-from grus.simulation.forecasting.expected_duration import ForecastJob
-from grus.simulation.forecasting.live_forecast_service import Fact, ForecastQuery
-from grus.simulation.forecasting.quantiles import Chances
+from grus.simulator.forecasting.calibration import Calibration, ForecastOutcome, calibrate, outcome
+from grus.simulator.forecasting.eta_prediction import HORIZON, Forecast, Present
+from grus.simulator.forecasting.expected_duration import ForecastJob
+from grus.simulator.forecasting.live_forecast_service import Fact, ForecastQuery
+from grus.simulator.forecasting.quantiles import Chances
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from grus.model.identifiers import JobId, QueueName
 from grus.model.interfaces import PROFILES, Event, Store, User, Written
 from grus.model.jobs import Job, PauseCause, Phase
 from grus.model.profiles import JobProfile, ProfiledRun
-from grus.scheduling.explain import Explanation, explain
+from grus.scheduler.explain import Explanation, explain
 
 HIDDEN = JobId("")
 """Placeholder for a job that the caller may not know."""

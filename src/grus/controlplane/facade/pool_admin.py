@@ -22,7 +22,7 @@ from grus.model.interfaces import CORDONS, USERS, Engine, Store, Usage, User
 from grus.model.jobs import HOLDING, Job, Phase
 from grus.model.nodes import Cordon, Drain, Node
 from grus.model.texts.plural_words import counted
-from grus.scheduling.queues.queue_usage_tree import queue_states
+from grus.scheduler.queues.queue_usage_tree import queue_states
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from grus.model.identifiers import QueueName, UserName
 from grus.model.interfaces import QUEUES, USERS, Store, User
 from grus.model.jobs import TERMINAL, Job, Phase
 from grus.model.queues import DEFAULT_QUEUE, Queue, Quota, check_tree, gpus, pool_of_quotas
-from grus.scheduling.queues.queue_usage_tree import QueueState, queue_states
+from grus.scheduler.queues.queue_usage_tree import QueueState, queue_states
 
 
 @dataclass(eq=False)

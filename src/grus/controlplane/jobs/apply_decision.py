@@ -24,7 +24,7 @@ from grus.model.jobs import (
 )
 from grus.model.saving import saves
 from grus.model.texts.plural_words import counted
-from grus.scheduling.decisions import Decision, Pause, Requeue, Resize, Share, Start, new_seats, with_share
+from grus.scheduler.decisions import Decision, Pause, Requeue, Resize, Share, Start, new_seats, with_share
 
 SETTLING = 60.0
 """Seconds after the start of a job that may have to be restarted to grow, in which it does not grow: a

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from grus.model.identifiers import JobId, NodeId
 from grus.model.jobs import Job, Phase
 from grus.model.nodes import Node
-from grus.scheduling.preempt.node_drain import movable_job
+from grus.scheduler.preempt.node_drain import movable_job
 
 
 class DrainedJobs(NamedTuple):

@@ -3,7 +3,7 @@
 from grus.model.identifiers import JobId
 from grus.model.interfaces import Store
 from grus.model.jobs import HOLDING, Job
-from grus.simulation.workload.job_history import HistoryEvent, seconds_run
+from grus.simulator.workload.job_history import HistoryEvent, seconds_run
 
 PAGE = 1000
 

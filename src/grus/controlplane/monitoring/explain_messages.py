@@ -15,7 +15,7 @@ from grus.model.nodes import Node
 from grus.model.texts.job_text import request_text
 from grus.model.texts.job_warnings import apart
 from grus.model.texts.units import render_bytes_short, render_percent, render_seconds
-from grus.scheduling.explain import about_to_leave
+from grus.scheduler.explain import about_to_leave
 
 
 class Remarks:

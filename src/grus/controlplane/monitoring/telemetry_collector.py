@@ -25,8 +25,8 @@ from grus.model.jobs import Job, Phase
 from grus.model.resources import GPU
 from grus.model.worker_reports import report_lines
 from grus.model.worker_reports.report_lines import WorkerReport
-from grus.scheduling.placement.fragmentation_report import stranded
-from grus.scheduling.queues.queue_usage_tree import queue_states
+from grus.scheduler.placement.fragmentation_report import stranded
+from grus.scheduler.queues.queue_usage_tree import queue_states
 from grus.telemetry.samples import Batch, Fault, LostMeasure, Measure, Sample, SampleSource, Subject
 from grus.telemetry.telemetry_analyzer import JobFacts, Profiler
 from grus.telemetry.tsdb import POOL, Recorder, of_queue

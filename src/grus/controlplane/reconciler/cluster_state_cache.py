@@ -29,8 +29,8 @@ from grus.model.jobs import HOLDING, Job, Phase
 from grus.model.nodes import Node
 from grus.model.profiles import JobProfile
 from grus.model.queues import Queue
-from grus.scheduling.preempt.epoch_windows import LASTING, is_news
-from grus.scheduling.state.snapshot import Snapshot
+from grus.scheduler.preempt.epoch_windows import LASTING, is_news
+from grus.scheduler.state.snapshot import Snapshot
 
 OF_THE_SERVER = frozenset({"HOME", "USER", "LOGNAME"})
 """Variables that jobs of other Unix users do not take from the server; the engine knows theirs."""

@@ -12,7 +12,7 @@ from grus.model.identifiers import DeviceId, JobId
 from grus.model.interfaces import Store
 from grus.model.jobs import HOLDING, Job
 from grus.model.resources import GPU
-from grus.scheduling.state.node_capacity_index import NOW
+from grus.scheduler.state.node_capacity_index import NOW
 
 log = logging.getLogger(__name__)
 

@@ -47,10 +47,10 @@ from grus.model.errors import Fenced, GrusError, NotFound
 from grus.model.identifiers import JobId
 from grus.model.interfaces import CORDONS, QUEUES, USERS, Engine, Store, WorkerState, WorkerStatus
 from grus.model.jobs import HOLDING, TERMINAL, Phase
-from grus.scheduling import cycle
-from grus.scheduling.decisions import Decision, Decisions, Resize, Start
-from grus.scheduling.placement.feasibility import never_fits
-from grus.scheduling.state.snapshot import Snapshot
+from grus.scheduler import cycle
+from grus.scheduler.decisions import Decision, Decisions, Resize, Start
+from grus.scheduler.placement.feasibility import never_fits
+from grus.scheduler.state.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 

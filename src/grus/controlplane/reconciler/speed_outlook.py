@@ -14,7 +14,7 @@ from grus.model.activity_labels import Tag
 from grus.model.identifiers import JobId
 from grus.model.jobs import Job
 from grus.model.nodes import Node
-from grus.scheduling.state.snapshot import Snapshot
+from grus.scheduler.state.snapshot import Snapshot
 
 MOST_SHARERS = 500
 """Jobs that may share a GPU and are weighed at a time: those that came first."""

@@ -20,8 +20,8 @@ from grus.model.jobs import Job, Phase
 from grus.model.profiles import JobProfile
 from grus.model.resources import GPU
 from grus.model.worker_reports import report_lines
-from grus.scheduling.preempt.epoch_windows import MEMORY_NEWS, USE_NEWS
-from grus.scheduling.state.gpu_footprint import Footprint
+from grus.scheduler.preempt.epoch_windows import MEMORY_NEWS, USE_NEWS
+from grus.scheduler.state.gpu_footprint import Footprint
 
 SHORTEST_LOOK = 5.0
 """Seconds between two reports from which a speed is read."""

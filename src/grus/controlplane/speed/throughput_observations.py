@@ -24,8 +24,8 @@ from grus.model.resources import GPU
 from grus.model.saving import lost_by_pause
 from grus.model.worker_reports import report_lines
 from grus.model.worker_reports.report_lines import WorkerReport
-from grus.scheduling.elasticity.size_values import within_reach
-from grus.scheduling.elasticity.throughput_model import (
+from grus.scheduler.elasticity.size_values import within_reach
+from grus.scheduler.elasticity.throughput_model import (
     Profile,
     StepModel,
     StepSample,
@@ -33,7 +33,7 @@ from grus.scheduling.elasticity.throughput_model import (
     fit,
     pooled,
 )
-from grus.scheduling.elasticity.throughput_outlook import FIRST_SIZE, NEWS, Outlook
+from grus.scheduler.elasticity.throughput_outlook import FIRST_SIZE, NEWS, Outlook
 
 SHORTEST_LOOK = 5.0
 """Minimum seconds between two reports from which a speed is read."""

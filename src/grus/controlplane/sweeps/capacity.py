@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from grus.model.jobs import Desired, Job, Phase, Spec
 from grus.model.resources import GPU
-from grus.scheduling.state.node_capacity_index import NOW, DeviceState
-from grus.scheduling.state.snapshot import Snapshot
+from grus.scheduler.state.node_capacity_index import NOW, DeviceState
+from grus.scheduler.state.snapshot import Snapshot
 from grus.tuning.decide_trials import Room
 
 STUCK = 2.0

@@ -16,7 +16,7 @@ from grus.model.jobs import Job, PauseCause
 from grus.model.metrics_history import Reported
 from grus.model.resources import GPU
 from grus.model.sweep_search import Sweep
-from grus.simulation.workload.job_history import RUNNING, STOPS
+from grus.simulator.workload.job_history import RUNNING, STOPS
 from grus.tuning.sweep_trials import Curve, TrialView
 
 PAGE = 500

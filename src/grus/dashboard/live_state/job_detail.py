@@ -22,7 +22,7 @@ from grus.model.nodes import Node
 from grus.model.resources import GPU
 from grus.model.run_prediction import Expected
 from grus.patterns.demand_forecast import Forecast, Nothing
-from grus.scheduling.explain import Explanation
+from grus.scheduler.explain import Explanation
 from grus.telemetry.samples import Measure
 from grus.telemetry.tsdb import Series
 

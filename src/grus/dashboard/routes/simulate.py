@@ -15,7 +15,7 @@ from grus.model.interfaces import User
 from grus.model.nodes import Node
 from grus.model.queues import DEFAULT_QUEUE
 from grus.model.resources import GPU
-from grus.scheduling.queues.policies import GRUS, POLICIES
+from grus.scheduler.queues.policies import GRUS, POLICIES
 from grus.server.http.dependencies import Does, Live, Who, WhoExactly, off_loop
 from grus.server.http.event_streams import BEAT, HELLO, RECONNECT, LiveResponse, Streams, frame, json_bytes
 from grus.server.routes.events import LONGEST, Pace, Seconds

@@ -32,8 +32,8 @@ from grus.reports.wire import report_out
 from grus.server.http.dependencies import Does, Who, off_loop
 from grus.server.http.event_streams import json_bytes
 from grus.server.routes.reports import one_at_a_time
-from grus.simulation.whatif_scenarios import ScenarioChange
-from grus.simulation.workload.history_trace import measured
+from grus.simulator.whatif_scenarios import ScenarioChange
+from grus.simulator.workload.history_trace import measured
 
 router = APIRouter(include_in_schema=False)
 

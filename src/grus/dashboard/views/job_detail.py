@@ -25,7 +25,7 @@ from grus.model.texts.formatting import number, progress, size, span
 from grus.model.texts.job_text import request_text, run_text, status_word
 from grus.model.texts.plural_words import counted
 from grus.model.texts.units import gpu_number
-from grus.scheduling.explain import Explanation
+from grus.scheduler.explain import Explanation
 from grus.telemetry.samples import Measure, Sample
 
 Part = Mapping[str, object]

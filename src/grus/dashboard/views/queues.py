@@ -8,7 +8,7 @@ from grus.model.queues import Queue
 from grus.model.resources import GPU
 from grus.model.texts.plural_words import counted
 from grus.model.texts.units import gpu_number, render_seconds
-from grus.scheduling.queues.queue_usage_tree import QueueState
+from grus.scheduler.queues.queue_usage_tree import QueueState
 
 FULL = 1000
 """Length of a bar."""

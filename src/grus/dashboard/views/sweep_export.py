@@ -11,7 +11,7 @@ from grus.dashboard.views.sweep_search_data import SweepSnapshot, TrialRow, para
 from grus.model.identifiers import JobId
 from grus.model.jobs import Phase
 from grus.model.sweep_search import Axis, Goal, Rule, Stopping, Sweep
-from grus.simulation.html_pages import page_skeleton
+from grus.simulator.html_pages import page_skeleton
 
 COLOURS = {
     **{f"--chart-{number + 1}": page_skeleton.COLOURS[number] for number in range(6)},

@@ -9,7 +9,7 @@ from grus.model.jobs import Phase
 from grus.model.texts.formatting import percent, span
 from grus.reports import charts as figures
 from grus.reports.text_tables import GpuTime, completion_sentence
-from grus.simulation.html_pages.page_skeleton import Figure, layout
+from grus.simulator.html_pages.page_skeleton import Figure, layout
 
 MOST_JOBS = 20
 """Jobs that are shown; those that held most."""

@@ -20,14 +20,14 @@ from grus.model.texts.plural_words import counted
 from grus.model.texts.units import parse_seconds
 from grus.reports.data_collection import Scope, gather
 from grus.reports.static_split import of_past
-from grus.scheduling.queues.queue_usage_tree import default_queue
-from grus.simulation.cluster_spec import count_gpus, largest_node, parse_nodes, quotas_by_use
-from grus.simulation.events.decision_executor import Costs
-from grus.simulation.outcome_metrics import MeasuredTimes
-from grus.simulation.whatif_scenarios import PRESENT, Chaos, Scenario, ScenarioChange, changed
-from grus.simulation.workload.history_trace import MOST_JOBS, History, measured, sound
-from grus.simulation.workload.job_work import TraceJob
-from grus.simulation.workload.synthetic import Mix, synthesize
+from grus.scheduler.queues.queue_usage_tree import default_queue
+from grus.simulator.cluster_spec import count_gpus, largest_node, parse_nodes, quotas_by_use
+from grus.simulator.events.decision_executor import Costs
+from grus.simulator.outcome_metrics import MeasuredTimes
+from grus.simulator.whatif_scenarios import PRESENT, Chaos, Scenario, ScenarioChange, changed
+from grus.simulator.workload.history_trace import MOST_JOBS, History, measured, sound
+from grus.simulator.workload.job_work import TraceJob
+from grus.simulator.workload.synthetic import Mix, synthesize
 
 MOST_MADE_UP = 20_000.0
 """Days times jobs a day."""

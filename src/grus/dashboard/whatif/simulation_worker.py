@@ -23,9 +23,9 @@ import msgspec
 
 from grus.dashboard.whatif.simulation_form import Question
 from grus.model.errors import BadInput
-from grus.simulation import result_summary
-from grus.simulation.html_pages.comparison_page import figures
-from grus.simulation.whatif_scenarios import Scenario, Simulated, WhatIfComparison, compare, run
+from grus.simulator import result_summary
+from grus.simulator.html_pages.comparison_page import figures
+from grus.simulator.whatif_scenarios import Scenario, Simulated, WhatIfComparison, compare, run
 
 POLITE = 5
 """Nicer than the server by so much; somebody waits for it."""

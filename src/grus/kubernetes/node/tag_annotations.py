@@ -15,7 +15,7 @@ from grus.api.wire_types.timestamps import parse_time, rfc3339
 from grus.kubernetes.names import GPU_TAG, TAG
 from grus.kubernetes.node.annotation_patcher import Notes
 from grus.model.activity_labels import Tag, WorkloadKind
-from grus.scheduling.preempt.epoch_windows import is_news
+from grus.scheduler.preempt.epoch_windows import is_news
 
 LIFE = 600.0
 """Seconds after which a tag expires. It is written again when half of them have passed."""

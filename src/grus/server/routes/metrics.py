@@ -14,7 +14,7 @@ from grus.controlplane.facade.services import Services
 from grus.model.interfaces import User
 from grus.model.jobs import Phase
 from grus.model.resources import GPU
-from grus.scheduling.queues.queue_usage_tree import QueueState
+from grus.scheduler.queues.queue_usage_tree import QueueState
 from grus.server.http.dependencies import Does, Live, Who, off_loop
 from grus.server.http.event_streams import json_bytes
 from grus.server.runtime import device_metrics

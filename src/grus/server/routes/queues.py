@@ -12,7 +12,7 @@ from grus.model.queues import Queue
 from grus.server.http.dependencies import Does, NamePath, Who, answer, answers, off_loop
 
 if TYPE_CHECKING:
-    from grus.scheduling.queues.queue_usage_tree import QueueState
+    from grus.scheduler.queues.queue_usage_tree import QueueState
 
 router = APIRouter(prefix="/v1", tags=["queues"])
 

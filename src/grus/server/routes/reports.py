@@ -22,7 +22,7 @@ from grus.reports.efficiency import Target, parse_target
 from grus.reports.static_split import of_past
 from grus.reports.wire import MOST_JOBS, report_out
 from grus.server.http.dependencies import Does, Who, answer
-from grus.simulation.workload.history_trace import encode
+from grus.simulator.workload.history_trace import encode
 
 router = APIRouter(prefix="/v1", tags=["reports"])
 

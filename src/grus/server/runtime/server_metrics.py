@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 
-from grus.scheduling.decisions import Decisions
-from grus.scheduling.state.snapshot import Snapshot
+from grus.scheduler.decisions import Decisions
+from grus.scheduler.state.snapshot import Snapshot
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no types here
 

@@ -7,7 +7,7 @@ import pytest
 
 from grus.controlplane.eta import forecast_process
 from grus.controlplane.eta.forecast_process import ForecastProcess, ForecastProcessLost
-from grus.simulation.forecasting.live_forecast_service import ForecastQuery, JobForecaster
+from grus.simulator.forecasting.live_forecast_service import ForecastQuery, JobForecaster
 from tests.controlplane.eta.test_forecast_service import Watched
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from grus.dashboard.whatif.simulation_runs import SimulationState
 from grus.dashboard.whatif.simulation_worker import answered
-from grus.simulation.whatif_scenarios import compare
+from grus.simulator.whatif_scenarios import compare
 from tests.dashboard.routes.test_simulate import ADA, SMALL, asked
 from tests.server.house import House, events_of
 from tests.server.process import eventually

@@ -17,9 +17,9 @@ from grus.dashboard.whatif.simulation_worker import answered, play
 from grus.model.errors import BadInput, Conflict, Mistake, NotAllowed, NotFound
 from grus.model.identifiers import UserName
 from grus.model.interfaces import AccessRole, User
-from grus.simulation.cluster_spec import parse_nodes, quotas_by_use
-from grus.simulation.whatif_scenarios import PRESENT, Scenario, ScenarioChange, compare
-from grus.simulation.workload.synthetic import Mix, synthesize
+from grus.simulator.cluster_spec import parse_nodes, quotas_by_use
+from grus.simulator.whatif_scenarios import PRESENT, Scenario, ScenarioChange, compare
+from grus.simulator.workload.synthetic import Mix, synthesize
 from tests.server.process import eventually
 
 ADA = User(name=UserName("ada"))
