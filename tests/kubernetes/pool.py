@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 
 import yaml
 
+from grus.controlplane.workers.worker_launch_spec import members
 from grus.kubernetes.client.api import Api, Exists, Refused, Unreachable
 from grus.kubernetes.client.leader_election import Leadership
 from grus.kubernetes.client.resource_kinds import (
@@ -27,6 +28,7 @@ from grus.kubernetes.client.resource_kinds import (
     Object,
 )
 from grus.kubernetes.install.custom_resources import definitions
+from grus.kubernetes.names import JOB
 from grus.model.jobs import TERMINAL, Phase
 from grus.operator.controller import Controller
 from grus.operator.options import SYSTEM, Options
@@ -282,6 +284,8 @@ class KubernetesPool:
             return False
         first = self.controller.loop.pulse.passes
         until(lambda: self._passes() > first + 1, "the loop passes")  # one pass may have begun before
+        if self._has_former_workers():
+            return False
         return self._state() == before and self._loop_is_current() and self._stores_all()
 
     def _passes(self) -> int:
@@ -303,6 +307,15 @@ class KubernetesPool:
         live = {name for name, one in self.jobs().items() if (one.get("status") or {}).get("phase") in waits}
         stored = {job.spec.name for job in self.controller.store.jobs() if job.phase not in TERMINAL}
         return live <= stored
+
+    def _has_former_workers(self) -> bool:
+        """Whether a running job has pods of workers that are no members any more: a pod goes when its log was
+        read, which is tried again after seconds.
+        """
+        return any(
+            len(self.api.list(PODS, self.namespace, labels=f"{JOB}={job.id}")[0]) > len(members(job))
+            for job in self.controller.store.jobs(phases=[Phase.RUNNING])
+        )
 
     def _report(self) -> str:
         """Describe what a failed test needs to be understood: jobs as objects, as stored and as decided."""
