@@ -30,7 +30,7 @@ FAILURE = ("FAILED ", "ERROR ")
 """First words of the lines in which pytest lists what failed."""
 PR_SET_PDEATHSIG = 1
 
-WORKERS = {PROCESS: 2, TORCH: 1, CLUSTER: 1, BROWSER: 1, CORE: 1}
+WORKERS = {PROCESS: 2, TORCH: 1, CLUSTER: 1, BROWSER: 1, CORE: 2}
 """Workers of each tier in a whole run, those that take longest first."""
 CHECK_WORKERS = {CORE: 2}
 SLOTS = 4
