@@ -2,7 +2,7 @@
 
 import re
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.visiting import SignIn, Site, Watch
 
@@ -59,6 +59,23 @@ def test_a_file_with_mistakes_is_not_submitted(page: Page, sign_in: SignIn, site
     expect(page.get_by_role("button", name="Submit", exact=True)).to_be_enabled()
     expect(page.locator("#submitted")).to_be_hidden()
     assert len(site.ask("GET", "/v1/jobs")) == before
+
+
+def test_a_plan_of_an_older_text_that_comes_late_does_not_hide_the_mistakes(
+    page: Page, sign_in: SignIn, watch: Watch
+) -> None:
+    watch.allow("422")
+    held: list[Route] = []
+    page.route("**/submit/plan", lambda route: held.append(route))
+    with page.expect_request("**/submit/plan"):
+        sign_in(at="/submit")
+    page.get_by_label("Job file").fill(BROKEN)
+    page.get_by_label("Job file").press("Control+Enter")
+    expect(page.locator("#mistakes")).to_contain_text("2 mistakes")
+    with page.expect_response("**/submit/plan"):
+        held[0].continue_()
+    page.evaluate("() => new Promise(done => setTimeout(done))")  # what the answer leads to has happened
+    expect(page.locator("#mistakes")).to_contain_text("2 mistakes")
 
 
 def test_examples_fill_the_file_and_what_was_written_outlives_a_reload(page: Page, sign_in: SignIn) -> None:

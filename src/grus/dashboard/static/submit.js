@@ -54,7 +54,7 @@ example.addEventListener("change", () => {
 // --------------------------------------------------------------------------------------------------- plan
 
 let timer = 0;
-let asked = 0;
+let asked = 0; // number of the newest question: an answer to an older one is not shown
 let key = "";
 
 function changed() {
@@ -62,6 +62,7 @@ function changed() {
   key = "";
   sessionStorage.setItem(DRAFT, JSON.stringify([text.value, folder.value]));
   find("#plan").setAttribute("aria-busy", "true");
+  asked += 1;
   clearTimeout(timer);
   timer = setTimeout(plan, PAUSE);
 }
@@ -143,6 +144,7 @@ function mistaken(/** @type {Mistake} */ one) {
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
   if (button.disabled) return;
+  asked += 1;
   clearTimeout(timer);
   button.disabled = true;
   key ||= [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(36)).join("-");
